@@ -1,0 +1,1 @@
+//! firetime: several app servers run one schedule as if there were one.
