@@ -1,0 +1,126 @@
+//! The only reader of time.
+//!
+//! Decisions work in *database time* (so that servers whose clocks differ agree) and measure spans on
+//! the boot clock (which neither steps nor stops while the machine sleeps).
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::model::Millis;
+
+/// One reading: what every pure part is given instead of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now {
+    /// Database time: the wall clock plus the measured offset.
+    pub db: Millis,
+    /// Milliseconds since the machine booted, suspend included.
+    pub boot: Millis,
+}
+
+impl Now {
+    /// The boot-clock instant at which database time will be `at`; never in the past.
+    pub(crate) fn boot_at(self, at: Millis) -> Millis {
+        self.boot.saturating_add(at.saturating_sub(self.db).max(0))
+    }
+}
+
+/// The process's clock, with the offset to the database's.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    offset: AtomicI64,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            db: self.wall().saturating_add(self.offset.load(Ordering::Relaxed)),
+            boot: boot(),
+        }
+    }
+
+    /// The host's wall clock, without the offset.
+    pub(crate) fn wall(&self) -> Millis {
+        read(rustix::time::ClockId::Realtime)
+    }
+
+    /// From now on database time is the wall clock plus `offset`.
+    pub(crate) fn set_offset(&self, offset: Millis) {
+        self.offset.store(offset, Ordering::Relaxed);
+    }
+}
+
+fn boot() -> Millis {
+    #[cfg(target_os = "linux")]
+    let id = rustix::time::ClockId::Boottime;
+    // Elsewhere the monotonic clock is the nearest there is: it may stand still while the machine sleeps.
+    #[cfg(not(target_os = "linux"))]
+    let id = rustix::time::ClockId::Monotonic;
+    read(id)
+}
+
+fn read(id: rustix::time::ClockId) -> Millis {
+    let time = rustix::time::clock_gettime(id);
+    time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
+}
+
+/// One comparison of the database's clock with the host's: wall readings around the database's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeSample {
+    pub asked: Millis,
+    pub database: Millis,
+    pub answered: Millis,
+}
+
+impl TimeSample {
+    fn round_trip(&self) -> Millis {
+        (self.answered - self.asked).max(0)
+    }
+
+    fn offset(&self) -> Millis {
+        self.database - (self.asked + (self.answered - self.asked) / 2)
+    }
+}
+
+/// The offset to the database's clock: of the last samples, the one with the smallest round trip.
+#[derive(Debug, Default)]
+pub(crate) struct Offset {
+    samples: std::collections::VecDeque<TimeSample>,
+}
+
+impl Offset {
+    const KEPT: usize = 8;
+
+    /// Takes a sample in and gives the offset to use from now on.
+    pub(crate) fn observe(&mut self, sample: TimeSample) -> Millis {
+        if self.samples.len() == Self::KEPT {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+        self.samples.iter().min_by_key(|sample| sample.round_trip()).map_or(0, TimeSample::offset)
+    }
+
+    /// Forgets all samples: the clock they compared with has stepped.
+    pub(crate) fn reset(&mut self) {
+        self.samples.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_with_the_smallest_round_trip_decides() {
+        let mut offset = Offset::default();
+        assert_eq!(offset.observe(TimeSample { asked: 0, database: 500, answered: 1_000 }), 0);
+        assert_eq!(offset.observe(TimeSample { asked: 2_000, database: 2_031, answered: 2_002 }), 30);
+        assert_eq!(offset.observe(TimeSample { asked: 5_000, database: 9_000, answered: 5_900 }), 30);
+    }
+
+    #[test]
+    fn the_boot_clock_waits_for_database_time_and_never_for_the_past() {
+        let now = Now { db: 1_000, boot: 50 };
+        assert_eq!(now.boot_at(1_250), 300);
+        assert_eq!(now.boot_at(10), 50);
+        assert_eq!(now.boot_at(i64::MAX), i64::MAX - 1_000 + 50);
+    }
+}

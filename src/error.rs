@@ -1,0 +1,69 @@
+//! One opaque error with a kind inside.
+
+use std::fmt;
+
+/// What went wrong, in a form that code can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The configuration or an argument cannot work; nothing was done.
+    Config,
+    /// The database cannot be reached, or did not answer in time.
+    Unavailable,
+    /// The database refused; nothing was changed.
+    Refused,
+    /// The database's answer was lost: the change may or may not have been made.
+    Unknown,
+    /// The schema is missing, incomplete, or newer than this version of firetime.
+    Schema,
+    /// Another writer changed the same row first.
+    Conflict,
+    /// What was asked for does not exist.
+    NotFound,
+    /// A thread or another resource of the process could not be had.
+    System,
+}
+
+/// The error of every fallible call: says what was attempted, on what, and what follows.
+///
+/// ```
+/// use firetime::{Kind, Trigger};
+/// let error = Trigger::cron("* * * * *", "UTC").unwrap_err();
+/// assert!(error.to_string().contains("seconds"));
+/// # let _ = Kind::Config;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The same error, with what was being attempted in front.
+    pub(crate) fn during(self, operation: &str) -> Self {
+        Self { message: format!("{operation}: {}", self.message), ..self }
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether the change may have been made although an error came back.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.kind == Kind::Unknown
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

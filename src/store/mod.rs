@@ -1,0 +1,414 @@
+//! The only place that knows a database: the [`Store`] trait, what passes through it, and its four
+//! implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one conformance suite.
+//!
+//! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an
+//! error is not lost, and an error whose kind is [`Kind::Unknown`](crate::Kind::Unknown) may be either.
+
+mod claimed;
+pub(crate) mod guard;
+pub(crate) mod memory;
+
+use std::sync::Arc;
+
+pub(crate) use claimed::{Change, Claimed, Settlement};
+
+use crate::clock::TimeSample;
+use crate::error::Error;
+use crate::model::{
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
+    Pending, ScheduleId, ScheduleState, Token,
+};
+use crate::schedule::Timing;
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// All coordination of a cluster. Each method is one store call: one transaction (or one read), bounded
+/// by its caller's watchdog. Instants are database time.
+pub(crate) trait Store: Send + Sync {
+    /// Announces a node: inserts its row, the application's row if missing, and its jobs' rows (policies
+    /// are updated where they differ). Safe when several first starts race.
+    fn register(&self, node: &NewNode) -> Result<TimeSample>;
+
+    /// Adds one to the node's beat and brings what the heartbeat needs, or says that the node's row is
+    /// ended or gone: then it must register again as another.
+    fn beat(&self, beat: &Beat) -> Result<Pulse>;
+
+    /// Ends a node whose beat is still `beat`; true if this call did it.
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool>;
+
+    /// Ends one's own node: it has stopped. Ending an ended node is no error.
+    fn leave(&self, node: NodeId, now: Millis) -> Result<()>;
+
+    /// Everything a poll looks at, in one call.
+    fn poll(&self, query: &PollQuery) -> Result<Polled>;
+
+    /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
+    /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`].
+    /// A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
+    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
+
+    /// Settles a `claim` call whose commit is unknown: locks each schedule's row *waiting*, then per row:
+    /// the guard still matches: claims it now; an execution carries the request's token in
+    /// CLAIMED/RUNNING: won; anything else: lost. Never answers `Skipped`.
+    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
+
+    /// Moves executions on, each guarded by id, token and state; answered in the order asked. Repeating
+    /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.
+    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
+
+    /// Tries to become the application's misfire handler until `now + interval`.
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
+
+    /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
+    /// order after `after`, at most `limit`.
+    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>>;
+
+    /// Makes a cursor move and its ledger rows in one transaction, if the guard still matches.
+    fn repair(&self, repair: &Repair) -> Result<bool>;
+
+    /// CLAIMED and RUNNING executions of the application whose node is ended or missing.
+    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>>;
+
+    /// Takes one stranded execution from its node, with its follow-up, in one transaction, guarded by id,
+    /// token and state.
+    fn revoke(&self, revocation: &Revocation) -> Result<bool>;
+
+    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR.
+    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>>;
+
+    /// Puts one such row into ERROR with its reason, if it is still as it was seen.
+    fn quarantine(&self, broken: &Broken) -> Result<bool>;
+
+    /// Creates or changes a schedule by (application, name); see [`Ensured`].
+    fn ensure(&self, definition: &Definition) -> Result<Ensured>;
+
+    /// Reads a schedule by name.
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
+
+    /// Pauses an active schedule, guarded by its version; false if it is not active (any more).
+    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool>;
+
+    /// The cluster's nodes, newest first.
+    fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>>;
+
+    /// Schedules by name.
+    fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>>;
+
+    /// Executions, newest first.
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
+
+    /// The database's clock against ours.
+    fn time(&self) -> Result<TimeSample>;
+}
+
+/// A node about to join.
+#[derive(Clone, Debug)]
+pub(crate) struct NewNode {
+    pub id: NodeId,
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: u32,
+    pub jobs: Vec<JobSpec>,
+    pub now: Millis,
+}
+
+/// One heartbeat.
+#[derive(Clone, Debug)]
+pub(crate) struct Beat {
+    pub node: NodeId,
+    pub application: String,
+    pub figures: Figures,
+    pub now: Millis,
+}
+
+/// The pool's state as a node publishes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub threads: usize,
+    pub busy: usize,
+    pub queued: usize,
+}
+
+/// A heartbeat's answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Pulse {
+    /// Confirmed.
+    Alive {
+        /// The application's nodes not ended, this one included.
+        peers: Vec<Peer>,
+        /// This node's CLAIMED and RUNNING executions.
+        owned: Vec<Stranded>,
+    },
+    /// The row is ended or missing: this incarnation is over.
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub id: NodeId,
+    pub beat: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PollQuery {
+    pub node: NodeId,
+    pub application: String,
+    /// Only rows of these jobs.
+    pub jobs: Vec<String>,
+    /// The window's end (exclusive), database time.
+    pub until: Millis,
+    /// The most schedules and the most pending executions to bring.
+    pub limit: usize,
+}
+
+/// What a poll brought. Rows that cannot be understood are left out: repair looks for them explicitly.
+#[derive(Clone, Debug)]
+pub(crate) struct Polled {
+    pub time: TimeSample,
+    /// The application and this node are in state Y.
+    pub enabled: bool,
+    /// Active schedules of active jobs with next fire time before `until`, earliest first.
+    pub entries: Vec<Arc<Entry>>,
+    /// PENDING executions due before `until`, earliest first.
+    pub pendings: Vec<Pending>,
+    /// False if `limit` cut something off: another poll is needed soon.
+    pub complete: bool,
+}
+
+/// One candidate with the token that will answer for it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimRequest {
+    pub candidate: Candidate,
+    pub token: Token,
+    pub node: NodeId,
+    /// A thread is free: insert the execution as RUNNING, saving the start's statement.
+    pub at_once: bool,
+    /// The boot-clock instant by which the handler must have started: the lease it is claimed under.
+    pub deadline: Millis,
+    pub now: Millis,
+}
+
+/// The ending of one claim.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    Won(Claimed),
+    Lost,
+    Skipped,
+    Failed(Error),
+}
+
+/// The ending of one settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done,
+    /// The execution is no longer this token's: repair took it; the settlement changed nothing.
+    Revoked,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct StalledQuery {
+    pub application: String,
+    pub before: Millis,
+    pub after: ScheduleId,
+    pub limit: usize,
+}
+
+/// A guarded cursor move with the ledger rows that account for what it passes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Repair {
+    pub id: ScheduleId,
+    pub generation: i64,
+    /// The guard: the row must still be in this state, at this cursor and version.
+    pub state: ScheduleState,
+    pub cursor: Cursor,
+    pub version: i64,
+    /// Where it moves; `next: None` completes the schedule.
+    pub to: Cursor,
+    /// How many planned occurrences the move passes.
+    pub passed: u64,
+    pub rows: Vec<LedgerRow>,
+    /// Unstarted PENDING of earlier misfire repairs of this schedule becomes SKIPPED (superseded).
+    pub supersede: bool,
+    /// The move ends a pause: PAUSED becomes active (or complete) and the version grows.
+    pub resume: bool,
+    pub now: Millis,
+}
+
+/// A ledger row made by repair.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum LedgerRow {
+    /// `count` occurrences from `from` to `to` deliberately not run.
+    Skipped {
+        from: Millis,
+        to: Millis,
+        count: u64,
+        prev: Option<Millis>,
+        following: Option<Millis>,
+        reason: Reason,
+    },
+    /// One occurrence to run once it is `due`.
+    Pending {
+        at: Millis,
+        due: Millis,
+        prev: Option<Millis>,
+        following: Option<Millis>,
+        reason: Reason,
+    },
+}
+
+/// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reason {
+    Misfire,
+    Superseded,
+    Paused,
+    Recovery,
+    Retry,
+    /// Claimed but not started in time, or handed back at shutdown.
+    GivenBack,
+    AttemptsExhausted,
+    NodeDied,
+}
+
+impl Reason {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Misfire => "misfire",
+            Self::Superseded => "superseded",
+            Self::Paused => "paused",
+            Self::Recovery => "recovery",
+            Self::Retry => "retry",
+            Self::GivenBack => "given back",
+            Self::AttemptsExhausted => "attempts exhausted",
+            Self::NodeDied => "node died",
+        }
+    }
+}
+
+/// A CLAIMED or RUNNING execution nobody answers for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stranded {
+    pub id: ExecutionId,
+    pub schedule: ScheduleId,
+    pub state: ExecutionState,
+    pub token: Token,
+    pub attempt: u32,
+    pub policy: JobPolicy,
+}
+
+/// How a stranded execution is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
+/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING if `again`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Revocation {
+    pub stranded: Stranded,
+    pub to: ExecutionState,
+    pub reason: Reason,
+    pub again: bool,
+    /// The token of the PENDING row this leaves.
+    pub fresh: Token,
+    pub now: Millis,
+}
+
+/// A schedule's row that cannot be understood, with what its guard compares.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Broken {
+    pub id: ScheduleId,
+    pub version: i64,
+    pub state: String,
+    pub reason: String,
+}
+
+/// What a client wants a schedule to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Definition {
+    pub application: String,
+    pub name: String,
+    pub job: JobSpec,
+    pub payload: String,
+    /// A simple trigger without a start is anchored at the row's creation.
+    pub timing: Timing,
+    pub priority: i32,
+    pub misfire: MisfirePolicy,
+    pub threshold: Millis,
+}
+
+/// What `ensure` came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ensured {
+    /// The schedule is new.
+    Created,
+    /// It was already exactly so; nothing was written.
+    Unchanged,
+    /// It differed and was changed; its next fire time was recomputed only if its trigger changed.
+    Changed,
+}
+
+/// A node as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub id: String,
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: i64,
+    pub enabled: bool,
+    pub beat: i64,
+    pub jobs: Vec<String>,
+    pub figures: Figures,
+    pub started: Millis,
+    pub last_beat: Millis,
+    /// When and why it ended: `stopped` or `dead`.
+    pub ended: Option<(Millis, String)>,
+}
+
+/// A schedule as people see it; text columns as stored, so that a broken row can be shown too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScheduleRow {
+    pub id: i64,
+    pub application: String,
+    pub name: String,
+    pub job: String,
+    pub state: String,
+    /// `cron 0 0 3 * * ? [Europe/Berlin]`, `every 5000 ms`, `once`.
+    pub trigger: String,
+    pub prev: Option<Millis>,
+    pub next: Option<Millis>,
+    pub triggered: i64,
+    pub version: i64,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExecutionQuery {
+    pub application: Option<String>,
+    /// Empty: every state.
+    pub states: Vec<ExecutionState>,
+    pub node: Option<String>,
+    /// Scheduled at or after.
+    pub since: Option<Millis>,
+    pub limit: usize,
+}
+
+/// An execution as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExecutionRow {
+    pub id: i64,
+    pub application: String,
+    pub schedule: String,
+    pub job: String,
+    pub state: String,
+    pub reason: String,
+    pub generation: i64,
+    pub origin: i64,
+    pub scheduled: Millis,
+    /// For a skipped run of occurrences: the last of them, and how many.
+    pub until: Option<Millis>,
+    pub count: i64,
+    pub attempt: i64,
+    pub node: String,
+    pub claimed: Option<Millis>,
+    pub started: Option<Millis>,
+    pub finished: Option<Millis>,
+    pub error: String,
+}

@@ -1,0 +1,127 @@
+//! Every span of the protocol in one place, with the inequalities that keep it safe.
+
+use std::time::Duration;
+
+use crate::error::{Error, Kind};
+use crate::model::Millis;
+
+/// The spans a cluster works with. All milliseconds.
+///
+/// Nodes of one application should agree on them; the safety of claims does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Poll period: ticks lie on epoch multiples of it, plus the node's phase.
+    pub poll: Millis,
+    /// How far beyond the next poll a poll looks.
+    pub lead: Millis,
+    /// Heartbeat period `h`.
+    pub beat: Millis,
+    /// The most a store call may take before its thread and connection are abandoned: `q`.
+    pub call: Millis,
+    /// A beat unchanged for this long means death: `d`.
+    pub death: Millis,
+    /// The default and least misfire threshold.
+    pub threshold: Millis,
+    /// How often one node of the application runs the misfire handler.
+    pub election: Millis,
+}
+
+/// Between the last instant a claim may start and the first at which repair may take it away.
+const MARGIN: Millis = 1_000;
+/// A claim that found its row locked is tried once more after this.
+pub(crate) const SKIP_RETRY: Millis = 20;
+/// An election mark further ahead than this is taken for a broken clock's and counts as due.
+pub(crate) const ELECTION_AHEAD: Millis = 30_000;
+/// The database's clock and ours may differ by this much before we warn.
+pub(crate) const OFFSET_WARNING: Millis = 1_000;
+/// A step of the database's clock by more than this drops the plan.
+pub(crate) const OFFSET_JUMP: Millis = 250;
+/// A step of the wall clock against the boot clock by more than this drops the plan.
+pub(crate) const WALL_JUMP: Millis = 500;
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            poll: 5_000,
+            lead: 1_000,
+            beat: 5_000,
+            call: 3_000,
+            death: 25_000,
+            threshold: 60_000,
+            election: 15_000,
+        }
+    }
+}
+
+impl Window {
+    /// Checks every inequality the protocol rests on; the error names the one that fails.
+    pub(crate) fn checked(self) -> Result<Self, Error> {
+        let rules = [
+            (self.poll >= 100, "the poll interval is at least 100 ms"),
+            (self.beat >= 100, "the heartbeat interval is at least 100 ms"),
+            (self.call >= 500, "the store call limit is at least 500 ms"),
+            (
+                self.lease() >= 2 * self.beat,
+                "death_after must be at least two heartbeats plus the store call limit plus 1 s",
+            ),
+            (
+                self.threshold >= self.least_threshold(),
+                "the misfire threshold must be at least the poll interval plus the store call limit plus 2 s",
+            ),
+            (self.election >= self.poll, "the misfire interval must be at least the poll interval"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::new(Kind::Config, format!("{rule}: {self:?} (milliseconds)"))),
+            None => Ok(self),
+        }
+    }
+
+    /// How long after a confirmed heartbeat was sent its lease lets a claim start.
+    pub(crate) fn lease(&self) -> Millis {
+        self.death - self.call - MARGIN
+    }
+
+    /// The misfire threshold no schedule may go below: a healthy poll always comes first.
+    pub(crate) fn least_threshold(&self) -> Millis {
+        self.poll + self.call + 2_000
+    }
+
+    /// The end of what a poll at `tick` looks at (exclusive).
+    pub(crate) fn end(&self, tick: Millis) -> Millis {
+        tick.saturating_add(self.poll + self.lead)
+    }
+}
+
+/// A span as whole milliseconds, saturating.
+pub(crate) fn millis(span: Duration) -> Millis {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds as a span; negative ones are zero.
+pub(crate) fn span(millis: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_hold_every_inequality() {
+        assert!(Window::default().checked().is_ok());
+    }
+
+    #[test]
+    fn a_broken_inequality_is_named() {
+        let cases: [(Window, &str); 4] = [
+            (Window { poll: 0, ..Window::default() }, "poll interval"),
+            (Window { death: 10_000, ..Window::default() }, "death_after"),
+            (Window { threshold: 9_000, ..Window::default() }, "misfire threshold"),
+            (Window { election: 1_000, ..Window::default() }, "misfire interval"),
+        ];
+        for (window, word) in cases {
+            let error = window.checked().unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}
