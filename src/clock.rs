@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::model::Millis;
+use crate::window::WALL_JUMP;
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,28 @@ impl Offset {
     /// Forgets all samples: the clock they compared with has stepped.
     pub(crate) fn reset(&mut self) {
         self.samples.clear();
+    }
+}
+
+/// Notices when database time and the boot clock stop going in step: somebody set a clock.
+#[derive(Debug, Default)]
+pub(crate) struct Steady {
+    last: Option<Now>,
+}
+
+impl Steady {
+    /// True if between the last reading and this one the two clocks drifted apart by more than a step's worth.
+    pub(crate) fn jumped(&mut self, now: Now) -> bool {
+        let Some(last) = self.last.replace(now) else { return false };
+        let apart = (now.db - last.db) - (now.boot - last.boot);
+        apart.abs() > WALL_JUMP
+    }
+
+    /// Database time was corrected by `step` on purpose.
+    pub(crate) fn shifted(&mut self, step: Millis) {
+        if let Some(last) = &mut self.last {
+            last.db += step;
+        }
     }
 }
 

@@ -166,8 +166,10 @@ pub(crate) struct PollQuery {
 #[derive(Clone, Debug)]
 pub(crate) struct Polled {
     pub time: TimeSample,
-    /// The application and this node are in state Y.
-    pub enabled: bool,
+    /// The application is in state Y.
+    pub app_enabled: bool,
+    /// This node is in state Y.
+    pub node_enabled: bool,
     /// Active schedules of active jobs with next fire time before `until`, earliest first.
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.
