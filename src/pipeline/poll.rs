@@ -249,7 +249,8 @@ impl Machine for PollMachine {
     type Output = PollOutput;
 
     fn next(&mut self, now: Now) -> Step<PollOp, PollOutput> {
-        if self.steady.jumped(now) {
+        // A correction of ours reaches the clock only when it is told: look for steps after that.
+        if self.outbox.is_empty() && self.steady.jumped(now) {
             self.jumped();
         }
         if !self.outbox.is_empty() {

@@ -1,0 +1,321 @@
+//! Wheel, permit, claim, pool: when a planned occurrence comes due, reserve a seat, claim it, hand it over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::plan::{Plan, Slot};
+use super::poll::{POLL_LIMIT, Planned};
+use crate::clock::{Now, Steady};
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::model::{Candidate, Millis, NodeId, Token};
+use crate::node::Held;
+use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
+use crate::window::SKIP_RETRY;
+
+/// The most claims in one transaction.
+const BATCH: usize = 256;
+/// After a failed claim nothing is tried for this long.
+const FAILURE_PAUSE: Millis = 500;
+
+/// Seats of the pool: one is reserved before each claim, so nothing claimed can be refused.
+pub(crate) trait Seats: Send + 'static {
+    /// Gives the seat back when dropped.
+    type Permit: Send + 'static;
+
+    fn reserve(&mut self) -> Option<Self::Permit>;
+
+    /// Whether the item starts at once or waits in the queue.
+    fn starts_at_once(permit: &Self::Permit) -> bool;
+
+    /// Lets the pool grow for those who wait; hands back who waited too long, and says when to look again.
+    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>);
+}
+
+pub(crate) enum DispatchInput {
+    Planned(Planned),
+    /// The newest lease: claims may start before this boot-clock instant.
+    Lease(Millis),
+    /// A seat has become free after one was refused.
+    SeatFreed,
+    /// Drop the plan: the clock stepped.
+    Jumped,
+    /// The node joined again under a new name; what the old one held is no longer ours.
+    Reborn(NodeId),
+    Stop,
+}
+
+pub(crate) enum DispatchOutput<P> {
+    Run(P, Claimed),
+    GiveBack(Settlement),
+    WakePoll,
+    Event(Event),
+}
+
+pub(crate) enum ClaimOp {
+    Claim(Vec<ClaimRequest>),
+    Resolve(Vec<ClaimRequest>),
+    Quarantine(Broken),
+}
+
+pub(crate) enum ClaimAnswer {
+    Claims(Vec<Claim>),
+    Quarantined,
+}
+
+impl Operation for ClaimOp {
+    type Answer = ClaimAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Resolve(_) => "resolving an unknown commit",
+            Self::Quarantine(_) => "quarantine",
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<ClaimAnswer, Error> {
+        match self {
+            Self::Claim(requests) => store.claim(&requests).map(ClaimAnswer::Claims),
+            Self::Resolve(requests) => store.resolve(&requests).map(ClaimAnswer::Claims),
+            Self::Quarantine(broken) => store.quarantine(&broken).map(|_| ClaimAnswer::Quarantined),
+        }
+    }
+}
+
+/// A claim that was asked for, with the seat it would fill.
+struct InFlight<P> {
+    slot: Slot,
+    request: ClaimRequest,
+    permit: P,
+}
+
+pub(crate) struct DispatchMachine<S: Seats> {
+    plan: Plan,
+    seats: S,
+    node: NodeId,
+    held: Arc<Held>,
+    lease: Millis,
+    enabled: bool,
+    in_flight: Vec<InFlight<S::Permit>>,
+    /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
+    unresolved: bool,
+    hold: Millis,
+    starved: bool,
+    steady: Steady,
+    broken: VecDeque<Broken>,
+    outbox: VecDeque<DispatchOutput<S::Permit>>,
+    stopping: bool,
+}
+
+impl<S: Seats> DispatchMachine<S> {
+    pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Millis, seats: S, now: Now) -> Self {
+        Self {
+            plan: Plan::new(now.db, 2 * POLL_LIMIT),
+            seats,
+            node,
+            held,
+            lease,
+            enabled: false,
+            in_flight: Vec::new(),
+            unresolved: false,
+            hold: now.boot,
+            starved: false,
+            steady: Steady::default(),
+            broken: VecDeque::new(),
+            outbox: VecDeque::new(),
+            stopping: false,
+        }
+    }
+
+    /// How many items wait in the plan.
+    #[cfg(test)]
+    pub(crate) fn planned(&self) -> usize {
+        self.plan.len()
+    }
+
+    fn drop_plan(&mut self, now: Now) {
+        self.plan.clear(now.db);
+        self.outbox.push_back(DispatchOutput::WakePoll);
+    }
+
+    /// Lets the pool look after those who wait in it; gives the boot-clock instant of the next look.
+    fn tend(&mut self, now: Now) -> Option<Millis> {
+        let (late, next) = self.seats.tick(now.boot);
+        for claimed in late {
+            self.give_back(claimed, now);
+        }
+        next
+    }
+
+    fn give_back(&mut self, claimed: Claimed, now: Now) {
+        self.outbox.push_back(DispatchOutput::Event(Event::GivenBack { execution: claimed.execution() }));
+        self.outbox.push_back(DispatchOutput::GiveBack(claimed.give_back(now.db)));
+    }
+
+    fn may_claim(&self, now: Now) -> bool {
+        self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
+    }
+
+    /// The next batch, each with a seat; empty when nothing is due or no seat is free.
+    fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
+        self.plan.advance(now.db);
+        let seats = &mut self.seats;
+        let picked = self.plan.pick(BATCH, || seats.reserve());
+        self.starved = picked.is_empty() && self.plan.has_ready();
+        for (slot, candidate, permit) in picked {
+            let request = self.request(candidate, S::starts_at_once(&permit), now);
+            self.in_flight.push(InFlight { slot, request, permit });
+        }
+        self.in_flight.iter().map(|it| it.request.clone()).collect()
+    }
+
+    fn request(&self, candidate: Candidate, at_once: bool, now: Now) -> ClaimRequest {
+        let token = Token::fresh();
+        self.held.add(token);
+        ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
+    }
+
+    fn ended(&mut self, it: InFlight<S::Permit>, claim: Claim, now: Now) {
+        let InFlight { slot, request, permit } = it;
+        let lost = !matches!(claim, Claim::Won(_));
+        match claim {
+            Claim::Won(claimed) => {
+                self.plan.over(slot, now.db, now.boot);
+                if claimed.may_start(now.boot) {
+                    self.outbox.push_back(DispatchOutput::Run(permit, claimed));
+                } else {
+                    self.give_back(claimed, now);
+                }
+            }
+            Claim::Lost => {
+                let schedule = request.candidate.entry().id;
+                self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
+                self.plan.over(slot, now.db, now.boot);
+            }
+            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.db, now.boot),
+            Claim::Failed(error) => self.failed(slot, &request, &error),
+        }
+        if lost {
+            self.held.remove(request.token);
+        }
+    }
+
+    /// A row that alone makes the claim fail would fail for ever: it goes into quarantine.
+    fn failed(&mut self, slot: Slot, request: &ClaimRequest, error: &Error) {
+        self.plan.forget(slot);
+        let entry = request.candidate.entry();
+        let reason = error.to_string();
+        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined { schedule: entry.id, reason: reason.clone() }));
+        self.broken.push_back(Broken {
+            id: entry.id,
+            version: entry.version,
+            state: entry.state.as_str().to_owned(),
+            reason,
+        });
+    }
+
+    fn failed_call(&mut self, error: Error, now: Now) {
+        self.hold = now.boot + FAILURE_PAUSE;
+        if error.is_unknown() {
+            self.unresolved = true;
+            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
+        }
+        if !self.unresolved {
+            for it in std::mem::take(&mut self.in_flight) {
+                self.held.remove(it.request.token);
+                self.plan.again(it.slot, now.db);
+            }
+        }
+        self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
+    }
+
+    /// When to look again if nothing else happens.
+    fn rest_until(&mut self, now: Now, tend: Option<Millis>) -> Millis {
+        let due = if !self.may_claim(now) {
+            Some(self.hold).filter(|hold| *hold > now.boot)
+        } else if self.starved {
+            None
+        } else {
+            self.plan.next_due().map(|at| now.boot_at(at))
+        };
+        [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
+    }
+}
+
+impl<S: Seats> Machine for DispatchMachine<S> {
+    type Op = ClaimOp;
+    type Input = DispatchInput;
+    type Output = DispatchOutput<S::Permit>;
+
+    fn next(&mut self, now: Now) -> Step<ClaimOp, Self::Output> {
+        if self.steady.jumped(now) {
+            self.drop_plan(now);
+        }
+        let tend = self.tend(now);
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
+        }
+        if self.unresolved {
+            if now.boot < self.hold {
+                return Step::Wait(self.hold);
+            }
+            return Step::Do(ClaimOp::Resolve(self.in_flight.iter().map(|it| it.request.clone()).collect()));
+        }
+        if let Some(broken) = self.broken.pop_front() {
+            return Step::Do(ClaimOp::Quarantine(broken));
+        }
+        if self.stopping {
+            return Step::Stop;
+        }
+        if self.may_claim(now) {
+            let requests = self.batch(now);
+            if !requests.is_empty() {
+                return Step::Do(ClaimOp::Claim(requests));
+            }
+            if self.plan.wants_poll() {
+                return Step::Tell(DispatchOutput::WakePoll);
+            }
+        }
+        Step::Wait(self.rest_until(now, tend))
+    }
+
+    fn done(&mut self, now: Now, answer: Result<ClaimAnswer, Error>) {
+        match answer {
+            Ok(ClaimAnswer::Claims(claims)) => {
+                self.unresolved = false;
+                for (it, claim) in std::mem::take(&mut self.in_flight).into_iter().zip(claims) {
+                    self.ended(it, claim, now);
+                }
+            }
+            Ok(ClaimAnswer::Quarantined) => {}
+            Err(error) => self.failed_call(error, now),
+        }
+    }
+
+    fn receive(&mut self, now: Now, input: DispatchInput) {
+        match input {
+            DispatchInput::Planned(planned) if planned.enabled => {
+                self.enabled = true;
+                self.plan.take(planned, now.db, now.boot);
+            }
+            DispatchInput::Planned(_) => {
+                self.enabled = false;
+                self.plan.clear(now.db);
+            }
+            DispatchInput::Lease(deadline) => self.lease = deadline,
+            DispatchInput::SeatFreed => self.starved = false,
+            DispatchInput::Jumped => self.plan.clear(now.db),
+            DispatchInput::Reborn(node) => {
+                self.node = node;
+                self.lease = now.boot;
+                self.drop_plan(now);
+            }
+            DispatchInput::Stop => {
+                self.stopping = true;
+                self.plan.clear(now.db);
+            }
+        }
+    }
+}
