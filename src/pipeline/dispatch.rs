@@ -182,7 +182,7 @@ impl<S: Seats> DispatchMachine<S> {
         let lost = !matches!(claim, Claim::Won(_));
         match claim {
             Claim::Won(claimed) => {
-                self.plan.over(slot, now.db, now.boot);
+                self.plan.over(slot, now.boot);
                 if claimed.may_start(now.boot) {
                     self.outbox.push_back(DispatchOutput::Run(permit, claimed));
                 } else {
@@ -192,9 +192,9 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Lost => {
                 let schedule = request.candidate.entry().id;
                 self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
-                self.plan.over(slot, now.db, now.boot);
+                self.plan.over(slot, now.boot);
             }
-            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.db, now.boot),
+            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.boot),
             Claim::Failed(error) => self.failed(slot, &request, &error),
         }
         if lost {
@@ -225,7 +225,7 @@ impl<S: Seats> DispatchMachine<S> {
         if !self.unresolved {
             for it in std::mem::take(&mut self.in_flight) {
                 self.held.remove(it.request.token);
-                self.plan.again(it.slot, now.db);
+                self.plan.again(it.slot);
             }
         }
         self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
@@ -298,7 +298,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         match input {
             DispatchInput::Planned(planned) if planned.enabled => {
                 self.enabled = true;
-                self.plan.take(planned, now.db, now.boot);
+                self.plan.take(planned, now.boot);
             }
             DispatchInput::Planned(_) => {
                 self.enabled = false;

@@ -41,8 +41,6 @@ pub(crate) struct Plan {
     items: HashMap<Slot, Item>,
     wheel: Wheel<Slot>,
     ready: BTreeMap<Rank, Slot>,
-    /// What is known before this database time; later occurrences come with later polls.
-    until: Millis,
     cap: usize,
     /// The cap refused something: a poll is needed once there is room.
     overflowed: bool,
@@ -54,7 +52,6 @@ impl Plan {
             items: HashMap::new(),
             wheel: Wheel::new(now, cap),
             ready: BTreeMap::new(),
-            until: now,
             cap,
             overflowed: false,
         }
@@ -88,30 +85,28 @@ impl Plan {
         }
         self.ready.clear();
         self.wheel = Wheel::new(now, self.cap);
-        self.until = now;
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
     /// extended, rows that are gone leave. Claims in flight and what changed since the poll was sent stay.
-    pub(crate) fn take(&mut self, planned: Planned, now: Millis, boot: Millis) {
-        self.until = planned.until;
+    pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
         self.overflowed |= !planned.complete;
         let complete = planned.complete;
         let mut seen = HashSet::with_capacity(planned.pendings.len());
         for (id, chain) in chains(planned.occurrences) {
             seen.insert(Slot::Schedule(id));
-            self.take_chain(id, chain, planned.sent, now, boot);
+            self.take_chain(id, chain, planned.sent, boot);
         }
         for pending in planned.pendings {
             seen.insert(Slot::Execution(pending.id));
-            self.take_pending(pending, planned.sent, now, boot);
+            self.take_pending(pending, planned.sent, boot);
         }
         if complete {
             self.forget_unseen(&seen, planned.sent);
         }
     }
 
-    fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, now: Millis, boot: Millis) {
+    fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
         let slot = Slot::Schedule(id);
         if let Some(item) = self.items.get_mut(&slot) {
             let Candidate::Planned(head) = &item.candidate else { return };
@@ -126,11 +121,11 @@ impl Plan {
             self.remove(slot);
         }
         if let Some(head) = chain.pop_front() {
-            self.insert(slot, Candidate::Planned(head), chain, now, boot);
+            self.insert(slot, Candidate::Planned(head), chain, boot);
         }
     }
 
-    fn take_pending(&mut self, pending: Pending, sent: Millis, now: Millis, boot: Millis) {
+    fn take_pending(&mut self, pending: Pending, sent: Millis, boot: Millis) {
         let slot = Slot::Execution(pending.id);
         if let Some(item) = self.items.get(&slot) {
             let same = matches!(&item.candidate, Candidate::Pending(old) if old.token == pending.token);
@@ -139,7 +134,7 @@ impl Plan {
             }
             self.remove(slot);
         }
-        self.insert(slot, Candidate::Pending(pending), VecDeque::new(), now, boot);
+        self.insert(slot, Candidate::Pending(pending), VecDeque::new(), boot);
     }
 
     fn forget_unseen(&mut self, seen: &HashSet<Slot>, sent: Millis) {
@@ -163,7 +158,7 @@ impl Plan {
         }
     }
 
-    fn insert(&mut self, slot: Slot, candidate: Candidate, rest: VecDeque<Occurrence>, now: Millis, boot: Millis) {
+    fn insert(&mut self, slot: Slot, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
         if self.items.len() >= self.cap {
             self.overflowed = true;
             return;
@@ -171,22 +166,22 @@ impl Plan {
         let due = candidate.due();
         let item = Item { candidate, rest, place: Place::InFlight, touched: boot, retried: false };
         self.items.insert(slot, item);
-        self.arm(slot, due, now);
+        self.arm(slot, due);
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
-    fn arm(&mut self, slot: Slot, due: Millis, now: Millis) {
+    fn arm(&mut self, slot: Slot, due: Millis) {
         let Some(item) = self.items.get_mut(&slot) else { return };
         let rank = rank(slot, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
         item.place = match self.wheel.insert(Due { at, priority, id }, slot) {
             Ok(handle) => Place::Wheel(handle),
-            Err(Refused::Elapsed(_) | Refused::Full(_)) if due <= now => {
+            Err(Refused::Elapsed(_)) => {
                 self.ready.insert(rank, slot);
                 Place::Ready(rank)
             }
-            // Never reached: `insert` holds the same cap. Were it, the next poll brings the row again.
-            Err(_) => {
+            // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row again.
+            Err(Refused::Full(_)) => {
                 self.overflowed = true;
                 self.items.remove(&slot);
                 return;
@@ -228,7 +223,7 @@ impl Plan {
     }
 
     /// The claim was won or lost: either way its occurrence is over and the next link is armed.
-    pub(crate) fn over(&mut self, slot: Slot, now: Millis, boot: Millis) {
+    pub(crate) fn over(&mut self, slot: Slot, boot: Millis) {
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;
         item.retried = false;
@@ -237,28 +232,28 @@ impl Plan {
             Some(next) => {
                 let due = next.at;
                 item.candidate = Candidate::Planned(next);
-                self.arm(slot, due, now);
+                self.arm(slot, due);
             }
             None => drop(self.items.remove(&slot)),
         }
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
-    pub(crate) fn skipped(&mut self, slot: Slot, retry_at: Millis, now: Millis, boot: Millis) {
+    pub(crate) fn skipped(&mut self, slot: Slot, retry_at: Millis, boot: Millis) {
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
             self.items.remove(&slot);
         } else {
-            self.arm(slot, retry_at, now);
+            self.arm(slot, retry_at);
         }
     }
 
     /// The claim was certainly not made: it is due as before.
-    pub(crate) fn again(&mut self, slot: Slot, now: Millis) {
+    pub(crate) fn again(&mut self, slot: Slot) {
         if let Some(item) = self.items.get(&slot) {
             let due = item.candidate.due();
-            self.arm(slot, due, now);
+            self.arm(slot, due);
         }
     }
 

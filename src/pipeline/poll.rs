@@ -97,8 +97,6 @@ pub(crate) struct Planned {
     pub enabled: bool,
     /// Boot-clock instant at which the poll was sent: what changed later is not in it.
     pub sent: Millis,
-    /// The window's end.
-    pub until: Millis,
 }
 
 pub(crate) struct PollOp(pub PollQuery);
@@ -232,7 +230,6 @@ impl PollMachine {
             complete: polled.complete,
             enabled: polled.app_enabled && polled.node_enabled,
             sent: asked.sent,
-            until: asked.until,
         }));
     }
 }
