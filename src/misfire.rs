@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::clock::Now;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, MisfirePolicy, Millis, ScheduleId, ScheduleState, Token};
@@ -35,6 +35,8 @@ struct Missed {
     following: Option<Millis>,
     /// The first ones, as many as "fire all" may run.
     times: Vec<Millis>,
+    /// The first one behind those, if it was missed too.
+    beyond: Option<Millis>,
 }
 
 fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
@@ -46,6 +48,7 @@ fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
         count: 1,
         following: entry.timing.after(first),
         times: vec![first],
+        beyond: None,
     };
     while let Some(next) = missed.following.filter(|next| *next <= now && missed.count < MOST_PASSED) {
         missed.before = Some(missed.last);
@@ -54,6 +57,8 @@ fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
         missed.following = entry.timing.after(next);
         if missed.times.len() < MOST_FIRED {
             missed.times.push(next);
+        } else {
+            missed.beyond.get_or_insert(next);
         }
     }
     Some(missed)
@@ -99,26 +104,24 @@ impl Missed {
     /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
     fn fire_all(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
         let pace = self.pace();
-        let ends = self.times[1..].iter().copied().map(Some);
+        let followers = self.times.iter().skip(1).copied().map(Some);
         let mut behind = prev;
         let mut rows = Vec::with_capacity(self.times.len() + 1);
-        let beyond = self.count - u64::try_from(self.times.len()).unwrap_or(u64::MAX);
-        for ((n, at), end) in (0..).zip(&self.times).zip(ends.chain([None])) {
-            let following = end.or(if beyond == 0 { self.following } else { self.after_times() });
+        for ((n, at), follower) in (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)])) {
             rows.push(LedgerRow::Pending {
                 at: *at,
                 due: now + n * pace,
                 prev: behind,
-                following,
+                following: follower,
                 reason: Reason::Misfire,
             });
             behind = Some(*at);
         }
-        if let (true, Some(from)) = (beyond > 0, self.after_times()) {
+        if let Some(from) = self.beyond {
             rows.push(LedgerRow::Skipped {
                 from,
                 to: self.last,
-                count: beyond,
+                count: self.count - MOST_FIRED as u64,
                 prev: behind,
                 following: self.following,
                 reason: Reason::Misfire,
@@ -401,8 +404,11 @@ impl Machine for MisfireMachine {
                 }
             }
             Err(error) => {
-                self.hold = now.boot + FAILURE_PAUSE;
-                self.todo.clear();
+                // A row the database refuses does not keep the others from being repaired.
+                if error.kind() != Kind::Refused {
+                    self.hold = now.boot + FAILURE_PAUSE;
+                    self.todo.clear();
+                }
                 let event = Event::StoreFailed { operation: "misfire handling", error };
                 self.outbox.push_back(MisfireOutput::Event(event));
             }
