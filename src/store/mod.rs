@@ -18,7 +18,7 @@ use crate::model::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
     Pending, ScheduleId, ScheduleState, Token,
 };
-use crate::schedule::Timing;
+use crate::schedule::Trigger;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -329,7 +329,10 @@ pub(crate) struct Definition {
     pub job: JobSpec,
     pub payload: String,
     /// A simple trigger without a start is anchored at the row's creation.
-    pub timing: Timing,
+    pub trigger: Trigger,
+    /// The window the schedule is kept to, both inclusive.
+    pub start: Option<Millis>,
+    pub end: Option<Millis>,
     pub priority: i32,
     pub misfire: MisfirePolicy,
     pub threshold: Millis,
