@@ -1,6 +1,7 @@
 //! What happened, as values: the one place that logs, and what observers and tests listen to.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -52,13 +53,6 @@ pub enum Event {
         schedule: ScheduleId,
         /// Why.
         reason: String,
-    },
-    /// A handler is about to run.
-    Started {
-        /// The execution.
-        execution: ExecutionId,
-        /// The schedule's name.
-        schedule: Arc<str>,
     },
     /// A handler has ended.
     Finished {
@@ -129,7 +123,7 @@ pub enum Event {
 impl Event {
     fn level(&self) -> log::Level {
         match self {
-            Self::Polled { .. } | Self::ClaimLost { .. } | Self::Started { .. } => log::Level::Trace,
+            Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
             Self::Finished { error: None, .. } => log::Level::Debug,
             Self::Joined { .. } | Self::Repaired { .. } | Self::GivenBack { .. } | Self::Stopped { clean: true } => {
                 log::Level::Info
@@ -157,7 +151,6 @@ impl fmt::Display for Event {
             }
             Self::ClaimLost { schedule } => write!(f, "schedule {schedule}: claim lost to another node"),
             Self::Quarantined { schedule, reason } => write!(f, "schedule {schedule} quarantined: {reason}"),
-            Self::Started { execution, schedule } => write!(f, "{schedule:?}: execution {execution} starts"),
             Self::Finished { execution, schedule, error: None } => {
                 write!(f, "{schedule:?}: execution {execution} succeeded")
             }
@@ -204,7 +197,10 @@ impl Events {
     pub(crate) fn emit(&self, event: &Event) {
         log::log!(target: "firetime", event.level(), "{event}");
         for observer in &self.observers {
-            observer(event);
+            // An observer is the application's code: its panic must not cost an execution its outcome.
+            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+                log::error!(target: "firetime", "an event observer panicked");
+            }
         }
     }
 }

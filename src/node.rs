@@ -155,7 +155,8 @@ impl Operation for NodeOp {
 }
 
 pub(crate) enum NodeInput {
-    Stop,
+    /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
+    Stop { leave: bool },
 }
 
 pub(crate) enum NodeOutput {
@@ -274,7 +275,11 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 "heartbeat"
             }
             Asked::Other(name) => name,
-            Asked::Leave => "leaving",
+            // Tried once: a node that could not say that it left is found dead.
+            Asked::Leave => {
+                self.left = true;
+                "leaving"
+            }
         };
         self.hold = now.boot + (self.window.beat / 5).min(1_000);
         self.next_beat = self.next_beat.min(self.hold);
@@ -328,7 +333,10 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
 
     fn receive(&mut self, _now: Now, input: NodeInput) {
         match input {
-            NodeInput::Stop => self.stopping = true,
+            NodeInput::Stop { leave } => {
+                self.stopping = true;
+                self.left = !leave;
+            }
         }
     }
 }
