@@ -1,0 +1,3 @@
+//! The stages an occurrence passes through, in flow order.
+
+pub mod wheel;
