@@ -1,3 +1,5 @@
 //! The stages an occurrence passes through, in flow order.
 
 pub mod wheel;
+
+pub mod pool;

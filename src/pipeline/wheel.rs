@@ -233,10 +233,7 @@ impl Place {
     fn of(now: u64, tick: u64) -> Self {
         let level = ((now ^ tick) | 1).ilog2() / DIGIT_BITS;
         let slot = (tick >> (level * DIGIT_BITS)) as usize % SLOTS;
-        Self {
-            level: level as usize,
-            slot,
-        }
+        Self { level: level as usize, slot }
     }
 }
 
@@ -256,13 +253,7 @@ struct Slot {
 }
 
 impl Level {
-    const EMPTY: Self = Self {
-        occupied: 0,
-        slots: [Slot {
-            head: NONE,
-            earliest: 0,
-        }; SLOTS],
-    };
+    const EMPTY: Self = Self { occupied: 0, slots: [Slot { head: NONE, earliest: 0 }; SLOTS] };
 
     fn first(&self) -> &Slot {
         &self.slots[self.occupied.trailing_zeros() as usize % SLOTS]
@@ -283,11 +274,7 @@ impl Level {
     /// Makes `index` the head of a slot's list and returns the head before it.
     fn push(&mut self, slot: usize, index: u32, tick: u64) -> u32 {
         let Slot { head, earliest } = self.slots[slot];
-        let earliest = if head == NONE {
-            tick
-        } else {
-            earliest.min(tick)
-        };
+        let earliest = if head == NONE { tick } else { earliest.min(tick) };
         self.slots[slot].earliest = earliest;
         self.set_head(slot, index);
         head
@@ -328,11 +315,7 @@ struct Node<T> {
 
 impl<T> Slab<T> {
     const fn new() -> Self {
-        Self {
-            nodes: Vec::new(),
-            vacant: NONE,
-            len: 0,
-        }
+        Self { nodes: Vec::new(), vacant: NONE, len: 0 }
     }
 
     fn tick(&self, index: u32) -> u64 {
@@ -359,10 +342,7 @@ impl<T> Slab<T> {
         self.vacant = node.next;
         self.len += 1;
         (node.due, node.item) = (due, Some(item));
-        Handle {
-            index,
-            generation: node.generation,
-        }
+        Handle { index, generation: node.generation }
     }
 
     /// Adds one vacant node. Grows by a quarter where a `Vec` would double: memory follows use.
@@ -371,13 +351,7 @@ impl<T> Slab<T> {
             self.nodes.reserve_exact(self.nodes.len() / 4 + 16);
         }
         let index = self.nodes.len() as u32;
-        self.nodes.push(Node {
-            due,
-            item: None,
-            prev: NONE,
-            next: self.vacant,
-            generation: 0,
-        });
+        self.nodes.push(Node { due, item: None, prev: NONE, next: self.vacant, generation: 0 });
         self.vacant = index;
     }
 

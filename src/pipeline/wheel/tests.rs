@@ -5,11 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn due(at: i64) -> Due {
-    Due {
-        at,
-        priority: 0,
-        id: at,
-    }
+    Due { at, priority: 0, id: at }
 }
 
 fn instants<T>(entries: &[(Due, T)]) -> Vec<i64> {
@@ -51,24 +47,14 @@ fn a_full_wheel_hands_the_item_back_until_there_is_room() {
 
 #[test]
 fn expiry_is_ordered_by_time_then_priority_then_id() {
-    let ordered = [
-        (1, 9, 7),
-        (1, 0, 3),
-        (1, 0, 4),
-        (1, -9, 1),
-        (2, i32::MAX, 1),
-        (3, i32::MIN, 1),
-    ]
-    .map(|(at, priority, id)| Due { at, priority, id });
+    let ordered = [(1, 9, 7), (1, 0, 3), (1, 0, 4), (1, -9, 1), (2, i32::MAX, 1), (3, i32::MIN, 1)]
+        .map(|(at, priority, id)| Due { at, priority, id });
     let mut wheel = Wheel::new(0, 10);
     for index in [3, 5, 0, 2, 4, 1] {
         wheel.insert(ordered[index], index).unwrap();
     }
     let expired = wheel.advance(3);
-    assert_eq!(
-        expired.iter().map(|(_, index)| *index).collect::<Vec<_>>(),
-        [0, 1, 2, 3, 4, 5]
-    );
+    assert_eq!(expired.iter().map(|(_, index)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -103,19 +89,7 @@ fn a_backward_clock_step_that_sleeps_for_hours() {
 fn every_level_boundary_is_exact() {
     for level in 0..LEVELS as u32 {
         let span = 1_i64.checked_shl(level * DIGIT_BITS).unwrap_or(i64::MAX);
-        for start in [
-            0,
-            1,
-            63,
-            64,
-            4_095,
-            -1,
-            -64,
-            -4_097,
-            span - 1,
-            -span,
-            1_234_567_890_123,
-        ] {
+        for start in [0, 1, 63, 64, 4_095, -1, -64, -4_097, span - 1, -span, 1_234_567_890_123] {
             let around = [span - 1, span, span + 1].map(|step| start.saturating_add(step));
             let mut wheel = Wheel::new(start, 10);
             let mut waiting: Vec<_> = around.into_iter().filter(|&at| at > start).collect();
@@ -125,10 +99,7 @@ fn every_level_boundary_is_exact() {
             }
             for at in waiting {
                 assert_eq!(wheel.next_due(), Some(at), "from {start}");
-                assert!(
-                    wheel.advance(at - 1).is_empty(),
-                    "{at} came early, from {start}"
-                );
+                assert!(wheel.advance(at - 1).is_empty(), "{at} came early, from {start}");
                 assert_eq!(wheel.next_due(), Some(at), "from {start}");
                 assert_eq!(instants(&wheel.advance(at)), [at], "from {start}");
             }
@@ -142,10 +113,7 @@ fn the_ends_of_time_do_not_panic() {
     let mut wheel = wheel_at(i64::MIN, &[i64::MIN + 1, -1, 0, i64::MAX]);
     assert_eq!(wheel.insert(due(i64::MIN), ()), Err(Refused::Elapsed(())));
     assert_eq!(wheel.next_due(), Some(i64::MIN + 1));
-    assert_eq!(
-        instants(&wheel.advance(i64::MAX - 1)),
-        [i64::MIN + 1, -1, 0]
-    );
+    assert_eq!(instants(&wheel.advance(i64::MAX - 1)), [i64::MIN + 1, -1, 0]);
     assert_eq!(instants(&wheel.advance(i64::MAX)), [i64::MAX]);
     assert_eq!(wheel.insert(due(i64::MAX), ()), Err(Refused::Elapsed(())));
     assert!(wheel.advance(i64::MIN).is_empty());
@@ -207,10 +175,7 @@ struct Oracle {
 impl Oracle {
     fn advance(&mut self, now: i64) -> Vec<Due> {
         self.now = self.now.max(now);
-        self.waiting
-            .extract_if(.., |due, _| due.at <= self.now)
-            .map(|(due, _)| due)
-            .collect()
+        self.waiting.extract_if(.., |due, _| due.at <= self.now).map(|(due, _)| due).collect()
     }
 
     fn check_next(&mut self, next: Option<i64>) {
@@ -221,10 +186,7 @@ impl Oracle {
         }
         assert_eq!(next.is_some(), truth.is_some());
         assert!(next <= truth, "{next:?} is later than {truth:?}");
-        assert!(
-            next.is_none_or(|next| next > self.now),
-            "{next:?} has passed"
-        );
+        assert!(next.is_none_or(|next| next > self.now), "{next:?} has passed");
     }
 }
 
@@ -240,8 +202,7 @@ enum Op {
 /// Spans of every magnitude, with the digits' edges well represented.
 fn span() -> impl Strategy<Value = i64> {
     let power = (0_u32..62).prop_map(|bits| 1_i64 << bits);
-    let edge =
-        (0_u32..11, -1_i64..=1).prop_map(|(level, off)| (1_i64 << (level * 6).min(61)) + off);
+    let edge = (0_u32..11, -1_i64..=1).prop_map(|(level, off)| (1_i64 << (level * 6).min(61)) + off);
     prop_oneof![
         4 => 0_i64..200,
         4 => 0_i64..20_000,
@@ -305,11 +266,7 @@ fn insert_both(wheel: &mut Wheel<i64>, oracle: &mut Oracle, due: Due) {
 
 fn agrees_with_the_oracle(now: i64, ops: Vec<Op>) {
     let mut wheel = Wheel::new(now, CAP);
-    let mut oracle = Oracle {
-        now,
-        exact: true,
-        ..Oracle::default()
-    };
+    let mut oracle = Oracle { now, exact: true, ..Oracle::default() };
     for (op, id) in ops.into_iter().zip(0..) {
         let waiting = oracle.waiting.len();
         match op {
@@ -317,9 +274,7 @@ fn agrees_with_the_oracle(now: i64, ops: Vec<Op>) {
                 let at = oracle.now.saturating_add(after);
                 insert_both(&mut wheel, &mut oracle, Due { at, priority, id });
             }
-            Op::Cancel { nth } if waiting > 0 => {
-                cancel_both(&mut wheel, &mut oracle, nth % waiting)
-            }
+            Op::Cancel { nth } if waiting > 0 => cancel_both(&mut wheel, &mut oracle, nth % waiting),
             Op::Cancel { .. } => {}
             Op::CancelNext => cancel_both(&mut wheel, &mut oracle, 0),
             Op::Advance { by } => {
