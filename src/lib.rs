@@ -1,3 +1,18 @@
 //! firetime: several app servers run one schedule as if there were one.
 
 pub mod schedule;
+mod clock;
+mod driver;
+mod error;
+mod event;
+mod job;
+mod machine;
+mod misfire;
+mod model;
+mod node;
+mod pipeline;
+mod store;
+mod window;
+
+pub use error::{Error, Kind};
+pub use schedule::Trigger;

@@ -6,7 +6,7 @@
 
 mod claimed;
 pub(crate) mod guard;
-pub(crate) mod memory;
+//MEM pub(crate) mod memory;
 
 use std::sync::Arc;
 
