@@ -1,0 +1,3 @@
+//! What no single part can prove alone.
+
+mod facts;
