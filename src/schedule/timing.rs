@@ -29,11 +29,7 @@ impl Timing {
     /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor
     /// window says when a simple trigger starts; [`TriggerError::Simple`] if the window gives it a
     /// negative start.
-    pub fn new(
-        trigger: Trigger,
-        start_ms: Option<i64>,
-        end_ms: Option<i64>,
-    ) -> Result<Timing, TriggerError> {
+    pub fn new(trigger: Trigger, start_ms: Option<i64>, end_ms: Option<i64>) -> Result<Timing, TriggerError> {
         if let (Some(start_ms), Some(end_ms)) = (start_ms, end_ms)
             && end_ms < start_ms
         {
@@ -71,9 +67,7 @@ impl Timing {
 
 fn anchor(trigger: Trigger, start_ms: Option<i64>) -> Result<Trigger, TriggerError> {
     match (&trigger, start_ms) {
-        (Trigger::Simple(simple), None) if simple.start_ms().is_none() => {
-            Err(TriggerError::NotAnchored)
-        }
+        (Trigger::Simple(simple), None) if simple.start_ms().is_none() => Err(TriggerError::NotAnchored),
         (_, None) => Ok(trigger),
         (_, Some(start)) => trigger.anchored(start),
     }

@@ -28,8 +28,7 @@ const DAY_OF_WEEK: Field = Field {
     names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
     ..Field::plain("day-of-week", 1, 7, "write 1 (SUN) to 7 (SAT), names, `FRIL`, `FRI#3` or `?`")
 };
-const YEAR: Field =
-    Field::plain("year", FIRST_YEAR as u32, LAST_YEAR as u32, "write 1970 to 2199");
+const YEAR: Field = Field::plain("year", FIRST_YEAR as u32, LAST_YEAR as u32, "write 1970 to 2199");
 
 impl Field {
     const fn plain(name: &'static str, min: u32, max: u32, help: &'static str) -> Field {
