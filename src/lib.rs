@@ -1,6 +1,5 @@
 //! firetime: several app servers run one schedule as if there were one.
 
-pub mod schedule;
 mod clock;
 mod driver;
 mod error;
@@ -11,6 +10,7 @@ mod misfire;
 mod model;
 mod node;
 mod pipeline;
+pub mod schedule;
 mod store;
 mod window;
 
