@@ -11,6 +11,8 @@ mod model;
 mod node;
 mod pipeline;
 pub mod schedule;
+#[cfg(test)]
+mod sim;
 mod store;
 mod window;
 

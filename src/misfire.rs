@@ -216,6 +216,7 @@ pub(crate) fn recover(stranded: Stranded, now: Millis) -> Revocation {
     Revocation { stranded, to, reason, again, fresh: Token::fresh(), now }
 }
 
+#[derive(Clone)]
 pub(crate) enum MisfireOp {
     Elect { application: String, now: Millis, interval: Millis },
     Stalled(StalledQuery),

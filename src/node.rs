@@ -112,6 +112,7 @@ impl Identity {
     }
 }
 
+#[derive(Clone)]
 pub(crate) enum NodeOp {
     Register(NewNode),
     Beat(Beat),

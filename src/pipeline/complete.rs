@@ -27,6 +27,7 @@ pub(crate) enum CompleteInput {
     Abandon,
 }
 
+#[derive(Clone)]
 pub(crate) struct SettleOp(pub Vec<Settlement>);
 
 impl Operation for SettleOp {

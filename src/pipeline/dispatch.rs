@@ -53,6 +53,7 @@ pub(crate) enum DispatchOutput<P> {
     Event(Event),
 }
 
+#[derive(Clone)]
 pub(crate) enum ClaimOp {
     Claim(Vec<ClaimRequest>),
     Resolve(Vec<ClaimRequest>),

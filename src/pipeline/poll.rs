@@ -99,6 +99,7 @@ pub(crate) struct Planned {
     pub sent: Millis,
 }
 
+#[derive(Clone)]
 pub(crate) struct PollOp(pub PollQuery);
 
 impl Operation for PollOp {
