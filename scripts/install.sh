@@ -35,7 +35,7 @@ if [ "$(id -u)" != 0 ] || ! have apt-get; then
 fi
 
 apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
-"${apt[@]}" update >&2
+"${apt[@]}" update >&2 || echo "apt-get update failed; going on with what is known" >&2
 # Older releases know the -core packages only under a version number; the whole server holds both.
 for i in "${!packages[@]}"; do
     case ${packages[i]} in mariadb-*-core)
