@@ -27,7 +27,7 @@ PATH=$PATH:/usr/sbin:/sbin
 lines=$(missing)
 [ -n "$lines" ] || exit 0
 printf 'missing: %s\n' "${lines//$'\n'/$'\nmissing: '}" >&2
-read -ra packages < <(awk -F": " '{ printf "%s ", $2 }' <<<"$lines")
+read -ra packages <<<"$(awk -F": " '{ print $2 }' <<<"$lines" | tr "\n" " ")"
 
 if [ "$(id -u)" != 0 ] || ! have apt-get; then
     echo "install these packages (names are Debian's): ${packages[*]}" >&2
