@@ -20,7 +20,7 @@ missing() {
     have mariadbd && have mariadb-install-db || echo "MariaDB's server: mariadb-server-core"
     have mariadb || echo "MariaDB's client: mariadb-client-core"
     have sqlite3 || echo "SQLite's client: sqlite3"
-    have python3 || echo "Python: python3-minimal"
+    python3 -c "import doctest" 2>/dev/null || echo "Python: python3" # python3-minimal lacks it
 }
 
 PATH=$PATH:/usr/sbin:/sbin
