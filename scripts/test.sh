@@ -12,9 +12,9 @@ fi
 cargo_test=(cargo test --locked --all-features --no-fail-fast)
 [ $# -eq 0 ] || exec "${cargo_test[@]}" "$@"
 
-logs=${CARGO_TARGET_DIR:-target}/test-logs
-rm -rf "$logs"
-mkdir -p "$logs"
+logs=$(mktemp -d) # not in the target folder, which two runs may share
+trap 'rm -rf "$logs"' EXIT
+trap 'exit 143' TERM
 it=$("${cargo_test[@]}" --no-run --message-format json-render-diagnostics |
     sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
 export CARGO_MANIFEST_DIR=$PWD
