@@ -50,7 +50,7 @@ const BY_MINUTES: [Plan; 12] = [
     by_wall("0 15 0 ? * FRIL", |w| (w.hour(), w.minute()) == (0, 15) && is_last_friday(w)),
     by_real_time("0 0/15 * * * ?", |w| w.minute() % 15 == 0),
     by_real_time("0 0 * * * ?", |w| w.minute() == 0),
-    by_real_time("0 5/10 */2 * * ?", |w| w.minute() % 10 == 5 && w.hour() % 2 == 0),
+    by_real_time("0 5/30 */2 * * ?", |w| w.minute() % 30 == 5 && w.hour() % 2 == 0),
     by_real_time("0 45 * ? * SAT-SUN", |w| {
         w.minute() == 45 && matches!(w.weekday(), Weekday::Sat | Weekday::Sun)
     }),
@@ -196,7 +196,7 @@ fn compare_by_minutes(tz: Tz, changes: &[i64], step: i64) {
     for change in changes {
         assert_eq!((change % step, i64::from(offset(tz, *change)) % step), (0, 0), "{tz}: smaller steps");
         let walk = Walk::around(tz, *change, 36 * HOUR, step);
-        BY_MINUTES.iter().for_each(|plan| walk.compare(plan, 2 * HOUR, 15 * MINUTE));
+        BY_MINUTES.iter().for_each(|plan| walk.compare(plan, 2 * HOUR, 20 * MINUTE));
     }
 }
 
