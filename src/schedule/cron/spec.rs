@@ -124,3 +124,20 @@ impl CronSpec {
 fn time(hour: u32, minute: u32, second: u32) -> i64 {
     i64::from(hour * 3_600 + minute * 60 + second)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_schedules_fit_in_a_poll() {
+        assert!(size_of::<CronSpec>() <= 100, "{} bytes", size_of::<CronSpec>());
+        assert!(size_of::<crate::schedule::Cron>() <= 200);
+    }
+
+    #[test]
+    fn the_end_is_beyond_the_last_year_on_any_clock() {
+        let after_the_last_year = Month { year: LAST_YEAR + 2, number: 1 };
+        assert_eq!(END, after_the_last_year.first_day() * DAY);
+    }
+}
