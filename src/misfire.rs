@@ -595,8 +595,8 @@ mod tests {
             (ExecutionState::Running, 3, true, ExecutionState::Failed, false),
             (ExecutionState::Running, 1, false, ExecutionState::Abandoned, false),
         ];
-        for (state, attempt, recover, to, again) in cases {
-            let policy = JobPolicy { recover, ..policy };
+        for (state, attempt, recovery, to, again) in cases {
+            let policy = JobPolicy { recover: recovery, ..policy };
             let (id, schedule, token) = (ExecutionId(1), ScheduleId(1), Token::fresh());
             let stranded = Stranded { id, schedule, state, token, attempt, policy };
             let revocation = recover(stranded, NOW);
