@@ -580,6 +580,7 @@ mod tests {
         let mut bench = Bench::new(1, 9);
         bench.poll(START + 3_000);
         let mut other = Bench::new(0, 9);
+        other.node = bench.node;
         std::mem::swap(&mut other.store, &mut bench.store);
         other.poll(START + 1_500);
         other.run(START + 1_000);
