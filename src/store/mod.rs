@@ -18,7 +18,7 @@ use crate::model::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
     Pending, ScheduleId, ScheduleState, Token,
 };
-use crate::schedule::Timing;
+use crate::schedule::Trigger;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -166,8 +166,10 @@ pub(crate) struct PollQuery {
 #[derive(Clone, Debug)]
 pub(crate) struct Polled {
     pub time: TimeSample,
-    /// The application and this node are in state Y.
-    pub enabled: bool,
+    /// The application is in state Y.
+    pub app_enabled: bool,
+    /// This node is in state Y.
+    pub node_enabled: bool,
     /// Active schedules of active jobs with next fire time before `until`, earliest first.
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.
@@ -327,7 +329,10 @@ pub(crate) struct Definition {
     pub job: JobSpec,
     pub payload: String,
     /// A simple trigger without a start is anchored at the row's creation.
-    pub timing: Timing,
+    pub trigger: Trigger,
+    /// The window the schedule is kept to, both inclusive.
+    pub start: Option<Millis>,
+    pub end: Option<Millis>,
     pub priority: i32,
     pub misfire: MisfirePolicy,
     pub threshold: Millis,
