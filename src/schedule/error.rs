@@ -1,0 +1,76 @@
+use thiserror::Error;
+
+/// Why a trigger was refused: what is wrong, where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TriggerError {
+    /// The expression has neither six nor seven fields and is no known nickname.
+    #[error("cron expression `{expression}`: {problem}")]
+    Shape {
+        /// The whole expression.
+        expression: String,
+        /// What is wrong and what to write.
+        problem: String,
+    },
+    /// One field cannot be understood.
+    #[error("cron expression `{expression}`: {field} `{text}`: {problem}")]
+    Field {
+        /// The whole expression.
+        expression: String,
+        /// The field's name, such as `day-of-month`.
+        field: &'static str,
+        /// The part of the field that is wrong.
+        text: String,
+        /// What is wrong and what to write.
+        problem: String,
+    },
+    /// Each field is right, but no instant matches all of them.
+    #[error("cron expression `{expression}` never fires: {reason}")]
+    NeverFires {
+        /// The whole expression.
+        expression: String,
+        /// Why no instant matches.
+        reason: String,
+    },
+    /// No such time zone. Nothing is assumed in its place.
+    #[error(
+        "unknown time zone `{name}`: write an IANA name in its own spelling, \
+         such as `Europe/Berlin` or `UTC`"
+    )]
+    UnknownZone {
+        /// The name as given.
+        name: String,
+    },
+    /// A number of a simple trigger is out of range.
+    #[error("simple trigger: {field} is {value}: {problem}")]
+    Simple {
+        /// `start`, `interval` or `repeat count`.
+        field: &'static str,
+        /// The value as given (milliseconds for start and interval).
+        value: i64,
+        /// The rule it breaks.
+        problem: &'static str,
+    },
+    /// Something that only a simple trigger has was asked of a cron trigger.
+    #[error(
+        "cron trigger `{expression}` has no `{asked}`: \
+         bound it with the schedule's start and end time"
+    )]
+    NotSimple {
+        /// The method called.
+        asked: &'static str,
+        /// The whole expression.
+        expression: String,
+    },
+    /// An interval trigger was to be timed before anything said when it starts.
+    #[error("simple trigger: it has no start yet: anchor it at the time its schedule is created")]
+    NotAnchored,
+    /// A schedule's window ends before it begins.
+    #[error("end time {end_ms} is before start time {start_ms} (epoch milliseconds)")]
+    EndBeforeStart {
+        /// Start of the window, epoch milliseconds.
+        start_ms: i64,
+        /// End of the window, epoch milliseconds.
+        end_ms: i64,
+    },
+}

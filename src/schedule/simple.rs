@@ -1,0 +1,210 @@
+use super::TriggerError;
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+
+/// Quartz's "for ever".
+const FOR_EVER: i64 = -1;
+
+/// Fires at `start + k * interval` for `k` from 0 to the repeat count.
+///
+/// The repeat count is Quartz's: the repeats *after* the first occurrence. 0 fires once, -1 for
+/// ever. An occurrence that was planned but skipped still counts.
+///
+/// ```
+/// use firetime::schedule::Simple;
+/// use std::time::Duration;
+///
+/// let simple = Simple::every(Duration::from_secs(10))?.times(3)?;
+/// assert_eq!((simple.start_ms(), simple.interval_ms(), simple.repeat_count()), (None, 10_000, 2));
+/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Simple {
+    start_ms: Option<i64>,
+    interval_ms: i64,
+    repeat_count: i64,
+}
+
+impl Simple {
+    /// The trigger from its three numbers, as a database row holds them.
+    ///
+    /// `start_ms` is epoch milliseconds, not negative; `None` means the moment the schedule is
+    /// created. `interval_ms` is at least 1, or anything from 0 if `repeat_count` is 0.
+    /// `repeat_count` is at least -1.
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] names the number that is out of range.
+    ///
+    /// ```
+    /// use firetime::schedule::Simple;
+    /// assert!(Simple::new(Some(0), 1_000, -1).is_ok());
+    /// assert!(Simple::new(Some(0), 0, -1).is_err());
+    /// ```
+    pub fn new(start_ms: Option<i64>, interval_ms: i64, repeat_count: i64) -> Result<Simple, TriggerError> {
+        let refuse = |field, value, problem| Err(TriggerError::Simple { field, value, problem });
+        if let Some(start @ ..0) = start_ms {
+            return refuse("start", start, "it must not be before 1970 (epoch millisecond 0)");
+        }
+        if repeat_count < FOR_EVER {
+            return refuse("repeat count", repeat_count, "write -1 (for ever), 0 (once) or more");
+        }
+        if interval_ms < 0 || (interval_ms == 0 && repeat_count != 0) {
+            return refuse("interval", interval_ms, "a repeated trigger needs at least 1 ms");
+        }
+        Ok(Simple { start_ms, interval_ms, repeat_count })
+    }
+
+    /// Every `interval` for ever, with the start still open. Fractions of a millisecond are
+    /// dropped; an interval beyond 292 million years counts as that.
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if `interval` is below one millisecond.
+    pub fn every(interval: Duration) -> Result<Simple, TriggerError> {
+        let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
+        Simple::new(None, interval_ms, FOR_EVER)
+    }
+
+    /// Once, at `at` (rounded down to the millisecond).
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if `at` is before 1970.
+    pub fn once(at: DateTime<Utc>) -> Result<Simple, TriggerError> {
+        Simple::new(Some(at.timestamp_millis()), 0, 0)
+    }
+
+    /// The same trigger with `count` occurrences in total (at least 1): `count - 1` repeats.
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if `count` is 0, or above 1 for a trigger without an interval.
+    pub fn times(self, count: u64) -> Result<Simple, TriggerError> {
+        match count.checked_sub(1) {
+            Some(repeats) => {
+                let repeats = i64::try_from(repeats).unwrap_or(i64::MAX);
+                Simple::new(self.start_ms, self.interval_ms, repeats)
+            }
+            None => {
+                Err(TriggerError::Simple { field: "number of times", value: 0, problem: "write 1 or more" })
+            }
+        }
+    }
+
+    /// The same trigger with its first occurrence at `at` (rounded down to the millisecond).
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if `at` is before 1970.
+    pub fn starting(self, at: DateTime<Utc>) -> Result<Simple, TriggerError> {
+        Simple::new(Some(at.timestamp_millis()), self.interval_ms, self.repeat_count)
+    }
+
+    /// The same trigger with the start `start_ms` (epoch milliseconds), unless it has one already.
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if the start is needed and negative.
+    pub fn anchored(self, start_ms: i64) -> Result<Simple, TriggerError> {
+        Simple::new(self.start_ms.or(Some(start_ms)), self.interval_ms, self.repeat_count)
+    }
+
+    /// The first occurrence, epoch milliseconds; `None` while it is still open.
+    pub fn start_ms(&self) -> Option<i64> {
+        self.start_ms
+    }
+
+    /// Milliseconds between occurrences; 0 for a trigger that fires once.
+    pub fn interval_ms(&self) -> i64 {
+        self.interval_ms
+    }
+
+    /// Repeats after the first occurrence; 0 = once, -1 = for ever.
+    pub fn repeat_count(&self) -> i64 {
+        self.repeat_count
+    }
+
+    /// The first occurrence strictly after `after_ms`. Only an anchored trigger has any, which
+    /// [`Timing`](super::Timing) makes sure of.
+    pub(super) fn next_after(&self, after_ms: i64) -> Option<i64> {
+        let start = self.start_ms?;
+        if after_ms < start {
+            return Some(start);
+        }
+        if self.repeat_count == 0 {
+            return None;
+        }
+        // start >= 0 and after >= start: the subtraction cannot overflow; the rest is checked.
+        let repeat = ((after_ms - start) / self.interval_ms).checked_add(1)?;
+        let planned = self.repeat_count == FOR_EVER || repeat <= self.repeat_count;
+        planned.then(|| start.checked_add(repeat.checked_mul(self.interval_ms)?))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simple(start: i64, interval: i64, repeats: i64) -> Simple {
+        Simple::new(Some(start), interval, repeats).unwrap()
+    }
+
+    fn all(simple: Simple) -> Vec<i64> {
+        std::iter::successors(simple.next_after(-1), |at| simple.next_after(*at)).collect()
+    }
+
+    #[test]
+    fn repeat_count_counts_the_repeats_after_the_first() {
+        assert_eq!(all(simple(100, 10, 0)), [100]);
+        assert_eq!(all(simple(100, 10, 1)), [100, 110]);
+        assert_eq!(all(simple(100, 10, 3)), [100, 110, 120, 130]);
+    }
+
+    #[test]
+    fn times_counts_all_occurrences() {
+        let thrice = Simple::every(Duration::from_millis(7)).unwrap().times(3).unwrap();
+        assert_eq!(all(thrice.anchored(50).unwrap()), [50, 57, 64]);
+        assert_eq!(all(thrice.times(1).unwrap().anchored(50).unwrap()), [50]);
+        assert!(thrice.times(0).is_err());
+    }
+
+    #[test]
+    fn next_is_strictly_after_and_never_drifts() {
+        let s = simple(1_000, 300, -1);
+        assert_eq!(s.next_after(999), Some(1_000));
+        assert_eq!(s.next_after(1_000), Some(1_300));
+        assert_eq!(s.next_after(1_299), Some(1_300));
+        assert_eq!(s.next_after(1_300), Some(1_600));
+        assert_eq!(s.next_after(1_000_000_000), Some(1_000_000_300));
+    }
+
+    #[test]
+    fn the_ends_of_i64_do_not_overflow() {
+        assert_eq!(simple(0, 1, -1).next_after(i64::MAX), None);
+        assert_eq!(simple(0, 1, -1).next_after(i64::MIN), Some(0));
+        assert_eq!(simple(0, i64::MAX, -1).next_after(0), Some(i64::MAX));
+        assert_eq!(simple(1, i64::MAX, -1).next_after(1), None);
+        assert_eq!(simple(i64::MAX, 1, -1).next_after(0), Some(i64::MAX));
+        assert_eq!(simple(i64::MAX, 1, -1).next_after(i64::MAX), None);
+        assert_eq!(simple(0, 1, i64::MAX).next_after(i64::MAX - 1), Some(i64::MAX));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_by_name() {
+        let message =
+            |start, interval, repeats| Simple::new(start, interval, repeats).unwrap_err().to_string();
+        assert!(message(Some(-1), 1, 0).contains("start is -1"));
+        assert!(message(None, 0, -1).contains("interval is 0"));
+        assert!(message(None, 0, 5).contains("interval is 0"));
+        assert!(message(None, -5, 0).contains("interval is -5"));
+        assert!(message(None, 1, -2).contains("repeat count is -2"));
+        assert!(Simple::every(Duration::from_micros(999)).is_err());
+        assert!(Simple::once(DateTime::<Utc>::MIN_UTC).is_err());
+        assert!(Simple::once(DateTime::UNIX_EPOCH).unwrap().times(2).is_err());
+    }
+
+    #[test]
+    fn an_anchor_is_set_once() {
+        let s = Simple::every(Duration::MAX).unwrap();
+        assert_eq!(s.start_ms(), None);
+        assert_eq!(s.next_after(0), None);
+        let s = s.anchored(5).unwrap().anchored(9).unwrap();
+        assert_eq!(s.start_ms(), Some(5));
+        assert_eq!(s.starting(DateTime::UNIX_EPOCH).unwrap().start_ms(), Some(0));
+    }
+}

@@ -1,0 +1,152 @@
+use super::{Trigger, TriggerError};
+
+/// A trigger kept to its schedule's window: what a schedule row needs to move its cursor.
+///
+/// Start and end are epoch milliseconds, both inclusive, both optional. An occurrence before the
+/// start is not planned; one after the end exhausts the schedule.
+///
+/// ```
+/// use firetime::schedule::{Timing, Trigger};
+///
+/// let hourly = Trigger::cron("@hourly", "UTC")?;
+/// let timing = Timing::new(hourly, Some(1), Some(7_200_000))?;
+/// assert_eq!(timing.first(0), Some(3_600_000));
+/// assert_eq!(timing.after(3_600_000), Some(7_200_000));
+/// assert_eq!(timing.after(7_200_000), None);
+/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    trigger: Trigger,
+    start_ms: Option<i64>,
+    end_ms: Option<i64>,
+}
+
+impl Timing {
+    /// A trigger and its window. A simple trigger whose start is open takes the window's.
+    ///
+    /// # Errors
+    /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor
+    /// window says when a simple trigger starts; [`TriggerError::Simple`] if the window gives it a
+    /// negative start.
+    pub fn new(trigger: Trigger, start_ms: Option<i64>, end_ms: Option<i64>) -> Result<Timing, TriggerError> {
+        if let (Some(start_ms), Some(end_ms)) = (start_ms, end_ms)
+            && end_ms < start_ms
+        {
+            return Err(TriggerError::EndBeforeStart { start_ms, end_ms });
+        }
+        Ok(Timing { trigger: anchor(trigger, start_ms)?, start_ms, end_ms })
+    }
+
+    /// The trigger, anchored.
+    pub fn trigger(&self) -> &Trigger {
+        &self.trigger
+    }
+
+    /// The first occurrence of a schedule created at `now_ms`, or `None` if it can never fire.
+    ///
+    /// As in Quartz a start in the past is honoured: the occurrences between it and `now_ms` are
+    /// planned, and the misfire policy decides about them. Without any start, planning begins at
+    /// `now_ms`, inclusive.
+    pub fn first(&self, now_ms: i64) -> Option<i64> {
+        let from = match &self.trigger {
+            Trigger::Simple(_) => i64::MIN,
+            Trigger::Cron(_) => self.start_ms.unwrap_or(now_ms),
+        };
+        self.after(from.saturating_sub(1))
+    }
+
+    /// The occurrence that follows `prev_ms`, strictly later; `None` once the schedule is
+    /// exhausted.
+    pub fn after(&self, prev_ms: i64) -> Option<i64> {
+        let before_start = self.start_ms.unwrap_or(i64::MIN).saturating_sub(1);
+        let next = self.trigger.next_after(prev_ms.max(before_start))?;
+        self.end_ms.is_none_or(|end| next <= end).then_some(next)
+    }
+}
+
+fn anchor(trigger: Trigger, start_ms: Option<i64>) -> Result<Trigger, TriggerError> {
+    match (&trigger, start_ms) {
+        (Trigger::Simple(simple), None) if simple.start_ms().is_none() => Err(TriggerError::NotAnchored),
+        (_, None) => Ok(trigger),
+        (_, Some(start)) => trigger.anchored(start),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn cron(expression: &str) -> Trigger {
+        Trigger::cron(expression, "UTC").unwrap()
+    }
+
+    fn all(timing: &Timing, now: i64) -> Vec<i64> {
+        std::iter::successors(timing.first(now), |at| timing.after(*at)).collect()
+    }
+
+    #[test]
+    fn end_time_inside_the_window_keeps_earlier_occurrences() {
+        let every_second = Timing::new(cron("* * * * * ?"), None, Some(4_500)).unwrap();
+        assert_eq!(all(&every_second, 1_000), [1_000, 2_000, 3_000, 4_000]);
+        let ends_on_one = Timing::new(cron("* * * * * ?"), None, Some(4_000)).unwrap();
+        assert_eq!(all(&ends_on_one, 1_000), [1_000, 2_000, 3_000, 4_000]);
+        let simple = Trigger::every(Duration::from_millis(700)).unwrap();
+        let simple = Timing::new(simple, Some(1_000), Some(2_500)).unwrap();
+        assert_eq!(all(&simple, 0), [1_000, 1_700, 2_400]);
+    }
+
+    #[test]
+    fn the_start_is_inclusive_and_wins_over_now() {
+        let timing = Timing::new(cron("0/5 * * * * ?"), Some(10_000), None).unwrap();
+        assert_eq!(timing.first(0), Some(10_000));
+        assert_eq!(timing.first(60_000), Some(10_000));
+        assert_eq!(timing.after(0), Some(10_000));
+        assert_eq!(timing.after(10_000), Some(15_000));
+    }
+
+    #[test]
+    fn without_a_start_cron_begins_now_inclusive() {
+        let timing = Timing::new(cron("0/5 * * * * ?"), None, None).unwrap();
+        assert_eq!(timing.first(5_000), Some(5_000));
+        assert_eq!(timing.first(5_001), Some(10_000));
+    }
+
+    #[test]
+    fn a_simple_trigger_in_the_past_still_has_its_first_occurrence() {
+        let once = Trigger::once("2020-01-01T00:00:00Z".parse().unwrap()).unwrap();
+        let timing = Timing::new(once, None, None).unwrap();
+        let at = timing.first(1_900_000_000_000).unwrap();
+        assert_eq!(at, 1_577_836_800_000);
+        assert_eq!(timing.after(at), None);
+    }
+
+    #[test]
+    fn a_window_that_starts_after_the_trigger_skips_its_early_occurrences() {
+        let simple = Trigger::every(Duration::from_millis(10)).unwrap().times(5).unwrap();
+        let timing = Timing::new(simple.anchored(100).unwrap(), Some(115), None).unwrap();
+        assert_eq!(all(&timing, 0), [120, 130, 140]);
+    }
+
+    #[test]
+    fn a_trigger_without_a_start_is_refused_not_exhausted() {
+        let open = Trigger::every(Duration::from_secs(1)).unwrap();
+        assert_eq!(Timing::new(open, None, None), Err(TriggerError::NotAnchored));
+    }
+
+    #[test]
+    fn an_end_before_the_start_is_refused() {
+        let error = Timing::new(cron("@daily"), Some(5), Some(4)).unwrap_err();
+        assert_eq!(error, TriggerError::EndBeforeStart { start_ms: 5, end_ms: 4 });
+        assert!(Timing::new(cron("@daily"), Some(5), Some(5)).is_ok());
+    }
+
+    #[test]
+    fn the_ends_of_i64_do_not_overflow() {
+        let timing = Timing::new(cron("@daily"), Some(i64::MIN), Some(i64::MAX)).unwrap();
+        assert_eq!(timing.first(i64::MAX), Some(0));
+        assert_eq!(timing.after(i64::MIN), Some(0));
+        assert_eq!(timing.after(i64::MAX), None);
+    }
+}
