@@ -37,3 +37,6 @@ pub(crate) const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::Cla
 
 /// A schedule's row changed by a client.
 pub(crate) const EDIT: &[Column] = &[Column::Id, Column::State, Column::Version];
+
+/// A node that has not moved since it was seen.
+pub(crate) const BEAT: &[Column] = &[Column::Id, Column::Beat];
