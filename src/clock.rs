@@ -31,10 +31,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        Now {
-            db: self.wall().saturating_add(self.offset.load(Ordering::Relaxed)),
-            boot: boot(),
-        }
+        Now { db: self.wall().saturating_add(self.offset.load(Ordering::Relaxed)), boot: boot() }
     }
 
     /// The host's wall clock, without the offset.

@@ -1,3 +1,9 @@
 //! firetime: several app servers run one schedule as if there were one.
 
+mod clock;
+mod error;
+mod machine;
+mod model;
 pub mod schedule;
+mod store;
+mod window;

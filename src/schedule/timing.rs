@@ -43,6 +43,16 @@ impl Timing {
         &self.trigger
     }
 
+    /// The window's start, epoch milliseconds.
+    pub(crate) fn start_ms(&self) -> Option<i64> {
+        self.start_ms
+    }
+
+    /// The window's end, epoch milliseconds.
+    pub(crate) fn end_ms(&self) -> Option<i64> {
+        self.end_ms
+    }
+
     /// The first occurrence of a schedule created at `now_ms`, or `None` if it can never fire.
     ///
     /// As in Quartz a start in the past is honoured: the occurrences between it and `now_ms` are

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{ClaimRequest, Reason};
-use crate::model::{
-    Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, ScheduleId, Token,
-};
+use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, ScheduleId, Token};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 mod claimed;
 pub(crate) mod guard;
 pub(crate) mod memory;
+pub(crate) mod when;
 
 use std::sync::Arc;
 
@@ -250,13 +251,7 @@ pub(crate) enum LedgerRow {
         reason: Reason,
     },
     /// One occurrence to run once it is `due`.
-    Pending {
-        at: Millis,
-        due: Millis,
-        prev: Option<Millis>,
-        following: Option<Millis>,
-        reason: Reason,
-    },
+    Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
 }
 
 /// Why an execution is in the state it is in (`QRTZ_RUN.reason`).

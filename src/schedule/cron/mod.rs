@@ -138,6 +138,11 @@ impl Cron {
         Cron { overlap, ..self }
     }
 
+    /// What happens in a gap and in an overlap.
+    pub(crate) fn dst(&self) -> (Gap, Overlap) {
+        (self.gap, self.overlap)
+    }
+
     /// The expression as it was written.
     pub fn expression(&self) -> &str {
         &self.expression

@@ -1,0 +1,205 @@
+//! Claims and what becomes of them.
+
+use super::tables::{Run, Tables, Text, Value, matches};
+use crate::error::Error;
+use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
+use crate::store::guard::{self, Column};
+use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
+
+impl Tables {
+    /// One request, as a savepoint of its batch.
+    pub(super) fn claim(&mut self, request: &ClaimRequest) -> Claim {
+        let claimed = self.atomically(|tables| match &request.candidate {
+            Candidate::Planned(occurrence) => tables.claim_planned(request, occurrence),
+            Candidate::Pending(pending) => tables.claim_pending(request, pending),
+        });
+        match claimed {
+            Ok(Some(claimed)) => Claim::Won(claimed),
+            Ok(None) => Claim::Lost,
+            Err(error) => Claim::Failed(failed(error, request)),
+        }
+    }
+
+    /// As `claim`, for a request whose first answer was lost.
+    pub(super) fn resolve(&mut self, request: &ClaimRequest) -> Claim {
+        match self.carrying(request) {
+            Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
+            None => self.claim(request),
+        }
+    }
+
+    /// The execution that carries the request's token and is still the request's.
+    fn carrying(&self, request: &ClaimRequest) -> Option<(ExecutionId, i64)> {
+        self.owned().get(&Some(request.node))?.iter().find_map(|id| {
+            let id = ExecutionId(*id);
+            let run = self.run(id)?;
+            let mine = run.schedule == request.candidate.entry().id.0 && run.token == Some(request.token);
+            mine.then_some((id, run.fence))
+        })
+    }
+
+    fn claim_planned(&mut self, request: &ClaimRequest, occurrence: &Occurrence) -> Result<Option<Claimed>> {
+        let id = occurrence.entry.id.0;
+        let Some(row) = self.schedule(id) else { return Ok(None) };
+        let seen = |column| match column {
+            Column::Id => Value::Number(id),
+            Column::State => Value::Text(ScheduleState::Active.as_str()),
+            Column::PrevFireTime => Value::time(occurrence.prev),
+            Column::NextFireTime => Value::Number(occurrence.at),
+            Column::Version => Value::Number(occurrence.entry.version),
+            Column::ClaimToken | Column::Beat => Value::Null,
+        };
+        if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
+            return Ok(None);
+        }
+        let fence = row.fence + 1;
+        let state = owned_state(request);
+        let run = Run {
+            schedule: id,
+            application: row.application.clone(),
+            generation: row.generation,
+            origin: 0,
+            scheduled: occurrence.at,
+            until: None,
+            count: 1,
+            attempt: 1,
+            state: state.as_str().into(),
+            reason: Text::default(),
+            due: occurrence.at,
+            token: Some(request.token),
+            fence,
+            node: Some(request.node),
+            claimed: Some(request.now),
+            started: request.at_once.then_some(request.now),
+            finished: None,
+            prev: occurrence.prev,
+            following: occurrence.following,
+            error: String::new(),
+        };
+        self.edit_schedule(id, |row| {
+            row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
+            row.fence = fence;
+            row.triggered += 1;
+            if occurrence.following.is_none() {
+                row.put(ScheduleState::Complete);
+            }
+        });
+        self.refuse_if_asked(id)?;
+        let execution = self.insert_run(run)?;
+        Ok(Some(Claimed::won(request, execution, fence)))
+    }
+
+    fn claim_pending(&mut self, request: &ClaimRequest, pending: &Pending) -> Result<Option<Claimed>> {
+        let schedule = pending.entry.id.0;
+        let (Some(row), Some(run)) = (self.schedule(schedule), self.run(pending.id)) else { return Ok(None) };
+        if run.schedule != schedule || !self.lets_run(schedule, run.origin) {
+            return Ok(None);
+        }
+        let seen = seen_execution(pending.id, ExecutionState::Pending, pending.token);
+        if !matches(guard::EXECUTION, |column| run.value(pending.id.0, column), seen) {
+            return Ok(None);
+        }
+        let fence = row.fence + 1;
+        self.edit_schedule(schedule, |row| row.fence = fence);
+        self.refuse_if_asked(schedule)?;
+        self.edit_run(pending.id, |run| {
+            run.state = owned_state(request).as_str().into();
+            run.token = Some(request.token);
+            run.fence = fence;
+            run.node = Some(request.node);
+            run.claimed = Some(request.now);
+            run.started = request.at_once.then_some(request.now);
+        });
+        Ok(Some(Claimed::won(request, pending.id, fence)))
+    }
+
+    /// Whether a schedule's state lets its PENDING executions run: a pause holds the planned ones.
+    pub(super) fn lets_run(&self, schedule: i64, origin: i64) -> bool {
+        self.schedule(schedule).is_some_and(|row| {
+            row.is(ScheduleState::Active)
+                || row.is(ScheduleState::Complete)
+                || (origin != 0 && row.is(ScheduleState::Paused))
+        })
+    }
+
+    pub(super) fn settle(&mut self, settlement: &Settlement) -> Result<Settled> {
+        match &settlement.change {
+            Change::Start { now } => Ok(self.start(settlement, *now)),
+            Change::Finish { .. } => self.finish(settlement),
+            Change::GiveBack { fresh, reason, .. } => {
+                let owned = [ExecutionState::Claimed, ExecutionState::Running];
+                let done = owned.iter().any(|state| {
+                    self.edit_if_mine(settlement, *state, |run| run.release(*fresh, reason.as_str()))
+                });
+                let run = self.run(settlement.execution);
+                let given_back =
+                    run.is_some_and(|run| run.token == Some(*fresh) && run.is(ExecutionState::Pending));
+                Ok(settled(done || given_back))
+            }
+        }
+    }
+
+    fn start(&mut self, settlement: &Settlement, now: i64) -> Settled {
+        let done = self.edit_if_mine(settlement, ExecutionState::Claimed, |run| {
+            run.state = ExecutionState::Running.as_str().into();
+            run.started = Some(now);
+        });
+        settled(done || self.is_mine(settlement, ExecutionState::Running))
+    }
+
+    fn finish(&mut self, settlement: &Settlement) -> Result<Settled> {
+        let Change::Finish { state, error, retry, now } = &settlement.change else {
+            return Ok(Settled::Revoked);
+        };
+        let done = self.edit_if_mine(settlement, ExecutionState::Running, |run| {
+            run.state = state.as_str().into();
+            run.finished = Some(*now);
+            run.error = error.clone().unwrap_or_default();
+        });
+        if done && let (Some((due, token)), Some(run)) = (retry, self.run(settlement.execution)) {
+            self.insert_run(run.again(Reason::Retry.as_str(), *due, *token))?;
+        }
+        Ok(settled(done || self.is_mine(settlement, *state)))
+    }
+
+    fn is_mine(&self, settlement: &Settlement, state: ExecutionState) -> bool {
+        let id = settlement.execution;
+        let seen = seen_execution(id, state, settlement.token);
+        self.run(id).is_some_and(|run| matches(guard::EXECUTION, |column| run.value(id.0, column), seen))
+    }
+
+    fn edit_if_mine(
+        &mut self,
+        settlement: &Settlement,
+        state: ExecutionState,
+        edit: impl FnOnce(&mut Run),
+    ) -> bool {
+        self.is_mine(settlement, state) && self.edit_run(settlement.execution, edit)
+    }
+}
+
+/// The values a guard of an execution compares with.
+pub(super) fn seen_execution(
+    id: ExecutionId,
+    state: ExecutionState,
+    token: crate::model::Token,
+) -> impl Fn(Column) -> Value<'static> {
+    move |column| match column {
+        Column::Id => Value::Number(id.0),
+        Column::State => Value::Text(state.as_str()),
+        Column::ClaimToken => Value::Uuid(token.0),
+        _ => Value::Null,
+    }
+}
+
+fn owned_state(request: &ClaimRequest) -> ExecutionState {
+    if request.at_once { ExecutionState::Running } else { ExecutionState::Claimed }
+}
+
+fn settled(done: bool) -> Settled {
+    if done { Settled::Done } else { Settled::Revoked }
+}
+
+fn failed(error: Error, request: &ClaimRequest) -> Error {
+    error.during(&format!("claiming schedule {}", request.candidate.entry().id))
+}

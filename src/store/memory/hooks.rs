@@ -1,0 +1,255 @@
+//! What tests do to the tables behind the store's back: another transaction's row lock, columns changed
+//! by hand, a row whose claim fails alone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::MemoryStore;
+use super::tables::{Shape, Tables, Text};
+use crate::error::{Error, Kind};
+use crate::model::{ExecutionId, Millis, NodeId, ScheduleId, Token};
+use crate::store::Result;
+
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    held: BTreeSet<ScheduleId>,
+    refused: BTreeSet<i64>,
+}
+
+/// A row locked by "another transaction", until dropped.
+#[must_use]
+pub(crate) struct Held {
+    store: Arc<MemoryStore>,
+    id: ScheduleId,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.store.tables().hooks.held.remove(&self.id);
+        self.store.released.notify_all();
+    }
+}
+
+/// A row by its key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowKey<'a> {
+    App(&'a str),
+    Node(NodeId),
+    /// Application and name.
+    Job(&'a str, &'a str),
+    Schedule(ScheduleId),
+    Execution(ExecutionId),
+}
+
+impl MemoryStore {
+    /// Holds a schedule's row as another transaction would.
+    pub(crate) fn hold(self: &Arc<Self>, id: ScheduleId) -> Held {
+        self.tables().hooks.held.insert(id);
+        Held { store: Arc::clone(self), id }
+    }
+
+    /// From now on a claim of this schedule fails (not loses) or no longer does.
+    pub(crate) fn refuse_claims(&self, id: ScheduleId, refuse: bool) {
+        let refused = &mut self.tables().hooks.refused;
+        if refuse {
+            refused.insert(id.0)
+        } else {
+            refused.remove(&id.0)
+        };
+    }
+
+    /// `UPDATE ... SET column = value` on one row; `value` is an SQL literal: `NULL`, `'text'` or a number.
+    pub(crate) fn corrupt(&self, row: RowKey<'_>, column: &str, value: &str) {
+        let mut tables = self.tables();
+        let value = Literal::parse(value);
+        let known = match row {
+            RowKey::App(name) => tables.set_app(name, column, value),
+            RowKey::Node(id) => tables.set_node(id, column, value),
+            RowKey::Job(application, name) => tables.set_job(application, name, column, value),
+            RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
+            RowKey::Execution(id) => tables.set_execution(id, column, value),
+        };
+        assert!(known.is_some(), "no such row or column, or not to be set by hand: {row:?} {column}");
+        tables.commit();
+    }
+
+    /// A column's value as text; `None` is NULL.
+    pub(crate) fn column(&self, row: RowKey<'_>, column: &str) -> Option<String> {
+        let tables = self.tables();
+        let value = match row {
+            RowKey::App(name) => tables.get_app(name, column),
+            RowKey::Schedule(id) => tables.get_schedule(id.0, column),
+            RowKey::Execution(id) => tables.get_execution(id, column),
+            RowKey::Node(_) | RowKey::Job(..) => None,
+        };
+        value.unwrap_or_else(|| panic!("no such row or column: {row:?} {column}"))
+    }
+
+    pub(super) fn until_free(
+        &self,
+        rows: impl Iterator<Item = ScheduleId> + Clone,
+    ) -> MutexGuard<'_, Tables> {
+        let held = |tables: &mut Tables| rows.clone().any(|id| tables.is_held(id));
+        self.released.wait_while(self.tables(), held).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An SQL literal.
+#[derive(Clone, Debug)]
+enum Literal {
+    Null,
+    Number(i64),
+    Text(String),
+}
+
+impl Literal {
+    fn parse(text: &str) -> Self {
+        let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+        match (text, quoted) {
+            ("NULL", _) => Self::Null,
+            (_, Some(text)) => Self::Text(text.replace("''", "'")),
+            _ => Self::Number(text.parse().expect("NULL, 'text' or a number")),
+        }
+    }
+
+    fn number(self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn uuid(self) -> Option<Uuid> {
+        self.text().map(|text| text.parse().expect("a uuid"))
+    }
+}
+
+/// One column's value as text: outside, whether there is such a column; inside, whether it is NULL.
+type Column = Option<Option<String>>;
+
+impl Tables {
+    pub(super) fn is_held(&self, id: ScheduleId) -> bool {
+        self.hooks.held.contains(&id)
+    }
+
+    /// Stands for an INSERT the database refuses for one row of a batch.
+    pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
+        match self.hooks.refused.contains(&schedule) {
+            true => Err(Error::new(Kind::Refused, "refused as the test asked")),
+            false => Ok(()),
+        }
+    }
+
+    fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {
+        let app = self.apps.get_mut(name)?;
+        match column {
+            "state" => app.state = value.text()?.into(),
+            "time_pre" => app.time_pre = value.number()?,
+            "time_next" => app.time_next = value.number()?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set_node(&mut self, id: NodeId, column: &str, value: Literal) -> Option<()> {
+        let node = self.nodes.get_mut(&id)?;
+        match column {
+            "state" => node.state = value.text()?.into(),
+            "beat" => node.beat = value.number()?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set_job(&mut self, application: &str, name: &str, column: &str, value: Literal) -> Option<()> {
+        let id = *self.index(application)?.jobs.get(name)?;
+        match column {
+            "state" => self.jobs.get_mut(&id)?.state = value.text()?.into(),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set_schedule(&mut self, id: i64, column: &str, value: Literal) -> Option<()> {
+        let mut row = self.schedule(id)?.clone();
+        let mut when = row.shape.columns.clone();
+        match column {
+            "pid" => row.job = value.number()?,
+            "state" => row.state = value.text()?.into(),
+            "prev_fire_time" => row.prev = value.number(),
+            "next_fire_time" => row.next = value.number(),
+            "version" => row.version = value.number()?,
+            "fence" => row.fence = value.number()?,
+            "job_type" => when.job_type = value.text()?,
+            "cron" => when.cron = value.text(),
+            "zone_id" => when.zone_id = value.text(),
+            "repeat_count" => when.repeat_count = value.number(),
+            "repeat_interval" => when.repeat_interval = value.number(),
+            "start_time" => when.start_time = value.number(),
+            "end_time" => when.end_time = value.number(),
+            _ => return None,
+        }
+        row.shape = std::sync::Arc::new(Shape::from(when));
+        self.put_schedule(id, row);
+        Some(())
+    }
+
+    fn set_execution(&mut self, id: ExecutionId, column: &str, value: Literal) -> Option<()> {
+        let mut run = self.run(id)?.clone();
+        match column {
+            "state" => run.state = Text::from(value.text()?),
+            "claim_token" => run.token = value.uuid().map(Token),
+            "origin" => run.origin = value.number()?,
+            "due_time" => run.due = value.number()?,
+            _ => return None,
+        }
+        self.edit_run(id, |before| *before = run).then_some(())
+    }
+
+    fn get_app(&self, name: &str, column: &str) -> Column {
+        let app = self.apps.get(name)?;
+        Some(match column {
+            "state" => Some(app.state.to_string()),
+            "time_pre" => Some(app.time_pre.to_string()),
+            "time_next" => Some(app.time_next.to_string()),
+            _ => return None,
+        })
+    }
+
+    fn get_schedule(&self, id: i64, column: &str) -> Column {
+        let row = self.schedule(id)?;
+        Some(match column {
+            "state" => Some(row.state.to_string()),
+            "prev_fire_time" => row.prev.map(|time| time.to_string()),
+            "next_fire_time" => row.next.map(|time| time.to_string()),
+            "version" => Some(row.version.to_string()),
+            "fence" => Some(row.fence.to_string()),
+            "generation" => Some(row.generation.to_string()),
+            "time_triggered" => Some(row.triggered.to_string()),
+            _ => return None,
+        })
+    }
+
+    fn get_execution(&self, id: ExecutionId, column: &str) -> Column {
+        let run = self.run(id)?;
+        let time = |time: Option<Millis>| time.map(|time| time.to_string());
+        Some(match column {
+            "state" => Some(run.state.to_string()),
+            "claim_token" => run.token.map(|token| token.to_string()),
+            "fence" => Some(run.fence.to_string()),
+            "due_time" => Some(run.due.to_string()),
+            "prev_fire_time" => time(run.prev),
+            "following_fire_time" => time(run.following),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! The store without a database: the model the databases are held to, and what simulations run on.
+//!
+//! One mutex holds all tables, so every call is a transaction. Nothing depends on chance or a clock: ids
+//! count up, rows are visited in order, and the database's time is what [`MemoryStore::set_time`] says.
+
+mod claims;
+#[cfg(test)]
+pub(crate) mod hooks;
+mod nodes;
+mod repairs;
+mod schedules;
+mod tables;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use self::tables::Tables;
+use super::{
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
+    PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
+    Store, Stranded,
+};
+use crate::clock::TimeSample;
+use crate::model::{Entry, Millis, NodeId, ScheduleId};
+
+/// All tables in this process's memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryStore {
+    tables: Mutex<Tables>,
+    #[cfg(test)]
+    released: std::sync::Condvar,
+}
+
+impl MemoryStore {
+    /// An empty database whose clock stands at `now`.
+    pub(crate) fn new(now: Millis) -> Self {
+        let store = Self::default();
+        store.set_time(now);
+        store
+    }
+
+    /// Sets the database's clock.
+    pub(crate) fn set_time(&self, now: Millis) {
+        self.tables().now = now;
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transaction<T>(&self, work: impl FnOnce(&mut Tables) -> Result<T>) -> Result<T> {
+        Self::run(&mut self.tables(), work)
+    }
+
+    /// A transaction that waits until nobody else holds these schedules' rows.
+    fn locking<T>(
+        &self,
+        rows: impl Iterator<Item = ScheduleId> + Clone,
+        work: impl FnOnce(&mut Tables) -> Result<T>,
+    ) -> Result<T> {
+        Self::run(&mut self.until_free(rows), work)
+    }
+
+    fn run<T>(tables: &mut Tables, work: impl FnOnce(&mut Tables) -> Result<T>) -> Result<T> {
+        let result = tables.atomically(work);
+        tables.commit();
+        result
+    }
+
+    fn sample(tables: &Tables) -> TimeSample {
+        TimeSample { asked: tables.now, database: tables.now, answered: tables.now }
+    }
+}
+
+#[cfg(not(test))]
+impl MemoryStore {
+    /// Calls follow one another, so no row is ever held.
+    fn until_free(&self, _rows: impl Iterator<Item = ScheduleId> + Clone) -> MutexGuard<'_, Tables> {
+        self.tables()
+    }
+}
+
+#[cfg(not(test))]
+impl Tables {
+    fn is_held(&self, _id: ScheduleId) -> bool {
+        false
+    }
+
+    fn refuse_if_asked(&self, _schedule: i64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Store for MemoryStore {
+    fn register(&self, node: &NewNode) -> Result<TimeSample> {
+        self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))
+    }
+
+    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+        self.transaction(|tables| Ok(tables.beat(beat)))
+    }
+
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
+        self.transaction(|tables| Ok(tables.declare_dead(node, beat, now)))
+    }
+
+    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
+        self.transaction(|tables| {
+            tables.end(node, now, "stopped");
+            Ok(())
+        })
+    }
+
+    fn poll(&self, query: &PollQuery) -> Result<Polled> {
+        let tables = self.tables();
+        Ok(tables.poll(query, Self::sample(&tables)))
+    }
+
+    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        self.transaction(|tables| {
+            let claim = |request: &ClaimRequest| match tables.is_held(request.candidate.entry().id) {
+                true => Claim::Skipped,
+                false => tables.claim(request),
+            };
+            Ok(requests.iter().map(claim).collect())
+        })
+    }
+
+    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        let rows = requests.iter().map(|request| request.candidate.entry().id);
+        self.locking(rows, |tables| Ok(requests.iter().map(|request| tables.resolve(request)).collect()))
+    }
+
+    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        self.transaction(|tables| settlements.iter().map(|settlement| tables.settle(settlement)).collect())
+    }
+
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+        self.transaction(|tables| Ok(tables.elect(application, now, interval)))
+    }
+
+    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>> {
+        Ok(self.tables().stalled(query))
+    }
+
+    fn repair(&self, repair: &Repair) -> Result<bool> {
+        self.locking([repair.id].into_iter(), |tables| tables.repair(repair))
+    }
+
+    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
+        Ok(self.tables().stranded(application, limit))
+    }
+
+    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
+        self.transaction(|tables| tables.revoke(revocation))
+    }
+
+    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
+        Ok(self.tables().broken(application, limit))
+    }
+
+    fn quarantine(&self, broken: &Broken) -> Result<bool> {
+        self.locking([broken.id].into_iter(), |tables| Ok(tables.quarantine(broken)))
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.transaction(|tables| tables.ensure(definition))
+    }
+
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.tables().find(application, name)
+    }
+
+    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
+        self.locking([id].into_iter(), |tables| Ok(tables.pause(id, version, by, reason)))
+    }
+
+    fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
+        Ok(self.tables().node_rows(application))
+    }
+
+    fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
+        Ok(self.tables().schedule_rows(application))
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        Ok(self.tables().execution_rows(filter))
+    }
+
+    fn time(&self) -> Result<TimeSample> {
+        Ok(Self::sample(&self.tables()))
+    }
+}

@@ -1,0 +1,178 @@
+//! Nodes: joining, beating, ending, and what a poll brings them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::tables::{App, Index, Node, Tables, Value, matches};
+use crate::error::{Error, Kind};
+use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
+use crate::store::guard::{self, Column};
+use crate::store::{Beat, NewNode, NodeRow, Peer, PollQuery, Polled, Pulse, Result};
+
+impl Tables {
+    /// Repeating it for a node that has joined and not ended is harmless.
+    pub(super) fn register(&mut self, new: &NewNode) -> Result<()> {
+        let ended = self.nodes.get(&new.id).is_some_and(|node| node.ended.is_some());
+        if ended {
+            return Err(Error::new(
+                Kind::Refused,
+                format!("node {} has ended: it cannot join again under the same id", new.id),
+            ));
+        }
+        let application = self.application(&new.application);
+        self.apps.entry(Arc::clone(&application)).or_insert_with(App::default);
+        for job in &new.jobs {
+            self.put_job(&application, job);
+        }
+        self.nodes.entry(new.id).or_insert_with(|| Node {
+            application,
+            host_ip: new.host_ip.clone(),
+            host_name: new.host_name.clone(),
+            pid: new.pid,
+            state: "Y".into(),
+            beat: 0,
+            jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
+            figures: Default::default(),
+            started: new.now,
+            last_beat: new.now,
+            ended: None,
+        });
+        Ok(())
+    }
+
+    pub(super) fn beat(&mut self, beat: &Beat) -> Pulse {
+        match self.nodes.get_mut(&beat.node).filter(|node| node.ended.is_none()) {
+            None => return Pulse::Ended,
+            Some(node) => {
+                node.beat += 1;
+                node.figures = beat.figures;
+                node.last_beat = beat.now;
+            }
+        }
+        let live = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.ended.is_none() && *node.application == *beat.application);
+        let peers = live.map(|(id, node)| Peer { id: *id, beat: node.beat }).collect();
+        let owned = self.owned().get(&Some(beat.node)).into_iter().flatten();
+        let owned = owned.filter_map(|id| self.as_stranded(*id, self.run(ExecutionId(*id))?)).collect();
+        Pulse::Alive { peers, owned }
+    }
+
+    pub(super) fn declare_dead(&mut self, id: NodeId, beat: i64, now: Millis) -> bool {
+        let seen = |column| match column {
+            Column::Id => Value::Uuid(id.0),
+            Column::Beat => Value::Number(beat),
+            _ => Value::Null,
+        };
+        let as_seen = |node: &Node| matches(guard::BEAT, |column| node.value(id, column), seen);
+        self.nodes.get(&id).is_some_and(as_seen) && self.end(id, now, "dead")
+    }
+
+    /// Ends a node that has not ended; true if this call did it.
+    pub(super) fn end(&mut self, id: NodeId, now: Millis, how: &'static str) -> bool {
+        match self.nodes.get_mut(&id).filter(|node| node.ended.is_none()) {
+            Some(node) => {
+                node.ended = Some((now, how));
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn poll(&self, query: &PollQuery, time: crate::clock::TimeSample) -> Polled {
+        let node = self.nodes.get(&query.node);
+        let mut polled = Polled {
+            time,
+            app_enabled: self.is_enabled(&query.application),
+            node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
+            entries: Vec::new(),
+            pendings: Vec::new(),
+            complete: true,
+        };
+        if let Some(index) = self.index(&query.application) {
+            let jobs = self.active_jobs(index, &query.jobs);
+            let all_entries = self.due_entries(index, &jobs, query, &mut polled.entries);
+            let all_pendings = self.due_pendings(index, &jobs, query, &mut polled.pendings);
+            polled.complete = all_entries && all_pendings;
+        }
+        polled
+    }
+
+    fn active_jobs(&self, index: &Index, names: &[String]) -> BTreeSet<i64> {
+        let known = names.iter().filter_map(|name| index.jobs.get(name.as_str()).copied());
+        known
+            .filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
+            .collect()
+    }
+
+    /// Whether these are all.
+    fn due_entries(
+        &self,
+        index: &Index,
+        jobs: &BTreeSet<i64>,
+        query: &PollQuery,
+        entries: &mut Vec<Arc<Entry>>,
+    ) -> bool {
+        let due = index.due.range(..(query.until, i64::MIN)).map(|(_, id)| *id);
+        let wanted = due.filter(|id| self.schedule(*id).is_some_and(|row| jobs.contains(&row.job)));
+        let mut understood = wanted.filter_map(|id| self.entry(id)?.ok());
+        entries.extend(understood.by_ref().take(query.limit).map(Arc::new));
+        understood.next().is_none()
+    }
+
+    fn due_pendings(
+        &self,
+        index: &Index,
+        jobs: &BTreeSet<i64>,
+        query: &PollQuery,
+        pendings: &mut Vec<Pending>,
+    ) -> bool {
+        let due = index.pending.range(..(query.until, i64::MIN)).map(|(_, id)| ExecutionId(*id));
+        let mut wanted = due.filter_map(|id| self.as_pending(id, jobs));
+        pendings.extend(wanted.by_ref().take(query.limit));
+        wanted.next().is_none()
+    }
+
+    fn as_pending(&self, id: ExecutionId, jobs: &BTreeSet<i64>) -> Option<Pending> {
+        let run = self.run(id)?;
+        self.schedule(run.schedule).filter(|row| jobs.contains(&row.job))?;
+        if !self.lets_run(run.schedule, run.origin) {
+            return None;
+        }
+        Some(Pending {
+            id,
+            entry: Arc::new(self.entry(run.schedule)?.ok()?),
+            scheduled: run.scheduled,
+            due: run.due,
+            attempt: run.attempt,
+            origin: run.origin,
+            token: run.token?,
+        })
+    }
+
+    pub(super) fn node_rows(&self, application: Option<&str>) -> Vec<NodeRow> {
+        let of_application =
+            self.nodes.iter().filter(|(_, node)| application.is_none_or(|only| only == &*node.application));
+        let mut rows: Vec<NodeRow> = of_application.map(|(id, node)| node_row(*id, node)).collect();
+        rows.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| a.id.cmp(&b.id)));
+        rows
+    }
+}
+
+fn node_row(id: NodeId, node: &Node) -> NodeRow {
+    NodeRow {
+        id: id.to_string(),
+        application: node.application.to_string(),
+        host_ip: node.host_ip.clone(),
+        host_name: node.host_name.clone(),
+        pid: i64::from(node.pid),
+        enabled: node.state == "Y",
+        beat: node.beat,
+        jobs: node.jobs.clone(),
+        figures: node.figures,
+        started: node.started,
+        last_beat: node.last_beat,
+        ended: node.ended.map(|(at, how)| (at, how.to_owned())),
+    }
+}

@@ -1,0 +1,249 @@
+//! What the misfire handler looks for and changes.
+
+use super::claims::seen_execution;
+use super::tables::{App, Run, Schedule, Tables, Text, Value, matches};
+use crate::model::{
+    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+};
+use crate::store::guard::{self, Column};
+use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, StalledQuery, Stranded};
+use crate::window::ELECTION_AHEAD;
+
+/// What a job's executions get when its row is gone: they are not run again.
+const ORPHANED: JobPolicy =
+    JobPolicy { recover: false, max_attempts: 1, max_tries: 1, retry_delay: std::time::Duration::ZERO };
+
+impl Tables {
+    pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> bool {
+        let application = self.application(application);
+        let app = self.apps.entry(application).or_default();
+        let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
+        let due = app.time_next <= now || app.time_next > far_ahead;
+        if due {
+            *app = App { time_pre: now, time_next: now.saturating_add(interval), state: app.state.clone() };
+        }
+        due
+    }
+
+    pub(super) fn is_enabled(&self, application: &str) -> bool {
+        self.apps.get(application).is_some_and(|app| app.state == "Y")
+    }
+
+    pub(super) fn stalled(&self, query: &StalledQuery) -> Vec<Entry> {
+        let Some(index) = self.index(&query.application) else { return Vec::new() };
+        if !self.is_enabled(&query.application) {
+            return Vec::new();
+        }
+        let late = index.due.range(..(query.before, i64::MIN)).map(|(_, id)| *id);
+        let mut ids: Vec<i64> =
+            late.filter(|id| *id > query.after.0 && self.is_served(&query.application, *id)).collect();
+        ids.sort_unstable();
+        let understood = ids.into_iter().filter_map(|id| self.entry(id)?.ok());
+        understood.take(query.limit).collect()
+    }
+
+    /// Whether the schedule's job is active and some live node of the application lists it.
+    fn is_served(&self, application: &str, schedule: i64) -> bool {
+        let job = self.schedule(schedule).and_then(|row| self.jobs.get(&row.job));
+        job.is_some_and(|job| {
+            let mut live = self.nodes.values().filter(|node| node.ended.is_none());
+            job.state == ScheduleState::Active.as_str()
+                && live.any(|node| {
+                    &*node.application == application && node.jobs.iter().any(|name| **name == *job.name)
+                })
+        })
+    }
+
+    pub(super) fn repair(&mut self, repair: &Repair) -> Result<bool> {
+        let id = repair.id.0;
+        let Some(row) = self.schedule(id) else { return Ok(false) };
+        let seen = |column| match column {
+            Column::Id => Value::Number(id),
+            Column::State => Value::Text(repair.state.as_str()),
+            Column::PrevFireTime => Value::time(repair.cursor.prev),
+            Column::NextFireTime => Value::time(repair.cursor.next),
+            Column::Version => Value::Number(repair.version),
+            Column::ClaimToken | Column::Beat => Value::Null,
+        };
+        if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
+            return Ok(false);
+        }
+        let row = row.clone();
+        if repair.supersede {
+            self.supersede(id, repair.now);
+        }
+        for line in &repair.rows {
+            self.insert_run(ledger_run(&row, repair, line))?;
+        }
+        self.edit_schedule(id, |row| move_cursor(row, repair));
+        Ok(true)
+    }
+
+    /// The unstarted work of earlier misfire repairs of a schedule gives way to a later repair's.
+    fn supersede(&mut self, schedule: i64, now: Millis) {
+        for id in self.waiting(schedule) {
+            let earlier = self.run(id).is_some_and(|run| run.reason == Reason::Misfire.as_str());
+            if earlier {
+                self.edit_run(id, |run| {
+                    run.state = ExecutionState::Skipped.as_str().into();
+                    run.reason = Reason::Superseded.as_str().into();
+                    run.finished = Some(now);
+                });
+            }
+        }
+    }
+
+    pub(super) fn stranded(&self, application: &str, limit: usize) -> Vec<Stranded> {
+        let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
+        let ids = lost.flat_map(|(_, ids)| ids.iter());
+        let of_application = ids.filter_map(|id| {
+            let run = self.run(ExecutionId(*id))?;
+            (&*run.application == application).then(|| self.as_stranded(*id, run)).flatten()
+        });
+        of_application.take(limit).collect()
+    }
+
+    fn is_live(&self, node: Option<NodeId>) -> bool {
+        node.and_then(|id| self.nodes.get(&id)).is_some_and(|node| node.ended.is_none())
+    }
+
+    pub(super) fn as_stranded(&self, id: i64, run: &Run) -> Option<Stranded> {
+        let job = self.schedule(run.schedule).and_then(|row| self.jobs.get(&row.job));
+        Some(Stranded {
+            id: ExecutionId(id),
+            schedule: ScheduleId(run.schedule),
+            state: run.state.parse().ok()?,
+            token: run.token?,
+            attempt: run.attempt,
+            policy: job.map_or(ORPHANED, |job| job.policy),
+        })
+    }
+
+    pub(super) fn revoke(&mut self, revocation: &Revocation) -> Result<bool> {
+        let stranded = &revocation.stranded;
+        let Some(run) = self.run(stranded.id) else { return Ok(false) };
+        let seen = seen_execution(stranded.id, stranded.state, stranded.token);
+        if !matches(guard::EXECUTION, |column| run.value(stranded.id.0, column), seen) {
+            return Ok(false);
+        }
+        let next = run.again(Reason::Recovery.as_str(), revocation.now, revocation.fresh);
+        self.edit_run(stranded.id, |run| {
+            if revocation.to == ExecutionState::Pending {
+                return run.release(revocation.fresh, revocation.reason.as_str());
+            }
+            run.state = revocation.to.as_str().into();
+            run.reason = revocation.reason.as_str().into();
+            run.finished = Some(revocation.now);
+        });
+        if revocation.again {
+            self.insert_run(next)?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn broken(&self, application: &str, limit: usize) -> Vec<Broken> {
+        let ids = self.index(application).into_iter().flat_map(|index| index.schedules.values());
+        let mut ids: Vec<i64> = ids.copied().collect();
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|id| self.as_broken(id)).take(limit).collect()
+    }
+
+    fn as_broken(&self, id: i64) -> Option<Broken> {
+        let row =
+            self.schedule(id).filter(|row| !row.is(ScheduleState::Error) && !row.is(ScheduleState::Init))?;
+        let reason = row.understand(id, self.jobs.get(&row.job)).err()?;
+        Some(Broken { id: ScheduleId(id), version: row.version, state: row.state.to_string(), reason })
+    }
+
+    pub(super) fn quarantine(&mut self, broken: &Broken) -> bool {
+        self.edit_if_seen(broken.id, broken.version, &broken.state, |row| {
+            row.put(ScheduleState::Error);
+            row.reason = broken.reason.as_str().into();
+        })
+    }
+
+    /// Changes a schedule's row, and its version, if its state and version are as seen.
+    pub(super) fn edit_if_seen(
+        &mut self,
+        id: ScheduleId,
+        version: i64,
+        state: &str,
+        edit: impl FnOnce(&mut Schedule),
+    ) -> bool {
+        let seen = |column| match column {
+            Column::Id => Value::Number(id.0),
+            Column::State => Value::Text(state),
+            Column::Version => Value::Number(version),
+            _ => Value::Null,
+        };
+        let as_seen = |row: &Schedule| matches(guard::EDIT, |column| row.value(id.0, column), seen);
+        self.schedule(id.0).is_some_and(as_seen)
+            && self.edit_schedule(id.0, |row| {
+                edit(row);
+                row.version += 1;
+            })
+    }
+}
+
+fn move_cursor(row: &mut Schedule, repair: &Repair) {
+    row.move_to(repair.to);
+    row.version += 1;
+    row.triggered = row.triggered.saturating_add(i64::try_from(repair.passed).unwrap_or(i64::MAX));
+    if repair.resume {
+        row.put(ScheduleState::Active);
+        row.reason = "".into();
+        row.paused_by = "".into();
+    }
+    if repair.to.next.is_none() {
+        row.put(ScheduleState::Complete);
+    }
+}
+
+fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
+    let blank = Run {
+        schedule: repair.id.0,
+        application: row.application.clone(),
+        generation: repair.generation,
+        origin: 0,
+        scheduled: 0,
+        until: None,
+        count: 1,
+        attempt: 1,
+        state: Text::default(),
+        reason: Text::default(),
+        due: 0,
+        token: None,
+        fence: 0,
+        node: None,
+        claimed: None,
+        started: None,
+        finished: None,
+        prev: None,
+        following: None,
+        error: String::new(),
+    };
+    match *line {
+        LedgerRow::Skipped { from, to, count, prev, following, reason } => Run {
+            scheduled: from,
+            until: Some(to),
+            count: i64::try_from(count).unwrap_or(i64::MAX),
+            state: ExecutionState::Skipped.as_str().into(),
+            reason: reason.as_str().into(),
+            due: from,
+            finished: Some(repair.now),
+            prev,
+            following,
+            ..blank
+        },
+        LedgerRow::Pending { at, due, prev, following, reason } => Run {
+            scheduled: at,
+            state: ExecutionState::Pending.as_str().into(),
+            reason: reason.as_str().into(),
+            due,
+            token: Some(Token::fresh()),
+            prev,
+            following,
+            ..blank
+        },
+    }
+}

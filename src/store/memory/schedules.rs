@@ -1,0 +1,180 @@
+//! What clients do with schedules, and what people see of them.
+
+use std::sync::Arc;
+
+use super::tables::{Run, Schedule, Shape, Tables};
+use crate::error::{Error, Kind};
+use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::schedule::{Timing, Trigger};
+use crate::store::when::{NONE, When};
+use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
+
+impl Tables {
+    pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
+        let timing = timing(definition, self.now)?;
+        let job = self.put_job(&definition.application, &definition.job);
+        match self.schedule_named(&definition.application, &definition.name) {
+            None => self.create(definition, job, &timing),
+            Some(id) => Ok(self.change(id, definition, job, &timing)),
+        }
+    }
+
+    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing) -> Result<Ensured> {
+        let first = timing.after(self.now - 1).or_else(|| timing.after(NONE));
+        let row = Schedule {
+            application: self.application(&definition.application),
+            name: definition.name.as_str().into(),
+            job,
+            payload: definition.payload.as_str().into(),
+            state: state_at(first).as_str().into(),
+            shape: Arc::new(When::of(timing).into()),
+            prev: Some(NONE),
+            next: Some(first.unwrap_or(NONE)),
+            triggered: 0,
+            version: 0,
+            generation: 0,
+            fence: 0,
+            priority: definition.priority,
+            misfire: definition.misfire.as_str().into(),
+            threshold: definition.threshold,
+            reason: "".into(),
+            paused_by: "".into(),
+        };
+        let id = self.fresh_id();
+        self.put_schedule(id, row);
+        Ok(Ensured::Created)
+    }
+
+    fn change(&mut self, id: i64, definition: &Definition, job: i64, timing: &Timing) -> Ensured {
+        let Some(row) = self.schedule(id) else { return Ensured::Unchanged };
+        let columns = When::of(timing);
+        let same_trigger = row.shape.columns.same(&columns, is_anchored(definition));
+        if same_trigger && same_rest(row, definition, job) {
+            return Ensured::Unchanged;
+        }
+        let next = timing.after(self.now);
+        self.edit_schedule(id, |row| {
+            row.job = job;
+            row.payload = definition.payload.as_str().into();
+            row.priority = definition.priority;
+            row.misfire = definition.misfire.as_str().into();
+            row.threshold = definition.threshold;
+            row.version += 1;
+            if !same_trigger {
+                row.shape = Arc::new(Shape::from(columns));
+                retime(row, next);
+            }
+        });
+        Ensured::Changed
+    }
+
+    pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        let found = self.schedule_named(application, name).and_then(|id| self.entry(id));
+        found.transpose().map_err(|reason| {
+            Error::new(Kind::Refused, format!("schedule {name:?} of {application:?}: {reason}"))
+        })
+    }
+
+    pub(super) fn pause(&mut self, id: ScheduleId, version: i64, by: &str, reason: &str) -> bool {
+        self.edit_if_seen(id, version, ScheduleState::Active.as_str(), |row| {
+            row.put(ScheduleState::Paused);
+            row.reason = reason.into();
+            row.paused_by = by.into();
+        })
+    }
+
+    pub(super) fn schedule_rows(&self, application: Option<&str>) -> Vec<ScheduleRow> {
+        let ids = self.indexes(application).flat_map(|index| index.schedules.values());
+        ids.filter_map(|id| Some(self.schedule_row(*id, self.schedule(*id)?))).collect()
+    }
+
+    fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {
+        let some = |time: Option<Millis>| time.filter(|time| *time != NONE);
+        ScheduleRow {
+            id,
+            application: row.application.to_string(),
+            name: row.name.to_string(),
+            job: self.jobs.get(&row.job).map(|job| job.name.to_string()).unwrap_or_default(),
+            state: row.state.to_string(),
+            trigger: row.shape.columns.describe(),
+            prev: some(row.prev),
+            next: some(row.next),
+            triggered: row.triggered,
+            version: row.version,
+            reason: row.reason.to_string(),
+        }
+    }
+
+    pub(super) fn execution_rows(&self, query: &ExecutionQuery) -> Vec<ExecutionRow> {
+        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query));
+        wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
+    }
+
+    fn execution_row(&self, id: i64, run: &Run) -> ExecutionRow {
+        let row = self.schedule(run.schedule);
+        let job = row.and_then(|row| self.jobs.get(&row.job));
+        ExecutionRow {
+            id,
+            application: run.application.to_string(),
+            schedule: row.map(|row| row.name.to_string()).unwrap_or_default(),
+            job: job.map(|job| job.name.to_string()).unwrap_or_default(),
+            state: run.state.to_string(),
+            reason: run.reason.to_string(),
+            generation: run.generation,
+            origin: run.origin,
+            scheduled: run.scheduled,
+            until: run.until,
+            count: run.count,
+            attempt: i64::from(run.attempt),
+            node: run.node.map(|node| node.to_string()).unwrap_or_default(),
+            claimed: run.claimed,
+            started: run.started,
+            finished: run.finished,
+            error: run.error.clone(),
+        }
+    }
+}
+
+/// What a definition asks for of a row made now.
+fn timing(definition: &Definition, now: Millis) -> Result<Timing> {
+    let anchor = if is_anchored(definition) { None } else { Some(now) };
+    Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
+        .map_err(|error| Error::new(Kind::Config, format!("schedule {:?}: {error}", definition.name)))
+}
+
+/// Whether the definition says by itself when its trigger starts.
+fn is_anchored(definition: &Definition) -> bool {
+    match &definition.trigger {
+        Trigger::Simple(simple) => simple.start_ms().or(definition.start).is_some(),
+        Trigger::Cron(_) => true,
+    }
+}
+
+fn same_rest(row: &Schedule, definition: &Definition, job: i64) -> bool {
+    row.job == job
+        && *row.payload == *definition.payload
+        && row.priority == definition.priority
+        && row.misfire == definition.misfire.as_str()
+        && row.threshold == definition.threshold
+}
+
+/// A new trigger plans anew from `next`; a pause stays a pause.
+fn retime(row: &mut Schedule, next: Option<Millis>) {
+    row.generation += 1;
+    row.next = Some(next.unwrap_or(NONE));
+    if next.is_none() || !(row.is(ScheduleState::Paused) || row.is(ScheduleState::Init)) {
+        row.put(state_at(next));
+    }
+}
+
+fn state_at(next: Option<Millis>) -> ScheduleState {
+    if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
+}
+
+fn is_wanted(run: &Run, query: &ExecutionQuery) -> bool {
+    let node = run.node.map(|node| node.to_string());
+    query.application.as_deref().is_none_or(|only| only == &*run.application)
+        && (query.states.is_empty() || query.states.iter().any(|state| run.is(*state)))
+        && query.node.as_deref().is_none_or(|only| node.as_deref() == Some(only))
+        && query.since.is_none_or(|since| run.scheduled >= since)
+}

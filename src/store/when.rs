@@ -1,0 +1,226 @@
+//! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
+
+use crate::model::{Cursor, Millis, ScheduleState};
+use crate::schedule::{Cron, Gap, Overlap, Simple, Timing, Trigger};
+
+/// What the database writes for "none".
+pub(crate) const NONE: Millis = -1;
+
+/// Instants before this (1973-03-03) are taken for seconds written where milliseconds belong: read as
+/// seconds they reach to the year 5138.
+const FIRST_PLAUSIBLE: Millis = 100_000_000_000;
+
+/// The columns that say when a schedule fires, as loosely as a database may hold them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct When {
+    pub job_type: String,
+    pub cron: Option<String>,
+    pub zone_id: Option<String>,
+    pub repeat_count: Option<i64>,
+    pub repeat_interval: Option<Millis>,
+    pub start_time: Option<Millis>,
+    pub end_time: Option<Millis>,
+    pub dst_gap: String,
+    pub dst_overlap: String,
+}
+
+impl When {
+    /// The columns a trigger is stored in.
+    pub(crate) fn of(timing: &Timing) -> Self {
+        let window = (timing.start_ms().unwrap_or(NONE), timing.end_ms().unwrap_or(NONE));
+        match timing.trigger() {
+            Trigger::Cron(cron) => Self::of_cron(cron, window),
+            Trigger::Simple(simple) => Self::of_simple(simple, timing, window.1),
+        }
+    }
+
+    fn of_cron(cron: &Cron, (start, end): (Millis, Millis)) -> Self {
+        let (gap, overlap) = cron.dst();
+        Self {
+            job_type: "CRON".to_owned(),
+            cron: Some(cron.expression().to_owned()),
+            zone_id: Some(cron.zone().to_owned()),
+            repeat_count: Some(NONE),
+            repeat_interval: Some(0),
+            start_time: Some(start),
+            end_time: Some(end),
+            dst_gap: gap_word(gap).to_owned(),
+            dst_overlap: overlap_word(overlap).to_owned(),
+        }
+    }
+
+    /// The table has one start: occurrences before the window's are taken off the count.
+    fn of_simple(simple: &Simple, timing: &Timing, end: Millis) -> Self {
+        let anchor = simple.start_ms().unwrap_or(NONE);
+        let start = timing.after(NONE).unwrap_or(anchor);
+        let passed = if simple.interval_ms() > 0 { (start - anchor) / simple.interval_ms() } else { 0 };
+        let count = simple.repeat_count();
+        Self {
+            job_type: "SIMPLE".to_owned(),
+            cron: None,
+            zone_id: None,
+            repeat_count: Some(if count > 0 { (count - passed).max(0) } else { count }),
+            repeat_interval: Some(simple.interval_ms()),
+            start_time: Some(start),
+            end_time: Some(end),
+            dst_gap: gap_word(Gap::default()).to_owned(),
+            dst_overlap: overlap_word(Overlap::default()).to_owned(),
+        }
+    }
+
+    /// What the columns mean, or why they mean nothing.
+    pub(crate) fn timing(&self) -> Result<Timing, String> {
+        let start = optional("start_time", self.start_time)?;
+        let end = optional("end_time", self.end_time)?;
+        if let Some(end) = end {
+            plausible("end_time", end)?;
+        }
+        let trigger = match self.job_type.as_str() {
+            "CRON" => Trigger::Cron(self.as_cron()?),
+            "SIMPLE" => Trigger::Simple(self.as_simple(start)?),
+            other => return Err(format!("job_type {other:?} is neither CRON nor SIMPLE")),
+        };
+        Timing::new(trigger, start, end).map_err(|error| error.to_string())
+    }
+
+    fn as_cron(&self) -> Result<Cron, String> {
+        let expression = self.cron.as_deref().ok_or("cron is NULL")?;
+        let zone = self.zone_id.as_deref().ok_or("zone_id is NULL")?;
+        let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
+        Ok(cron.gap(gap(&self.dst_gap)?).overlap(overlap(&self.dst_overlap)?))
+    }
+
+    fn as_simple(&self, start: Option<Millis>) -> Result<Simple, String> {
+        let interval = self.repeat_interval.ok_or("repeat_interval is NULL")?;
+        let count = self.repeat_count.ok_or("repeat_count is NULL")?;
+        Simple::new(start, interval, count).map_err(|error| error.to_string())
+    }
+
+    /// Whether two rows ask for the same, wherever an interval trigger that anybody may anchor starts.
+    pub(crate) fn same(&self, other: &Self, anchored: bool) -> bool {
+        let start_time = if anchored { other.start_time } else { self.start_time };
+        *self == Self { start_time, ..other.clone() }
+    }
+
+    /// The trigger for people to read.
+    pub(crate) fn describe(&self) -> String {
+        match (self.job_type.as_str(), self.repeat_count) {
+            ("CRON", _) => format!(
+                "cron {} [{}]",
+                self.cron.as_deref().unwrap_or("NULL"),
+                self.zone_id.as_deref().unwrap_or("NULL")
+            ),
+            ("SIMPLE", Some(0)) => "once".to_owned(),
+            ("SIMPLE", _) => match self.repeat_interval {
+                Some(interval) => format!("every {interval} ms"),
+                None => "every NULL ms".to_owned(),
+            },
+            (other, _) => other.to_owned(),
+        }
+    }
+}
+
+/// A row's cursor, or why it cannot be one.
+pub(crate) fn cursor(
+    state: ScheduleState,
+    prev: Option<Millis>,
+    next: Option<Millis>,
+) -> Result<Cursor, String> {
+    let prev = optional("prev_fire_time", prev)?;
+    let next = optional("next_fire_time", next)?;
+    for (column, time) in [("prev_fire_time", prev), ("next_fire_time", next)] {
+        if let Some(time) = time {
+            plausible(column, time)?;
+        }
+    }
+    match (prev, next) {
+        (Some(prev), Some(next)) if next <= prev => {
+            Err(format!("next_fire_time {next} is not after prev_fire_time {prev}"))
+        }
+        (_, None) if matches!(state, ScheduleState::Active | ScheduleState::Paused) => {
+            Err(format!("state {} without a next_fire_time", state.as_str()))
+        }
+        _ => Ok(Cursor { prev, next }),
+    }
+}
+
+fn optional(column: &str, time: Option<Millis>) -> Result<Option<Millis>, String> {
+    match time {
+        Some(NONE) => Ok(None),
+        Some(time) => Ok(Some(time)),
+        None => Err(format!("{column} is NULL")),
+    }
+}
+
+fn plausible(column: &str, time: Millis) -> Result<(), String> {
+    if time < FIRST_PLAUSIBLE {
+        return Err(format!("{column} {time} is before 1973: milliseconds are expected, not seconds"));
+    }
+    Ok(())
+}
+
+fn gap_word(gap: Gap) -> &'static str {
+    match gap {
+        Gap::FireAfter => "FIRE_AFTER",
+        Gap::Skip => "SKIP",
+    }
+}
+
+fn gap(word: &str) -> Result<Gap, String> {
+    match word {
+        "FIRE_AFTER" => Ok(Gap::FireAfter),
+        "SKIP" => Ok(Gap::Skip),
+        _ => Err(format!("dst_gap {word:?} is neither FIRE_AFTER nor SKIP")),
+    }
+}
+
+fn overlap_word(overlap: Overlap) -> &'static str {
+    match overlap {
+        Overlap::First => "FIRST",
+        Overlap::Both => "BOTH",
+    }
+}
+
+fn overlap(word: &str) -> Result<Overlap, String> {
+    match word {
+        "FIRST" => Ok(Overlap::First),
+        "BOTH" => Ok(Overlap::Both),
+        _ => Err(format!("dst_overlap {word:?} is neither FIRST nor BOTH")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_trigger_reads_back_as_it_was_written() {
+        let cron =
+            Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).overlap(Overlap::Both);
+        let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
+        for trigger in [Trigger::Cron(cron), Trigger::Simple(every)] {
+            let timing = Timing::new(trigger, None, Some(300_000_000_000)).unwrap();
+            let back = When::of(&timing).timing().unwrap();
+            assert_eq!(back.trigger(), timing.trigger());
+            assert_eq!(back.after(200_000_004_999), timing.after(200_000_004_999));
+        }
+    }
+
+    #[test]
+    fn occurrences_before_the_window_are_taken_off_the_count() {
+        let simple = Simple::new(Some(200_000_000_000), 1_000, 4).unwrap();
+        let timing = Timing::new(Trigger::Simple(simple), Some(200_000_001_500), None).unwrap();
+        let back = When::of(&timing).timing().unwrap();
+        let all: Vec<_> = std::iter::successors(back.after(-1), |at| back.after(*at)).collect();
+        assert_eq!(all, [200_000_002_000, 200_000_003_000, 200_000_004_000]);
+    }
+
+    #[test]
+    fn seconds_for_milliseconds_are_recognised() {
+        let seconds = 1_700_000_000;
+        let error = cursor(ScheduleState::Active, Some(NONE), Some(seconds)).unwrap_err();
+        assert!(error.contains("next_fire_time") && error.contains("seconds"), "{error}");
+        assert!(cursor(ScheduleState::Active, Some(NONE), Some(seconds * 1_000)).is_ok());
+    }
+}
