@@ -7,6 +7,8 @@
 mod claimed;
 pub(crate) mod guard;
 pub(crate) mod memory;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::sync::Arc;

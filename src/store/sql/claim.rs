@@ -340,17 +340,18 @@ fn win_pending(
         ("started_time", "w.started"),
     ];
     session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &guarded(guard::EXECUTION, "r")))?;
-    mine(session, &want, "r.id = w.id")
+    mine(session, &want, "r.id", "r.id = w.id")
 }
 
-/// The executions that carry the wanted tokens: by `w.id`, their ids and fences.
+/// The executions that carry the wanted tokens: by the column `by`, their ids and fences.
 fn mine(
     session: &mut dyn Session,
     want: &Want,
+    by: &str,
     condition: &str,
 ) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     let dialect = session.dialect();
-    let question = sql("SELECT w.id, r.id AS execution, r.fence FROM ").want(dialect, want).push(&format!(
+    let question = sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
         " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
         join(dialect)
     ));
@@ -368,13 +369,13 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
     if !planned.is_empty() {
         let first_attempt = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
                              AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
-        wins.planned = mine(session, &planned_want(&planned), first_attempt)?;
+        wins.planned = mine(session, &planned_want(&planned), "r.execute_id", first_attempt)?;
         let open: Vec<Planned<'_>> =
             planned.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
         wins.planned.extend(win_planned(session, &planned_want(&open))?);
     }
     if !pending.is_empty() {
-        wins.pending = mine(session, &pending_want(pending.iter()), "r.id = w.id")?;
+        wins.pending = mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?;
         let open: Vec<Waiting<'_>> =
             pending.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
         wins.pending.extend(win_pending(session, &open)?);
@@ -400,7 +401,7 @@ fn still_there(
         there.extend(session.rows(&question)?);
     }
     if !pending.is_empty() {
-        let question = sql("SELECT w.schedule, r.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
+        let question = sql("SELECT r.execute_id, r.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
             " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
             guarded(guard::EXECUTION, "r"),
             join = join(dialect)

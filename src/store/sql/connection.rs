@@ -183,10 +183,10 @@ fn decoded(text: &str) -> String {
 fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
     let (patience, call) = (PATIENCE.as_millis(), limits.call.max(1));
     match session.dialect() {
-        // journal_mode answers with a row and may find the file busy with another's first switch to WAL.
         Dialect::Sqlite => {
             session.batch(&format!("PRAGMA busy_timeout = {patience}"))?;
-            session.batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+            write_ahead(session)?;
+            session.batch("PRAGMA synchronous = FULL")
         }
         Dialect::Postgres => {
             // Only a superuser may choose the language of messages; others keep theirs.
@@ -214,6 +214,22 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
     }
 }
 
+/// Switches a file to WAL. SQLite does not wait for a file that is busy here, so a transaction, for which it
+/// does, waits in its place.
+fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    let mut switched = session.batch("PRAGMA journal_mode = WAL");
+    for _ in 0..8 {
+        match &switched {
+            Err(fault) if fault.nature == Nature::Busy => {
+                session.batch("BEGIN IMMEDIATE; COMMIT")?;
+                switched = session.batch("PRAGMA journal_mode = WAL");
+            }
+            _ => break,
+        }
+    }
+    switched
+}
+
 /// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
 fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
     let version = session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
@@ -222,7 +238,7 @@ fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
         return Err(Fault::new(Nature::Refused, message));
     }
     let long = "firetime".repeat(2_000);
-    let echo = sql("SELECT ? AS a, NULL AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
+    let echo = sql("SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
     let mut rows = session.rows(&echo.bind(long.as_str()))?;
     let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
     if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {

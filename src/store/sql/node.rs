@@ -119,7 +119,7 @@ fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault>
     session.rows(&question)?.into_iter().map(|mut row| stranded(&mut row)).collect()
 }
 
-const OPEN: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(j.recover, 1) AS recover, \
+const OPEN: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(j.recover, 0) AS recover, \
      COALESCE(j.max_attempts, 1) AS max_attempts, COALESCE(j.max_tries, 1) AS max_tries, \
      COALESCE(j.retry_delay, 0) AS retry_delay \
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
@@ -127,7 +127,7 @@ const OPEN: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt
 
 /// The second half of a question about CLAIMED and RUNNING rows, set up by [`both_open_states`].
 pub(super) const OPEN_AGAIN: &str = " UNION ALL SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
-     COALESCE(j.recover, 1) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
+     COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
      COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
      WHERE r.application = ? AND r.state = 'RUNNING'";

@@ -81,7 +81,8 @@ impl Statement {
         self
     }
 
-    /// The rows of `want` as a derived table called `w`.
+    /// The rows of `want` as a derived table called `w`. To be compared with and inserted from, never
+    /// selected: MariaDB announces a bind's type as NULL when it prepares, and diesel takes that for good.
     pub(super) fn want(mut self, dialect: Dialect, want: &Want) -> Self {
         self.text.push_str(&want.derived(dialect));
         self.binds.extend(want.rows.iter().flatten().cloned());
