@@ -10,6 +10,8 @@ pub(crate) mod conformance;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::sync::Arc;

@@ -1,0 +1,9 @@
+//! What is special about the databases: the conformance suite tests what all stores share.
+
+mod caller;
+mod faults;
+mod fixture;
+mod plans;
+mod views;
+
+pub(super) use fixture::{application, server};
