@@ -296,7 +296,7 @@ impl Default for ExecutionFilter {
     }
 }
 
-/// A node as people see it.
+/// A node as people see it. As JSON, instants are epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NodeView {
@@ -323,10 +323,13 @@ pub struct NodeView {
     /// Executions waiting in its queue at its last heartbeat.
     pub queued: usize,
     /// When it joined.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
     /// Its last confirmed heartbeat.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub last_beat: Option<DateTime<Utc>>,
     /// When it ended; none while it lives.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub ended: Option<DateTime<Utc>>,
     /// How it ended: `stopped` or `dead`; empty while it lives.
     pub end_reason: String,
@@ -355,7 +358,7 @@ impl From<store::NodeRow> for NodeView {
     }
 }
 
-/// A schedule as people see it. Texts are as stored, so that a broken row can be shown too.
+/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a broken row can be shown too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleView {
@@ -372,8 +375,10 @@ pub struct ScheduleView {
     /// Its trigger in words.
     pub trigger: String,
     /// The last fire time the cursor passed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub prev: Option<DateTime<Utc>>,
     /// The next fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub next: Option<DateTime<Utc>>,
     /// How many occurrences the cursor has passed.
     pub triggered: i64,
@@ -402,7 +407,7 @@ impl From<store::ScheduleRow> for ScheduleView {
     }
 }
 
-/// An execution as people see it.
+/// An execution as people see it. As JSON, instants are epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionView {
@@ -423,8 +428,10 @@ pub struct ExecutionView {
     /// 0 for planned occurrences.
     pub origin: i64,
     /// The occurrence's fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub fire_time: Option<DateTime<Utc>>,
     /// For a skipped run of occurrences: the last of them.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub until: Option<DateTime<Utc>>,
     /// How many occurrences it stands for.
     pub count: i64,
@@ -433,10 +440,13 @@ pub struct ExecutionView {
     /// The node that owns or owned it.
     pub node: String,
     /// When it was claimed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub claimed: Option<DateTime<Utc>>,
     /// When it was started.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
     /// When it ended.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub finished: Option<DateTime<Utc>>,
     /// The error it ended with.
     pub error: String,

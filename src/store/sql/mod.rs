@@ -29,16 +29,16 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(crate) use connection::Limits;
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
+pub(crate) use ensure::ensure_in;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow, PollQuery,
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode, NodeRow, PollQuery,
     Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};

@@ -10,7 +10,8 @@ use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
-use crate::store::sql::{Limits, migrate, open};
+use crate::store::Limits;
+use crate::store::sql::{migrate, open};
 
 /// A test server's URL.
 pub(in crate::store::sql) fn server(variable: &str) -> String {
