@@ -1,5 +1,6 @@
 //! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
 
+use super::connection::Dialect;
 use super::entry::{self, Raw, shard};
 use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
@@ -79,7 +80,7 @@ pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Defi
             Nature::Unknown => Kind::Unknown,
             Nature::Conflict => Kind::Conflict,
             Nature::Busy | Nature::Lost => Kind::Unavailable,
-            Nature::Refused | Nature::Undecodable => Kind::Refused,
+            Nature::Refused | Nature::Duplicate | Nature::Undecodable => Kind::Refused,
         };
         Error::new(kind, format!("ensure schedule {:?}: {}", definition.name, fault.message))
     })
@@ -93,13 +94,11 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
         return change(session, definition, &stored, &timing, &when, now);
     }
     let job = node::job(session, &definition.application, &definition.job, now)?;
-    let made = session.execute(&insert(session.dialect(), definition, job, &timing, &when, now))? == 1;
-    if made && session.dialect() != super::connection::Dialect::Mysql {
+    if made(session, &insert(definition, job, &timing, &when, now))? {
         return Ok(Ensured::Created);
     }
-    // Another made it first, or (MariaDB counts the row it left alone) perhaps we did.
+    // Another made it first.
     match load(session, &definition.application, &definition.name)? {
-        Some(stored) if made && stored.is(definition, &when, job) => Ok(Ensured::Created),
         Some(stored) => change(session, definition, &stored, &timing, &when, now),
         None => Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name))),
     }
@@ -182,8 +181,20 @@ fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option
     }))
 }
 
+/// Inserts a row unless its unique key is taken; whether it did. MariaDB counts a row it leaves alone like
+/// one it makes, but an INSERT that fails there leaves the transaction as it was.
+fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
+    if session.dialect() == Dialect::Mysql {
+        return match session.execute(insert) {
+            Err(fault) if fault.nature == Nature::Duplicate => Ok(false),
+            ended => ended.map(|_| true),
+        };
+    }
+    let insert = insert.clone().push(&session.dialect().or_leave("QRTZ_EXECUTE", "name"));
+    Ok(session.execute(&insert)? == 1)
+}
+
 fn insert(
-    dialect: super::connection::Dialect,
     definition: &Definition,
     job: i64,
     timing: &Timing,
@@ -201,7 +212,7 @@ fn insert(
         .bind(shard(&definition.name))
         .bind(state_at(next).as_str())
         .bind(next);
-    bind_when(bind_rest(insert, definition, job), when).push(&dialect.or_leave("QRTZ_EXECUTE", "name"))
+    bind_when(bind_rest(insert, definition, job), when)
 }
 
 fn bind_rest(statement: Statement, definition: &Definition, job: i64) -> Statement {

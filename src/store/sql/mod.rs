@@ -197,7 +197,7 @@ impl SqlStore {
             Nature::Lost => (Kind::Unavailable, "the database cannot be reached; nothing was changed"),
             Nature::Busy => (Kind::Unavailable, "the database is too busy; nothing was changed"),
             Nature::Conflict => (Kind::Conflict, "another writer was first; nothing was changed"),
-            Nature::Refused | Nature::Undecodable => (Kind::Refused, "nothing was changed"),
+            Nature::Refused | Nature::Duplicate | Nature::Undecodable => (Kind::Refused, "nothing was changed"),
         };
         Error::new(kind, format!("{operation}: {follows}: {message}"))
     }

@@ -87,7 +87,7 @@ fn supersede(session: &mut dyn Session, repair: &Repair) -> Result<(), Fault> {
 }
 
 const LEDGER: &[&str] = &[
-    "id", "at", "until", "occurrences", "state", "reason", "due", "token", "finished", "before", "following",
+    "id", "at", "until", "occurrences", "state", "reason", "due", "token", "finished", "behind", "following",
 ];
 
 fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -> Result<(), Fault> {
@@ -97,7 +97,7 @@ fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
                       following_fire_time) \
                       SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
-                      w.due, w.token, w.finished, w.before, w.following FROM ");
+                      w.due, w.token, w.finished, w.behind, w.following FROM ");
     let insert = insert.want(dialect, &want);
     let inserted = session.execute(&insert.push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect))))?;
     if inserted == want.len() {

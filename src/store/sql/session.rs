@@ -22,6 +22,8 @@ pub(super) enum Nature {
     Busy,
     /// A row changed between our reading it and our guarded change of it.
     Conflict,
+    /// A row with the same unique key is there already.
+    Duplicate,
     /// The database understood and said no.
     Refused,
     /// The connection is gone or cannot be trusted.
@@ -96,6 +98,9 @@ where
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
         let mut pieces = self.0.text.split('?');
+        if self.0.text.matches('?').count() != self.0.binds.len() {
+            return Err(diesel::result::Error::QueryBuilderError("a statement has another number of binds".into()));
+        }
         out.push_sql(pieces.next().unwrap_or_default());
         for (bind, piece) in self.0.binds.iter().zip(pieces) {
             match bind {
@@ -116,6 +121,7 @@ fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let nature = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
+        DatabaseError(DatabaseErrorKind::UniqueViolation, _) => Nature::Duplicate,
         DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
         | BrokenTransactionManager => Nature::Lost,
         DatabaseError(DatabaseErrorKind::Unknown, information) => by_text(information.message()),

@@ -114,8 +114,16 @@ impl Database {
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
-        let update = format!("UPDATE {} SET {column} = {value} WHERE {}", row.table(), row.condition());
-        assert_eq!(self.past.lock().unwrap().execute(&sql(&update)).unwrap(), 1, "{update}");
+        let (literal, bind) = match value.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => ("?", Some(text)),
+            None => (value, None),
+        };
+        let update = sql(format!("UPDATE {} SET {column} = {literal} WHERE {}", row.table(), row.condition()));
+        let update = match bind {
+            Some(text) => update.bind(text),
+            None => update,
+        };
+        assert_eq!(self.past.lock().unwrap().execute(&update).unwrap(), 1, "{update:?}");
     }
 
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
