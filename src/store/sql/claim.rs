@@ -64,7 +64,8 @@ fn in_parts(
             Ok(part) => claims.extend(part),
             Err(error) if error.kind() == Kind::Refused && batch.len() > 1 => {
                 for single in batch.chunks(1) {
-                    let part = once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
+                    let part =
+                        once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
                     claims.extend(part);
                 }
             }
@@ -211,7 +212,10 @@ const MOVE: &[(&str, &str)] = &[
 const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
      due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
 
-fn win_planned(session: &mut dyn Session, want: &Want) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+fn win_planned(
+    session: &mut dyn Session,
+    want: &Want,
+) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
@@ -226,7 +230,10 @@ fn win_planned(session: &mut dyn Session, want: &Want) -> std::result::Result<Ha
             let free = session.rows(&lock_free(dialect, want))?;
             let want = want.only(&ids(free)?);
             if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
-                return Err(Fault::new(Nature::Refused, "an UPDATE of locked rows changed another number of rows"));
+                return Err(Fault::new(
+                    Nature::Refused,
+                    "an UPDATE of locked rows changed another number of rows",
+                ));
             }
             insert_runs(session, &want)
         }
@@ -254,7 +261,10 @@ pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
 /// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
 /// rows are read back by their tokens.
-fn insert_runs(session: &mut dyn Session, want: &Want) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+fn insert_runs(
+    session: &mut dyn Session,
+    want: &Want,
+) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
@@ -263,7 +273,8 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> std::result::Result<Ha
         "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
          w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
     ));
-    let insert = insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
+    let insert =
+        insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
     let inserted = match dialect {
         Dialect::Mysql => {
             session.execute(&insert)?;
@@ -285,7 +296,8 @@ const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w.generation
 /// and its lock.
 pub(super) fn move_and_insert(want: &Want) -> Statement {
     let guard = guarded(guard::CURSOR, "e");
-    let sets = MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
+    let sets =
+        MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
     sql(format!("WITH w({}) AS (SELECT * FROM ", PLANNED.join(", ")))
         .want(Dialect::Postgres, want)
         .push(&format!(
@@ -365,10 +377,11 @@ fn mine(
     condition: &str,
 ) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     let dialect = session.dialect();
-    let question = sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
-        " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
-        join(dialect)
-    ));
+    let question =
+        sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
+            " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
+            join(dialect)
+        ));
     by_first_column(session.rows(&question)?)
 }
 
@@ -405,19 +418,19 @@ fn still_there(
     let dialect = session.dialect();
     let mut there = Vec::new();
     if !planned.is_empty() {
-        let question = sql("SELECT e.id, 0 AS execution FROM ").want(dialect, &planned_want(&planned)).push(&format!(
-            " {} QRTZ_EXECUTE e ON {}",
-            join(dialect),
-            guarded(guard::CURSOR, "e")
-        ));
+        let question = sql("SELECT e.id, 0 AS execution FROM ")
+            .want(dialect, &planned_want(&planned))
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(guard::CURSOR, "e")));
         there.extend(session.rows(&question)?);
     }
     if !pending.is_empty() {
-        let question = sql("SELECT r.execute_id, r.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
-            " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
-            guarded(guard::EXECUTION, "r"),
-            join = join(dialect)
-        ));
+        let question = sql("SELECT r.execute_id, r.id FROM ")
+            .want(dialect, &pending_want(pending.iter()))
+            .push(&format!(
+                " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
+                guarded(guard::EXECUTION, "r"),
+                join = join(dialect)
+            ));
         there.extend(session.rows(&question)?);
     }
     there.into_iter().map(|mut row| Ok((row.int()?, row.int()?))).collect()

@@ -100,7 +100,9 @@ impl Target {
             Some(("mysql" | "mariadb", rest)) => (Dialect::Mysql, format!("mysql:{rest}")),
             Some(("sqlite", path)) => (Dialect::Sqlite, path.strip_prefix("//").unwrap_or(path).to_owned()),
             _ if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::Sqlite, url.to_owned()),
-            Some((scheme, rest)) if rest.starts_with("//") => return Err(unknown(&format!("scheme {scheme:?}"))),
+            Some((scheme, rest)) if rest.starts_with("//") => {
+                return Err(unknown(&format!("scheme {scheme:?}")));
+            }
             _ => return Err(unknown("URL")),
         };
         let (compiled, feature) = match dialect {
@@ -109,11 +111,15 @@ impl Target {
             Dialect::Mysql => (cfg!(feature = "mysql"), "mysql"),
         };
         if !compiled {
-            let message = format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
+            let message =
+                format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
             return Err(Error::new(Kind::Config, message));
         }
         if address.is_empty() {
-            return Err(Error::new(Kind::Config, "the URL of a SQLite database names its file: `sqlite:path`"));
+            return Err(Error::new(
+                Kind::Config,
+                "the URL of a SQLite database names its file: `sqlite:path`",
+            ));
         }
         let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
         Ok(Self { dialect, memory: address == ":memory:", address, secrets })
@@ -147,7 +153,8 @@ impl Target {
 }
 
 fn unknown(what: &str) -> Error {
-    let known = "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
+    let known =
+        "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
     Error::new(Kind::Config, format!("unknown database {what}: write {known}"))
 }
 
@@ -232,13 +239,16 @@ fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 
 /// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
 fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
-    let version = session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
+    let version =
+        session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
     if !is_supported(&version) {
         let message = format!("firetime needs MariaDB 10.6 or later; this server says it is {version:?}");
         return Err(Fault::new(Nature::Refused, message));
     }
     let long = "firetime".repeat(2_000);
-    let echo = sql("SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
+    let echo = sql(
+        "SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t",
+    );
     let mut rows = session.rows(&echo.bind(long.as_str()))?;
     let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
     if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {
@@ -251,7 +261,8 @@ fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 }
 
 fn is_supported(version: &str) -> bool {
-    let mut numbers = version.trim_start_matches("5.5.5-").split(['.', '-']).map_while(|part| part.parse().ok());
+    let mut numbers =
+        version.trim_start_matches("5.5.5-").split(['.', '-']).map_while(|part| part.parse().ok());
     let version_number = (numbers.next().unwrap_or(0u32), numbers.next().unwrap_or(0u32));
     version.contains("MariaDB") && version_number >= (10, 6)
 }
@@ -313,8 +324,7 @@ impl Connections {
             .test_on_check_out(false)
             .connection_timeout(PATIENCE)
             .error_handler(Box::new(r2d2::NopErrorHandler));
-        let builder =
-            if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
+        let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
         Self { pool: builder.build_unchecked(manager), epoch, target }
     }
 
@@ -369,7 +379,8 @@ mod tests {
 
     #[test]
     fn only_mariadb_from_10_6_on_is_taken() {
-        for good in ["10.6.1-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "5.5.5-10.6.0-MariaDB"] {
+        for good in ["10.6.1-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "5.5.5-10.6.0-MariaDB"]
+        {
             assert!(is_supported(good), "{good}");
         }
         for bad in ["8.0.36", "10.5.9-MariaDB", "5.7.1-log", "9.1.0", ""] {

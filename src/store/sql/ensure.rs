@@ -6,7 +6,7 @@ use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, sql};
 use super::{node, now};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::store::guard::{self, Column};
@@ -76,17 +76,12 @@ caller_connection!(diesel::MysqlConnection);
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
 pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
     connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
-        let kind = match fault.nature {
-            Nature::Unknown => Kind::Unknown,
-            Nature::Conflict => Kind::Conflict,
-            Nature::Busy | Nature::Lost => Kind::Unavailable,
-            Nature::Refused | Nature::Duplicate | Nature::Undecodable => Kind::Refused,
-        };
-        Error::new(kind, format!("ensure schedule {:?}: {}", definition.name, fault.message))
+        Error::new(fault.nature.kind(), format!("ensure schedule {:?}: {}", definition.name, fault.message))
     })
 }
 
 pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step<Ensured> {
+    check(definition)?;
     let now = now(session)?;
     let timing = timing(definition, now)?;
     let when = When::of(&timing);
@@ -100,14 +95,41 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     // Another made it first.
     match load(session, &definition.application, &definition.name)? {
         Some(stored) => change(session, definition, &stored, &timing, &when, now),
-        None => Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name))),
+        None => {
+            Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name)))
+        }
     }
 }
 
 fn timing(definition: &Definition, now: Millis) -> Step<Timing> {
     let anchor = if is_anchored(definition) { None } else { Some(now) };
     Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
-        .map_err(|error| Fault::new(Nature::Refused, format!("schedule {:?}: {error}", definition.name)))
+        .map_err(|error| Fault::new(Nature::Senseless, format!("schedule {:?}: {error}", definition.name)))
+}
+
+/// The same limits on every database: SQLite would store more, the others would refuse.
+fn check(definition: &Definition) -> Step<()> {
+    let limits = [
+        ("application", &definition.application, 50),
+        ("schedule", &definition.name, 200),
+        ("job", &definition.job.name, 200),
+    ];
+    for (what, text, limit) in limits {
+        let length = text.chars().count();
+        if length == 0 || length > limit || text.contains('\0') {
+            let problem = format!(
+                "the {what}'s name has {length} characters: 1 to {limit} are possible, none of them NUL"
+            );
+            return Err(Fault::new(Nature::Senseless, problem));
+        }
+    }
+    if definition.payload.contains('\0') {
+        return Err(Fault::new(
+            Nature::Senseless,
+            format!("the payload of schedule {:?} holds a NUL", definition.name),
+        ));
+    }
+    Ok(())
 }
 
 /// Whether the definition says by itself when its trigger starts.
@@ -152,9 +174,11 @@ impl Stored {
 }
 
 fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Stored>> {
-    let question = sql("SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
+    let question = sql(
+        "SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
                         end_time, dst_gap, dst_overlap, prev_fire_time, next_fire_time, pid, payload, priority, \
-                        misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?");
+                        misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?",
+    );
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     Ok(Some(Stored {
         id: row.int()?,
@@ -194,18 +218,14 @@ fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
     Ok(session.execute(&insert)? == 1)
 }
 
-fn insert(
-    definition: &Definition,
-    job: i64,
-    timing: &Timing,
-    when: &When,
-    now: Millis,
-) -> Statement {
+fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: Millis) -> Statement {
     let next = timing.after(now - 1).or_else(|| timing.after(-1));
-    let insert = sql("INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
+    let insert = sql(
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
                       repeat_interval, start_time, end_time, dst_gap, dst_overlap) \
-                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    );
     let insert = insert
         .bind(definition.application.as_str())
         .bind(definition.name.as_str())
@@ -250,8 +270,10 @@ fn change(
     if stored.is(definition, when, job) {
         return Ok(Ensured::Unchanged);
     }
-    let update = sql("UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
-                      threshold = ?");
+    let update = sql(
+        "UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
+                      threshold = ?",
+    );
     let update = bind_rest(update, definition, job);
     let (update, guard) = if stored.has_trigger(definition, when) {
         (update, guard::EDIT)
@@ -269,7 +291,10 @@ fn change(
     if session.execute(&update)? == 1 {
         Ok(Ensured::Changed)
     } else {
-        Err(Fault::new(Nature::Conflict, format!("schedule {:?} was changed or claimed meanwhile", definition.name)))
+        Err(Fault::new(
+            Nature::Conflict,
+            format!("schedule {:?} was changed or claimed meanwhile", definition.name),
+        ))
     }
 }
 
@@ -299,8 +324,11 @@ fn state_at(next: Option<Millis>) -> ScheduleState {
 }
 
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
-    let question =
-        sql(format!("SELECT {} FROM {} WHERE e.application = ? AND e.name = ?", entry::COLUMNS, entry::TABLES));
+    let question = sql(format!(
+        "SELECT {} FROM {} WHERE e.application = ? AND e.name = ?",
+        entry::COLUMNS,
+        entry::TABLES
+    ));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
@@ -313,7 +341,8 @@ pub(super) fn pause(
     by: &str,
     reason: &str,
 ) -> Step<bool> {
-    let update = sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
+    let update =
+        sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
     let update = guarded_by(update.bind(by).bind(reason), guard::EDIT, |column| match column {
         Column::Id => id.0.into(),
         Column::State => ScheduleState::Active.as_str().into(),

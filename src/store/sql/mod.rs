@@ -38,8 +38,9 @@ use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow, PollQuery,
-    Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
+    PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
+    Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::{Error, Kind};
@@ -192,12 +193,13 @@ impl SqlStore {
 
     fn error(&self, operation: &str, fault: Fault) -> Error {
         let message = self.connections.target.redact(&fault.message);
-        let (kind, follows) = match fault.nature {
-            Nature::Unknown => (Kind::Unknown, "the answer was lost and the change may have been made"),
-            Nature::Lost => (Kind::Unavailable, "the database cannot be reached; nothing was changed"),
-            Nature::Busy => (Kind::Unavailable, "the database is too busy; nothing was changed"),
-            Nature::Conflict => (Kind::Conflict, "another writer was first; nothing was changed"),
-            Nature::Refused | Nature::Duplicate | Nature::Undecodable => (Kind::Refused, "nothing was changed"),
+        let kind = fault.nature.kind();
+        let follows = match fault.nature {
+            Nature::Unknown => "the answer was lost and the change may have been made",
+            Nature::Lost => "the database cannot be reached; nothing was changed",
+            Nature::Busy => "the database is too busy; nothing was changed",
+            Nature::Conflict => "another writer was first; nothing was changed",
+            _ => "nothing was changed",
         };
         Error::new(kind, format!("{operation}: {follows}: {message}"))
     }

@@ -244,7 +244,8 @@ impl Row {
     /// The next column, a word of an enum or a number in text form.
     pub(super) fn word<T: std::str::FromStr>(&mut self) -> Result<T, Fault> {
         let text = self.text()?;
-        text.parse().map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
+        text.parse()
+            .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
     }
 
     /// The next column as it is.

@@ -102,11 +102,12 @@ impl Database {
         }
         let mut session = self.session();
         // The lock may be held for longer than a call may take.
-        session.batch(match dialect {
-            Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
-            _ => "SET SESSION idle_write_transaction_timeout = 60",
-        })
-        .unwrap();
+        session
+            .batch(match dialect {
+                Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
+                _ => "SET SESSION idle_write_transaction_timeout = 60",
+            })
+            .unwrap();
         session.batch(dialect.begin()).unwrap();
         let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
         assert_eq!(held.unwrap().len(), 1);
@@ -118,7 +119,8 @@ impl Database {
             Some(text) => ("?", Some(text)),
             None => (value, None),
         };
-        let update = sql(format!("UPDATE {} SET {column} = {literal} WHERE {}", row.table(), row.condition()));
+        let update =
+            sql(format!("UPDATE {} SET {column} = {literal} WHERE {}", row.table(), row.condition()));
         let update = match bind {
             Some(text) => update.bind(text),
             None => update,
@@ -128,8 +130,11 @@ impl Database {
 
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         let text = if self.dialect() == Dialect::Mysql { "CHAR" } else { "TEXT" };
-        let question =
-            format!("SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}", row.table(), row.condition());
+        let question = format!(
+            "SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}",
+            row.table(),
+            row.condition()
+        );
         let mut rows = self.past.lock().unwrap().rows(&sql(&question)).unwrap();
         assert_eq!(rows.len(), 1, "{question}");
         rows.pop().unwrap().maybe_text().unwrap()
