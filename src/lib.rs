@@ -7,3 +7,6 @@ mod model;
 pub mod schedule;
 mod store;
 mod window;
+
+#[cfg(feature = "sql")]
+pub use store::sql::{CallerConnection, MigrationReport};

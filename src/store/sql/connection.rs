@@ -25,8 +25,11 @@ pub(crate) struct Limits {
     pub connections: u32,
 }
 
-/// How long a call waits for a connection, and a statement for a lock.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
+pub(super) const LOCK_WAIT: Millis = 1_000;
+
+/// How long a call waits for a connection.
+const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which SQL is spoken.
 #[doc(hidden)]
@@ -188,10 +191,10 @@ fn decoded(text: &str) -> String {
 
 /// Sets what every session of ours has; see [`Limits`].
 fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
-    let (patience, call) = (PATIENCE.as_millis(), limits.call.max(1));
+    let call = limits.call.max(1);
     match session.dialect() {
         Dialect::Sqlite => {
-            session.batch(&format!("PRAGMA busy_timeout = {patience}"))?;
+            session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
             write_ahead(session)?;
             session.batch("PRAGMA synchronous = FULL")
         }
@@ -201,19 +204,19 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
             session.batch(&format!(
-                "SET lock_timeout = {patience}; SET statement_timeout = {call}; \
+                "SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
                  SET idle_in_transaction_session_timeout = {call}; \
                  SET default_transaction_isolation TO 'read committed'"
             ))
         }
         Dialect::Mysql => {
             self_check(session)?;
-            let seconds = (call / 1_000).max(1);
+            let (seconds, lock_wait) = ((call / 1_000).max(1), LOCK_WAIT / 1_000);
             session.batch(&format!(
                 "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
                  SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
                  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
-                 innodb_lock_wait_timeout = 1, idle_write_transaction_timeout = {seconds}, \
+                 innodb_lock_wait_timeout = {lock_wait}, idle_write_transaction_timeout = {seconds}, \
                  max_statement_time = {seconds}; \
                  SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
             ))
@@ -322,7 +325,7 @@ impl Connections {
             .min_idle(Some(0))
             .max_size(if target.memory { 1 } else { limits.connections.max(1) })
             .test_on_check_out(false)
-            .connection_timeout(PATIENCE)
+            .connection_timeout(CONNECTION_WAIT)
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
         Self { pool: builder.build_unchecked(manager), epoch, target }

@@ -3,10 +3,9 @@
 //! A batch that changed fewer rows than it has reads them back: what is already so under one's own token was
 //! done by an earlier call whose answer was lost; anything else has been revoked.
 
-use super::claim::guarded;
 use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{BATCH, Statement, Value, Want, join, sql, update};
+use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 use crate::store::{Change, Reason, Settled, Settlement};

