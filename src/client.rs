@@ -205,7 +205,8 @@ impl Client {
         schedule: &Schedule,
     ) -> Result<Ensured, Error> {
         let context = format!("ensuring schedule {:?}", schedule.name);
-        store::ensure_in(connection, &schedule.definition(&self.application)).map_err(|error| error.during(&context))
+        store::ensure_in(connection, &schedule.definition(&self.application))
+            .map_err(|error| error.during(&context))
     }
 
     /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`]. `by` and
@@ -240,9 +241,9 @@ impl Client {
     }
 
     fn find(&self, name: &str) -> Result<crate::model::Entry, Error> {
-        self.store
-            .find(&self.application, name)?
-            .ok_or_else(|| Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application)))
+        self.store.find(&self.application, name)?.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+        })
     }
 
     /// The application's nodes, newest first, ended ones included.
@@ -337,7 +338,8 @@ pub struct NodeView {
 
 impl From<store::NodeRow> for NodeView {
     fn from(row: store::NodeRow) -> Self {
-        let (ended, end_reason) = row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
+        let (ended, end_reason) =
+            row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
         Self {
             id: row.id,
             application: row.application,

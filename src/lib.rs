@@ -23,9 +23,7 @@ pub use client::{Client, ExecutionFilter, ExecutionView, NodeView, Schedule, Sch
 pub use error::{Error, Kind};
 pub use event::Event;
 pub use job::{Context, HandlerError, Job};
-pub use model::{
-    ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState, UnknownWord,
-};
+pub use model::{ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState, UnknownWord};
 #[doc(inline)]
 pub use schedule::{Cron, Gap, Overlap, Simple, Trigger, TriggerError};
 pub use scheduler::{Builder, Scheduler};

@@ -9,7 +9,7 @@ use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Cursor, Entry, ExecutionState, MisfirePolicy, Millis, ScheduleId, ScheduleState, Token};
+use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
 use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
 use crate::window::Window;
 
@@ -107,7 +107,9 @@ impl Missed {
         let followers = self.times.iter().skip(1).copied().map(Some);
         let mut behind = prev;
         let mut rows = Vec::with_capacity(self.times.len() + 1);
-        for ((n, at), follower) in (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)])) {
+        for ((n, at), follower) in
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+        {
             rows.push(LedgerRow::Pending {
                 at: *at,
                 due: now + n * pace,
@@ -274,7 +276,10 @@ impl Operation for MisfireOp {
 
 pub(crate) enum MisfireInput {
     /// A poll ended: time to try for election.
-    Polled { app: bool, node: bool },
+    Polled {
+        app: bool,
+        node: bool,
+    },
     Stop,
 }
 
@@ -396,8 +401,12 @@ impl Machine for MisfireMachine {
                     self.todo.push_front(MisfireOp::Revoke(recover(stranded, now.db)));
                 }
             }
-            Ok(MisfireAnswer::Revoked(id, won)) => self.repaired(id, won, "execution taken back from a dead node"),
-            Ok(MisfireAnswer::Broken(found)) => self.todo.extend(found.into_iter().map(MisfireOp::Quarantine)),
+            Ok(MisfireAnswer::Revoked(id, won)) => {
+                self.repaired(id, won, "execution taken back from a dead node")
+            }
+            Ok(MisfireAnswer::Broken(found)) => {
+                self.todo.extend(found.into_iter().map(MisfireOp::Quarantine))
+            }
             Ok(MisfireAnswer::Quarantined(broken, won)) => {
                 if won {
                     let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
@@ -457,7 +466,9 @@ mod tests {
     /// A row's (first, last, count, prev, following).
     fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
         match row {
-            LedgerRow::Skipped { from, to, count, prev, following, .. } => (*from, *to, *count, *prev, *following),
+            LedgerRow::Skipped { from, to, count, prev, following, .. } => {
+                (*from, *to, *count, *prev, *following)
+            }
             LedgerRow::Pending { at, prev, following, .. } => (*at, *at, 1, *prev, *following),
         }
     }

@@ -208,7 +208,10 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget(slot);
         let entry = request.candidate.entry();
         let reason = error.to_string();
-        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined { schedule: entry.id, reason: reason.clone() }));
+        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined {
+            schedule: entry.id,
+            reason: reason.clone(),
+        }));
         self.broken.push_back(Broken {
             id: entry.id,
             version: entry.version,
@@ -221,7 +224,8 @@ impl<S: Seats> DispatchMachine<S> {
         self.hold = now.boot + FAILURE_PAUSE;
         if error.is_unknown() {
             self.unresolved = true;
-            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
+            self.outbox
+                .push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
         }
         if !self.unresolved {
             for it in std::mem::take(&mut self.in_flight) {
@@ -382,7 +386,8 @@ mod tests {
         /// `schedules` schedules every second from one second on, five occurrences each.
         fn new(schedules: usize, chairs: usize) -> Self {
             let store = MemoryStore::new(START);
-            let policy = JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+            let policy =
+                JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
             let job = JobSpec { name: "job".to_owned(), policy };
             let node = NodeId::fresh();
             store

@@ -78,7 +78,10 @@ pub(crate) enum PollOutput {
     /// What to do next, for dispatch.
     Planned(Planned),
     /// For the misfire handler: the states of application and node.
-    Enabled { app: bool, node: bool },
+    Enabled {
+        app: bool,
+        node: bool,
+    },
     /// Database time is the wall clock plus this from now on.
     Offset(Millis),
     /// Drop what is planned: the clock it was planned by is gone.
@@ -386,7 +389,10 @@ mod tests {
         }
         let periods = u64::try_from(HOURS / PERIOD).unwrap();
         assert!(skipped > 100, "the delays never overran");
-        assert!(periods.abs_diff(on_grid + skipped) <= 4, "{on_grid} polled + {skipped} left out of {periods}");
+        assert!(
+            periods.abs_diff(on_grid + skipped) <= 4,
+            "{on_grid} polled + {skipped} left out of {periods}"
+        );
     }
 
     #[test]
@@ -460,8 +466,10 @@ mod tests {
             now = until_asked(&mut machine, now).0;
             machine.done(at(now), Ok(answer(now, vec![odd.clone()])));
             let (_, told) = until_asked(&mut machine, now);
-            said += told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
-            let planned = told.iter().any(|it| matches!(it, PollOutput::Planned(plan) if !plan.occurrences.is_empty()));
+            said +=
+                told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
+            let planned =
+                told.iter().any(|it| matches!(it, PollOutput::Planned(plan) if !plan.occurrences.is_empty()));
             assert!(!planned);
         }
         assert_eq!(said, 1);

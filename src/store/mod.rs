@@ -18,13 +18,13 @@ pub(crate) mod when;
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "sql"))]
+pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use claimed::{Change, Claimed, Settlement};
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
-#[cfg(not(feature = "sql"))]
-pub(crate) use absent::{check_schema, migrate, open};
 
 use crate::clock::TimeSample;
 use crate::error::Error;

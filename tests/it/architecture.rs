@@ -73,7 +73,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("event.rs", &["model", "error"]),
     ("machine.rs", &["clock", "error", "model", "store"]),
     ("store", &["model", "error", "schedule", "clock", "window", "event", "store"]),
-    ("pipeline/poll.rs", &["clock", "error", "event", "machine", "model", "pipeline::expand", "store", "window"]),
+    (
+        "pipeline/poll.rs",
+        &["clock", "error", "event", "machine", "model", "pipeline::expand", "store", "window"],
+    ),
     ("pipeline/expand.rs", &["model"]),
     ("pipeline/wheel.rs", &[]),
     ("pipeline/pool", &[]),
@@ -139,7 +142,9 @@ fn a_misfire_threshold_is_written_in_one_place() {
 fn the_wheel_has_one_owner() {
     let owners: Vec<String> = sources()
         .iter()
-        .filter(|source| source.lines.iter().any(|line| line.contains("Wheel<") && !source.path.contains("wheel")))
+        .filter(|source| {
+            source.lines.iter().any(|line| line.contains("Wheel<") && !source.path.contains("wheel"))
+        })
         .map(|source| source.path.clone())
         .collect();
     assert_eq!(owners, ["pipeline/plan.rs"]);

@@ -13,12 +13,18 @@ use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     let name = kind.name();
-    trials.push(trial(format!("{name}::cluster::three_processes_fire_ten_thousand_occurrences"), move || {
-        three_processes_fire_ten_thousand_occurrences(kind);
-    }));
-    trials.push(trial(format!("{name}::cluster::a_killed_nodes_claims_leave_rows_so_no_run_is_lost"), move || {
-        a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind);
-    }));
+    trials.push(trial(
+        format!("{name}::cluster::three_processes_fire_ten_thousand_occurrences"),
+        move || {
+            three_processes_fire_ten_thousand_occurrences(kind);
+        },
+    ));
+    trials.push(trial(
+        format!("{name}::cluster::a_killed_nodes_claims_leave_rows_so_no_run_is_lost"),
+        move || {
+            a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind);
+        },
+    ));
 }
 
 fn instant(millis: i64) -> DateTime<Utc> {
@@ -88,7 +94,9 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
     }
     for line in nodes.stop() {
         match line {
-            (node, Line::Began { schedule, fire, .. }) => begun.entry((schedule, fire)).or_default().push(node),
+            (node, Line::Began { schedule, fire, .. }) => {
+                begun.entry((schedule, fire)).or_default().push(node)
+            }
             (node, Line::Stopped { clean }) => assert!(clean, "node {node} did not stop cleanly"),
             _ => {}
         }
@@ -104,7 +112,10 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
     assert_eq!(shares.len(), 3, "every node took part");
 
     let states = client.schedules().unwrap();
-    assert!(states.iter().all(|it| it.state == "complete" && it.next.is_none()), "a finite schedule is not complete");
+    assert!(
+        states.iter().all(|it| it.state == "complete" && it.next.is_none()),
+        "a finite schedule is not complete"
+    );
     let all = client.executions(&ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() }).unwrap();
     assert_eq!(all.len(), expected.len());
     assert!(all.iter().all(|it| it.state == ExecutionState::Succeeded.as_str()), "something is left claimed");
@@ -166,7 +177,10 @@ fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: Kind) {
     }
     let all = client.executions(&ExecutionFilter::default()).unwrap();
     let count = |state: ExecutionState| all.iter().filter(|it| it.state == state.as_str()).count();
-    assert_eq!((count(ExecutionState::Succeeded), count(ExecutionState::Abandoned)), (12, seen.begun_by_first.len()));
+    assert_eq!(
+        (count(ExecutionState::Succeeded), count(ExecutionState::Abandoned)),
+        (12, seen.begun_by_first.len())
+    );
 }
 
 #[derive(Debug, Default)]

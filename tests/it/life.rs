@@ -123,10 +123,11 @@ fn a_handler_gets_its_payload_and_its_occurrence(kind: Kind) {
 
 fn a_panic_and_an_error_are_outcomes(kind: Kind) {
     let database = kind.fresh();
-    let (with_events, events) = listen(builder(&database).threads(1, 1).handler(TEXT, |_, text| match text.as_str() {
-        "panic" => panic!("as asked"),
-        text => Err(format!("cannot do {text}").into()),
-    }));
+    let (with_events, events) =
+        listen(builder(&database).threads(1, 1).handler(TEXT, |_, text| match text.as_str() {
+            "panic" => panic!("as asked"),
+            text => Err(format!("cannot do {text}").into()),
+        }));
     let scheduler = with_events.start().unwrap();
     scheduler.client().ensure(&once_now("a", "panic")).unwrap();
     scheduler.client().ensure(&once_now("b", "this\0and\u{1b}[31mthat")).unwrap();
@@ -135,7 +136,8 @@ fn a_panic_and_an_error_are_outcomes(kind: Kind) {
     }
     assert!(scheduler.shutdown(SOON));
     let rows = client(&database).executions(&ExecutionFilter::default()).unwrap();
-    let error = |name: &str| rows.iter().find(|row| row.schedule == name).map(|row| row.error.clone()).unwrap();
+    let error =
+        |name: &str| rows.iter().find(|row| row.schedule == name).map(|row| row.error.clone()).unwrap();
     assert_eq!(error("a"), "panicked: as asked");
     assert!(error("b").starts_with("cannot do this"), "{}", error("b"));
     assert!(rows.iter().all(|row| row.state == "FAILED"));
@@ -182,7 +184,9 @@ fn a_one_shot_in_the_past_fires_once(kind: Kind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
-        .handler(TEXT, move |context, _| Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?))
+        .handler(TEXT, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+        })
         .start()
         .unwrap();
     let yesterday = Utc::now() - TimeDelta::days(1);
@@ -199,7 +203,9 @@ fn a_pause_holds_and_a_resume_skips(kind: Kind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
-        .handler(TEXT, move |context, _| Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?))
+        .handler(TEXT, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+        })
         .start()
         .unwrap();
     let client = scheduler.client();
@@ -244,9 +250,13 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
             run(diesel::SqliteConnection::establish(file).unwrap(), client, schedule, commit);
         }
         #[cfg(feature = "postgres")]
-        Kind::Postgres => run(diesel::PgConnection::establish(&database.url).unwrap(), client, schedule, commit),
+        Kind::Postgres => {
+            run(diesel::PgConnection::establish(&database.url).unwrap(), client, schedule, commit)
+        }
         #[cfg(feature = "mysql")]
-        Kind::Mariadb => run(diesel::MysqlConnection::establish(&database.url).unwrap(), client, schedule, commit),
+        Kind::Mariadb => {
+            run(diesel::MysqlConnection::establish(&database.url).unwrap(), client, schedule, commit)
+        }
     }
 }
 
@@ -298,7 +308,10 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
     wait_for(&events, |event| matches!(event, Event::Dropped).then_some(()));
     wait_for(&events, |event| matches!(event, Event::Stopped { clean: true }).then_some(()));
     let last = told.try_iter().last();
-    assert!(last.is_none_or(|last| last <= dropped + TimeDelta::milliseconds(200)), "{last:?} after {dropped}");
+    assert!(
+        last.is_none_or(|last| last <= dropped + TimeDelta::milliseconds(200)),
+        "{last:?} after {dropped}"
+    );
 }
 
 fn two_schedulers_in_one_process_both_repair(kind: Kind) {
@@ -334,7 +347,11 @@ fn two_nodes_on_one_host_are_two_nodes(kind: Kind) {
     assert_eq!(nodes[0].host_name, nodes[1].host_name);
     assert!(one.shutdown(SOON));
     let nodes = two.client().nodes().unwrap();
-    assert_eq!(nodes.iter().filter(|node| node.ended.is_none()).count(), 1, "only the one that stopped has ended");
+    assert_eq!(
+        nodes.iter().filter(|node| node.ended.is_none()).count(),
+        1,
+        "only the one that stopped has ended"
+    );
     assert!(two.shutdown(SOON));
 }
 
@@ -345,7 +362,8 @@ fn a_start_that_cannot_work_is_refused(kind: Kind) {
         assert!(error.to_string().contains(word), "{error}");
         error.kind()
     };
-    let handled = |application: &str| Scheduler::builder(application, &database.url).handler(TEXT, |_, _| Ok(()));
+    let handled =
+        |application: &str| Scheduler::builder(application, &database.url).handler(TEXT, |_, _| Ok(()));
     assert_eq!(refused(handled(""), "empty"), ErrorKind::Config);
     assert_eq!(refused(handled("a\u{1b}[2Jb"), "control"), ErrorKind::Config);
     assert_eq!(refused(handled(&"x".repeat(51)), "51"), ErrorKind::Config);

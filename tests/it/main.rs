@@ -4,7 +4,12 @@
 //! Tests of a database are named after it (`sqlite::...`, `postgres::...`, `mariadb::...`). PostgreSQL and
 //! MariaDB are those that `scripts/with-servers.sh` starts; without them their tests fail and say so.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what went wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what went wrong by panicking"
+)]
 #![allow(clippy::disallowed_methods, reason = "tests look at the real clock")]
 
 mod architecture;

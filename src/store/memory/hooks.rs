@@ -134,10 +134,10 @@ impl Tables {
 
     /// Stands for an INSERT the database refuses for one row of a batch.
     pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
-        match self.hooks.refused.contains(&schedule) {
-            true => Err(Error::new(Kind::Refused, "refused as the test asked")),
-            false => Ok(()),
+        if self.hooks.refused.contains(&schedule) {
+            return Err(Error::new(Kind::Refused, "refused as the test asked"));
         }
+        Ok(())
     }
 
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {

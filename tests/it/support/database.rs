@@ -106,8 +106,9 @@ impl Database {
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn server(variable: &str) -> String {
-    std::env::var(variable)
-        .unwrap_or_else(|_| panic!("{variable} is not set: run the tests by scripts/test.sh or scripts/with-servers.sh"))
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run the tests by scripts/test.sh or scripts/with-servers.sh")
+    })
 }
 
 /// The same server, another database.

@@ -61,9 +61,21 @@ fn say(line: &str) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     Ready,
-    Began { schedule: String, fire: i64, attempt: u32, fence: i64, started: i64 },
-    Ended { schedule: String, fire: i64, attempt: u32 },
-    Stopped { clean: bool },
+    Began {
+        schedule: String,
+        fire: i64,
+        attempt: u32,
+        fence: i64,
+        started: i64,
+    },
+    Ended {
+        schedule: String,
+        fire: i64,
+        attempt: u32,
+    },
+    Stopped {
+        clean: bool,
+    },
     /// Its output ended: the process has.
     Gone,
 }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
 use crate::model::ScheduleId;
+use crate::store::Limits;
 use crate::store::Store;
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
-use crate::store::Limits;
 use crate::store::sql::{migrate, open};
 
 /// A test server's URL.
@@ -103,11 +103,12 @@ impl Database {
         }
         let mut session = self.session();
         // The lock may be held for longer than a call may take.
-        session.batch(match dialect {
-            Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
-            _ => "SET SESSION idle_write_transaction_timeout = 60",
-        })
-        .unwrap();
+        session
+            .batch(match dialect {
+                Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
+                _ => "SET SESSION idle_write_transaction_timeout = 60",
+            })
+            .unwrap();
         session.batch(dialect.begin()).unwrap();
         let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
         assert_eq!(held.unwrap().len(), 1);
@@ -115,14 +116,26 @@ impl Database {
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
-        let update = format!("UPDATE {} SET {column} = {value} WHERE {}", row.table(), row.condition());
-        assert_eq!(self.past.lock().unwrap().execute(&sql(&update)).unwrap(), 1, "{update}");
+        let (literal, bind) = match value.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => ("?", Some(text)),
+            None => (value, None),
+        };
+        let update =
+            sql(format!("UPDATE {} SET {column} = {literal} WHERE {}", row.table(), row.condition()));
+        let update = match bind {
+            Some(text) => update.bind(text),
+            None => update,
+        };
+        assert_eq!(self.past.lock().unwrap().execute(&update).unwrap(), 1, "{update:?}");
     }
 
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         let text = if self.dialect() == Dialect::Mysql { "CHAR" } else { "TEXT" };
-        let question =
-            format!("SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}", row.table(), row.condition());
+        let question = format!(
+            "SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}",
+            row.table(),
+            row.condition()
+        );
         let mut rows = self.past.lock().unwrap().rows(&sql(&question)).unwrap();
         assert_eq!(rows.len(), 1, "{question}");
         rows.pop().unwrap().maybe_text().unwrap()
