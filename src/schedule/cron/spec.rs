@@ -8,7 +8,7 @@ use super::days::Days;
 pub(super) const FIRST_YEAR: i32 = 1970;
 pub(super) const LAST_YEAR: i32 = 2199;
 
-/// 2201-01-01 00:00 UTC: no clock on earth shows a year up to 2199 by then.
+/// 2201-01-01 00:00 UTC, seconds: no clock on earth shows a year up to 2199 by then.
 pub(super) const END: i64 = 7_289_654_400;
 
 const MINUTE: u32 = 60;
