@@ -75,14 +75,14 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
     firetime::migrate(&database.url).unwrap();
     let client = Client::connect(APPLICATION, &database.url).unwrap();
     let from = Utc::now().timestamp_millis() + 15_000;
-    let (schedules, expected) = five_hundred(from, from + 44_500);
+    let (schedules, expected) = five_hundred(from, from + 46_500);
     assert!(expected.len() >= 10_000, "{}", expected.len());
     for schedule in &schedules {
         client.ensure(schedule).unwrap();
     }
     assert!(Utc::now().timestamp_millis() < from, "making the schedules took too long");
 
-    let nodes = Nodes::start(&database.url, 3);
+    let mut nodes = Nodes::start(&database.url, 3);
     let mut begun: BTreeMap<(String, i64), Vec<usize>> = BTreeMap::new();
     let mut late = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(120);

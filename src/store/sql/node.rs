@@ -51,8 +51,10 @@ pub(super) fn job(
         if policy != spec.policy {
             let update =
                 sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
-                              update_time = ? WHERE id = ?");
-            session.execute(&bind_policy(update, spec.policy).bind(now).bind(id))?;
+                              update_time = ? WHERE id = ? AND recover = ? AND max_attempts = ? \
+                              AND max_tries = ? AND retry_delay = ?");
+            // Lost: another node has just written its own policy; the last to start wins anyway.
+            session.execute(&bind_policy(bind_policy(update, spec.policy).bind(now).bind(id), policy))?;
         }
         return Ok(id);
     }

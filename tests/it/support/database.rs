@@ -81,29 +81,6 @@ impl Kind {
     }
 }
 
-impl Database {
-    /// Runs statements by hand.
-    pub fn execute(&self, statements: &str) {
-        match self.kind {
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite => {
-                let file = self.url.trim_start_matches("sqlite:");
-                let mut connection = diesel::SqliteConnection::establish(file).unwrap();
-                connection.batch_execute("PRAGMA busy_timeout = 5000").unwrap();
-                connection.batch_execute(statements).unwrap();
-            }
-            #[cfg(feature = "postgres")]
-            Kind::Postgres => {
-                diesel::PgConnection::establish(&self.url).unwrap().batch_execute(statements).unwrap();
-            }
-            #[cfg(feature = "mysql")]
-            Kind::Mariadb => {
-                diesel::MysqlConnection::establish(&self.url).unwrap().batch_execute(statements).unwrap();
-            }
-        }
-    }
-}
-
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {

@@ -34,8 +34,7 @@ pub fn main() {
             let started = Utc::now().timestamp_millis();
             let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
             say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
-            let (_hold, nothing) = channel::<()>();
-            drop(nothing.recv_timeout(Duration::from_millis(millis)));
+            std::thread::sleep(Duration::from_millis(millis));
             say(&format!("ended\t{name}\t{fire}\t{}", context.attempt()));
             Ok(())
         })
@@ -107,6 +106,7 @@ pub struct Nodes {
     processes: Vec<Process>,
     said: Receiver<(usize, Line)>,
     tell: Sender<(usize, Line)>,
+    gone: usize,
 }
 
 struct Process {
@@ -118,7 +118,7 @@ impl Nodes {
     /// Starts `count` nodes on the database and waits until each has joined.
     pub fn start(url: &str, count: usize) -> Self {
         let (tell, said) = channel();
-        let mut nodes = Self { processes: Vec::new(), said, tell };
+        let mut nodes = Self { processes: Vec::new(), said, tell, gone: 0 };
         for _ in 0..count {
             nodes.add(url);
         }
@@ -150,8 +150,10 @@ impl Nodes {
     }
 
     /// The next line, or a panic when none comes in time.
-    pub fn next(&self, within: Duration) -> (usize, Line) {
-        self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"))
+    pub fn next(&mut self, within: Duration) -> (usize, Line) {
+        let line = self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"));
+        self.gone += usize::from(line.1 == Line::Gone);
+        line
     }
 
     /// SIGKILL.
@@ -165,11 +167,8 @@ impl Nodes {
         for process in &mut self.processes {
             process.stdin = None;
         }
-        let mut left = self.processes.len();
-        while left > 0 {
-            let line = self.next(Duration::from_secs(30));
-            left -= usize::from(line.1 == Line::Gone);
-            lines.push(line);
+        while self.gone < self.processes.len() {
+            lines.push(self.next(Duration::from_secs(30)));
         }
         lines
     }
