@@ -132,7 +132,6 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
         percentile(100)
     );
     assert!(late[0] >= 0, "{} ms early", -late[0]);
-    assert!(percentile(95) < 10_000, "a loose bound, for busy machines: {} ms", percentile(95));
 }
 
 /// A node is killed while its jobs run and others wait in its queue: each occurrence ends well elsewhere.

@@ -40,6 +40,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     }
     #[cfg(feature = "sqlite")]
     if kind == Kind::Sqlite {
+        // Not named after the database: it runs while nothing else does.
+        trials.push(trial("idle::jobs_start_on_time".to_owned(), jobs_start_on_time));
         let name = "sqlite::life::polls_stay_on_the_grid_for_two_minutes";
         trials.push(trial(name.to_owned(), polls_stay_on_the_grid_for_two_minutes));
     }
@@ -427,4 +429,25 @@ fn polls_stay_on_the_grid_for_two_minutes() {
     }
     assert!(ticks.windows(2).all(|two| two[1] - two[0] == 5_000), "{ticks:?}");
     assert!(scheduler.shutdown(SOON));
+}
+
+/// A loose bound for any machine; `benches/lateness.rs` measures the real figure.
+#[cfg(feature = "sqlite")]
+fn jobs_start_on_time() {
+    let database = Kind::Sqlite.fresh();
+    let (tell, told) = teller();
+    let scheduler = Scheduler::builder(APPLICATION, &database.url)
+        .handler(TEXT, move |context, _| {
+            let late = (Utc::now() - context.fire_time()).num_milliseconds();
+            Ok(tell.lock().unwrap().send(late).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let every = Trigger::every(Duration::from_millis(50)).unwrap().times(100).unwrap();
+    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    let mut late: Vec<i64> = (0..100).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(scheduler.shutdown(SOON));
+    late.sort_unstable();
+    // The first occurrences are due before the first poll sees the schedule.
+    assert!(late[0] >= 0 && late[50] < 250, "{late:?}");
 }

@@ -151,7 +151,8 @@ impl Nodes {
 
     /// The next line, or a panic when none comes in time.
     pub fn next(&mut self, within: Duration) -> (usize, Line) {
-        let line = self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"));
+        let line =
+            self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"));
         self.gone += usize::from(line.1 == Line::Gone);
         line
     }
