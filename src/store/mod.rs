@@ -8,6 +8,8 @@ mod claimed;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::sync::Arc;

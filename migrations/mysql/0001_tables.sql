@@ -1,0 +1,135 @@
+CREATE TABLE IF NOT EXISTS QRTZ_APP (
+    application VARCHAR(50) NOT NULL PRIMARY KEY,
+    state CHAR(1) NOT NULL DEFAULT 'Y',
+    time_pre BIGINT NOT NULL DEFAULT -1,
+    time_next BIGINT NOT NULL DEFAULT -1,
+    time_interval BIGINT NOT NULL DEFAULT -1
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE TABLE IF NOT EXISTS QRTZ_NODE (
+    uuid VARCHAR(36) NOT NULL PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    host_ip VARCHAR(50) NOT NULL DEFAULT '',
+    host_name VARCHAR(255) NOT NULL DEFAULT '',
+    pid BIGINT NOT NULL DEFAULT -1,
+    state CHAR(1) NOT NULL DEFAULT 'Y',
+    beat BIGINT NOT NULL DEFAULT 0,
+    jobs LONGTEXT NOT NULL,
+    threads BIGINT NOT NULL DEFAULT 0,
+    busy BIGINT NOT NULL DEFAULT 0,
+    queued BIGINT NOT NULL DEFAULT 0,
+    started_time BIGINT NOT NULL DEFAULT -1,
+    beat_time BIGINT NOT NULL DEFAULT -1,
+    ended_time BIGINT NOT NULL DEFAULT -1,
+    end_reason VARCHAR(20) NOT NULL DEFAULT ''
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_NODE_LIVE ON QRTZ_NODE (application, ended_time);
+
+CREATE TABLE IF NOT EXISTS QRTZ_JOB (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    state VARCHAR(20) NOT NULL DEFAULT 'EXECUTING',
+    job_class VARCHAR(200) NOT NULL,
+    job_data LONGTEXT,
+    job_description VARCHAR(250) NOT NULL DEFAULT '',
+    update_time BIGINT NOT NULL DEFAULT -1,
+    recover BIGINT NOT NULL DEFAULT 1,
+    max_attempts BIGINT NOT NULL DEFAULT 3,
+    max_tries BIGINT NOT NULL DEFAULT 1,
+    retry_delay BIGINT NOT NULL DEFAULT 0,
+    UNIQUE (application, job_class)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    shard BIGINT NOT NULL DEFAULT 0,
+    name VARCHAR(200) NOT NULL,
+    pid BIGINT,
+    job_type VARCHAR(20),
+    state VARCHAR(20),
+    cron VARCHAR(200),
+    zone_id VARCHAR(80),
+    repeat_count BIGINT DEFAULT -1,
+    repeat_interval BIGINT DEFAULT -1,
+    time_triggered BIGINT NOT NULL DEFAULT 0,
+    prev_fire_time BIGINT DEFAULT -1,
+    next_fire_time BIGINT DEFAULT -1,
+    host_ip VARCHAR(50) NOT NULL DEFAULT '',
+    host_name VARCHAR(255) NOT NULL DEFAULT '',
+    start_time BIGINT DEFAULT -1,
+    end_time BIGINT DEFAULT -1,
+    payload LONGTEXT NOT NULL,
+    version BIGINT NOT NULL DEFAULT 0,
+    generation BIGINT NOT NULL DEFAULT 0,
+    fence BIGINT NOT NULL DEFAULT 0,
+    priority BIGINT NOT NULL DEFAULT 0,
+    misfire VARCHAR(20) NOT NULL DEFAULT 'FIRE_ONCE',
+    threshold BIGINT NOT NULL DEFAULT 60000,
+    dst_gap VARCHAR(20) NOT NULL DEFAULT 'FIRE_AFTER',
+    dst_overlap VARCHAR(20) NOT NULL DEFAULT 'FIRST',
+    reason VARCHAR(500) NOT NULL DEFAULT '',
+    paused_by VARCHAR(200) NOT NULL DEFAULT '',
+    paused_until BIGINT NOT NULL DEFAULT -1,
+    UNIQUE (application, name)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_DUE ON QRTZ_EXECUTE (application, state, shard, next_fire_time);
+
+CREATE TABLE IF NOT EXISTS QRTZ_RUN (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    execute_id BIGINT NOT NULL,
+    generation BIGINT NOT NULL,
+    origin BIGINT NOT NULL DEFAULT 0,
+    scheduled_time BIGINT NOT NULL,
+    until_time BIGINT NOT NULL DEFAULT -1,
+    occurrences BIGINT NOT NULL DEFAULT 1,
+    attempt BIGINT NOT NULL,
+    state VARCHAR(20) NOT NULL,
+    reason VARCHAR(200) NOT NULL DEFAULT '',
+    due_time BIGINT NOT NULL,
+    claim_token VARCHAR(36) NOT NULL DEFAULT '',
+    fence BIGINT NOT NULL DEFAULT 0,
+    node VARCHAR(36) NOT NULL DEFAULT '',
+    claimed_time BIGINT NOT NULL DEFAULT -1,
+    started_time BIGINT NOT NULL DEFAULT -1,
+    finished_time BIGINT NOT NULL DEFAULT -1,
+    prev_fire_time BIGINT NOT NULL DEFAULT -1,
+    following_fire_time BIGINT NOT NULL DEFAULT -1,
+    error LONGTEXT,
+    result LONGTEXT,
+    UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time);
+
+CREATE OR REPLACE VIEW qrtz_claimed AS
+SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
+       COALESCE(n.host_name, '') AS host_name,
+       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) AS scheduled_time,
+       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.claimed_time * 1000 MICROSECOND AS CHAR), 23) AS claimed_since,
+       CASE WHEN r.started_time >= 0
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.started_time * 1000 MICROSECOND AS CHAR), 23) END AS started_since,
+       r.attempt
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid
+  LEFT JOIN QRTZ_NODE n ON n.uuid = r.node
+ WHERE r.state IN ('CLAIMED', 'RUNNING');
+
+CREATE OR REPLACE VIEW qrtz_ledger AS
+SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.origin,
+       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) AS scheduled_time,
+       CASE WHEN r.until_time >= 0
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.until_time * 1000 MICROSECOND AS CHAR), 23) END AS until_time,
+       r.occurrences, r.attempt, r.state, r.reason, r.node,
+       CASE WHEN r.started_time >= 0
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.started_time * 1000 MICROSECOND AS CHAR), 23) END AS started,
+       CASE WHEN r.finished_time >= 0
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.finished_time * 1000 MICROSECOND AS CHAR), 23) END AS finished,
+       r.error
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+ WHERE r.state NOT IN ('PENDING', 'CLAIMED', 'RUNNING');

@@ -1,0 +1,205 @@
+//! The list of the suite's cases, and the macros that turn it into tests. A case that is not listed here
+//! is unused code, and the compiler says so.
+
+/// Writes one `#[test]` per case for one database.
+macro_rules! conformance {
+    ($database:ident, $fixture:ty) => {
+        $crate::store::conformance::for_each_case! { $database, $fixture;
+            claims {
+                claim_moves_the_cursor_and_leaves_a_row,
+                claim_for_an_idle_thread_leaves_it_running,
+                the_links_of_a_chain_are_claimed_under_one_version,
+                the_last_occurrence_is_claimed_and_completes_the_schedule,
+                an_answer_stands_where_its_request_stood,
+                a_locked_row_is_skipped_and_the_others_win,
+                an_occurrence_is_recorded_once,
+                a_row_that_fails_alone_leaves_the_rest_their_wins,
+                a_pending_execution_is_claimed_under_a_new_token,
+                a_pending_execution_of_a_complete_schedule_is_claimed,
+                a_pause_holds_planned_pendings_and_lets_manual_ones_run,
+                an_empty_batch_is_no_claim,
+            }
+            guards {
+                a_claim_loses_if_only_the_id_differs,
+                a_claim_loses_if_only_the_state_differs,
+                a_claim_loses_if_only_prev_differs,
+                a_claim_loses_if_prev_is_null,
+                a_claim_loses_if_only_next_differs,
+                a_claim_loses_if_next_is_null,
+                a_claim_loses_if_only_the_version_differs,
+                a_pending_claim_loses_if_only_the_id_differs,
+                a_pending_claim_loses_if_only_the_state_differs,
+                a_pending_claim_loses_if_only_the_token_differs,
+                a_pending_claim_loses_if_its_schedule_is_in_error,
+                a_settlement_is_revoked_if_only_the_id_differs,
+                a_settlement_is_revoked_if_only_the_token_differs,
+                a_settlement_is_revoked_if_only_the_state_differs,
+                a_repair_loses_if_only_the_id_differs,
+                a_repair_loses_if_only_the_state_differs,
+                a_repair_loses_if_only_prev_differs,
+                a_repair_loses_if_only_next_differs,
+                a_repair_loses_if_only_the_version_differs,
+                a_revocation_loses_if_only_the_id_differs,
+                a_revocation_loses_if_only_the_state_differs,
+                a_revocation_loses_if_only_the_token_differs,
+                a_pause_loses_if_only_the_id_differs,
+                a_pause_loses_if_only_the_state_differs,
+                a_pause_loses_if_only_the_version_differs,
+                a_quarantine_loses_if_only_the_state_differs,
+                a_quarantine_loses_if_only_the_version_differs,
+            }
+            resolve {
+                what_the_guard_still_matches_is_claimed_now,
+                what_carries_the_token_is_won_and_not_claimed_again,
+                what_another_took_is_lost,
+                what_has_ended_is_lost,
+                what_was_given_back_is_lost,
+                a_pending_claim_is_resolved_by_its_token,
+                a_batch_is_resolved_row_by_row,
+                a_locked_row_is_waited_for,
+            }
+            settle {
+                a_start_moves_claimed_to_running,
+                a_start_is_said_twice_without_harm,
+                a_success_is_recorded,
+                a_failure_is_recorded_with_its_error,
+                an_outcome_is_said_twice_without_harm,
+                an_execution_not_started_has_no_outcome,
+                a_retry_appears_with_the_failure,
+                a_retry_is_not_made_twice,
+                giving_back_leaves_it_pending_under_a_fresh_token,
+                what_runs_but_has_not_begun_is_given_back_too,
+                giving_back_is_said_twice_without_harm,
+                an_old_token_claims_nothing_that_was_given_back,
+                settlements_are_answered_in_order,
+            }
+            races {
+                one_of_many_claimants_wins_each_occurrence,
+                overlapping_batches_in_different_orders_win_each_row_once,
+                one_of_many_claimants_wins_a_pending_execution,
+                first_starts_on_an_empty_database_all_join,
+                one_of_many_candidates_is_elected,
+                many_ensuring_at_once_leave_one_row,
+                a_claim_and_a_pause_of_one_row_never_both_come_first,
+                one_of_many_revocations_wins,
+            }
+            nodes {
+                a_beat_adds_one,
+                a_beat_tells_of_peers_and_of_what_one_owns,
+                an_ended_node_is_told_by_its_beat,
+                an_unknown_node_is_told_by_its_beat,
+                death_is_guarded_by_the_beat,
+                a_node_leaves_once,
+                the_nodes_are_shown,
+                a_job_keeps_the_latest_policy,
+                an_election_holds_for_its_interval,
+                an_election_mark_far_ahead_counts_as_due,
+                an_election_makes_the_missing_application,
+            }
+            stranded {
+                executions_of_ended_nodes_are_stranded,
+                executions_of_missing_nodes_are_stranded,
+                executions_of_live_nodes_are_not_stranded,
+                what_nobody_owns_is_not_stranded,
+                a_running_execution_is_abandoned_and_tried_again,
+                a_running_execution_is_abandoned_for_good,
+                a_claimed_execution_goes_back_to_pending,
+                a_revoked_token_finishes_nothing,
+            }
+            repairs {
+                a_repair_moves_the_cursor_and_accounts_for_it,
+                a_repair_that_cannot_write_all_rows_changes_nothing,
+                a_repair_without_a_next_fire_time_completes_the_schedule,
+                a_repair_supersedes_the_unstarted_work_of_earlier_ones,
+                a_repair_leaves_other_pendings_alone,
+                a_resume_ends_a_pause,
+                a_resume_with_nothing_left_completes_the_schedule,
+                a_claim_in_hand_loses_to_a_repair,
+                a_paused_row_is_not_repaired_as_misfire,
+                error_rows_are_not_revived_by_repair,
+                stalled_rows_are_those_before_the_threshold,
+                stalled_rows_come_in_id_order_page_by_page,
+                rows_no_live_node_has_a_handler_for_are_not_stalled,
+                rows_of_a_disabled_application_are_not_stalled,
+            }
+            broken {
+                an_unknown_state,
+                an_unknown_job_type,
+                a_null_prev_fire_time,
+                a_null_next_fire_time,
+                a_next_fire_time_not_after_prev,
+                an_active_row_without_a_next,
+                an_unparsable_cron,
+                a_null_cron,
+                an_unknown_zone,
+                an_interval_of_zero,
+                a_repeat_count_below_minus_one,
+                a_null_start,
+                seconds_for_milliseconds,
+                an_orphaned_pid,
+                healthy_rows_are_not_broken,
+                broken_rows_are_found_page_by_page,
+            }
+            definitions {
+                a_new_schedule_waits_for_its_first_occurrence,
+                a_new_schedule_does_not_fire_for_the_past,
+                a_one_shot_in_the_past_is_left_to_the_misfire_policy,
+                an_equal_definition_writes_nothing,
+                an_unanchored_interval_equals_itself_whenever_it_is_ensured,
+                a_changed_payload_leaves_the_cursor,
+                a_changed_trigger_plans_anew,
+                a_changed_trigger_with_nothing_left_completes_the_schedule,
+                a_changed_trigger_revives_a_complete_schedule,
+                a_changed_trigger_leaves_a_pause,
+                a_definition_reads_back_as_it_was_written,
+                names_are_apart_by_application,
+                an_unknown_name_is_not_found,
+                a_pause_ends_planned_claims,
+                a_pause_is_not_made_twice,
+                a_complete_schedule_cannot_be_paused,
+                schedules_are_shown,
+                executions_are_shown_newest_first,
+            }
+            polls {
+                the_windows_edge_is_exclusive,
+                overdue_rows_are_visible_to_the_poll,
+                overdue_pendings_are_visible_to_the_poll,
+                schedules_come_earliest_first,
+                pendings_come_earliest_first,
+                a_limit_cuts_off_and_says_so,
+                a_limit_cuts_off_pendings_and_says_so,
+                rows_of_unknown_jobs_are_left_alone,
+                rows_of_paused_jobs_are_left_alone,
+                rows_of_other_applications_are_left_alone,
+                paused_and_complete_rows_are_left_alone,
+                a_disabled_application_is_told,
+                a_disabled_node_is_told,
+                the_databases_time_is_told,
+            }
+            ledger {
+                claims_leave_no_gap,
+                claims_and_repairs_together_leave_no_gap,
+                a_changed_trigger_begins_a_ledger_of_its_own,
+            }
+        }
+    };
+}
+
+macro_rules! for_each_case {
+    ($database:ident, $fixture:ty; $($theme:ident { $($case:ident,)+ })+) => {
+        mod $database {
+            use super::*;
+
+            $(mod $theme {
+                use super::*;
+
+                $(#[test]
+                fn $case() {
+                    $crate::store::conformance::run::<$fixture>($crate::store::conformance::$theme::$case);
+                })+
+            })+
+        }
+    };
+}
+
+pub(crate) use {conformance, for_each_case};

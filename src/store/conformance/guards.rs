@@ -1,0 +1,301 @@
+//! One case per guard column: everything is as it was seen except this column, and the change must lose.
+//! Each case then puts the column back and sees the same change win, so that nothing else was in its way.
+
+use super::*;
+use crate::model::{ExecutionState, ScheduleState};
+use crate::store::{Change, Reason, Revocation};
+
+/// Far beyond any id a test database hands out.
+const NO_ID: i64 = 1 << 50;
+
+/// A column changed by hand, and how it was.
+struct Altered<'a> {
+    row: RowKey<'a>,
+    column: &'static str,
+    before: String,
+    after: String,
+}
+
+impl<'a> Altered<'a> {
+    fn text(row: RowKey<'a>, column: &'static str, before: &str, after: &str) -> Self {
+        Self { row, column, before: format!("'{before}'"), after: format!("'{after}'") }
+    }
+
+    fn number(row: RowKey<'a>, column: &'static str, before: i64, after: i64) -> Self {
+        Self { row, column, before: before.to_string(), after: after.to_string() }
+    }
+
+    fn null(row: RowKey<'a>, column: &'static str, before: i64) -> Self {
+        Self { row, column, before: before.to_string(), after: "NULL".to_owned() }
+    }
+
+    /// While the column differs `attempt` must lose (answer false); once it is back it must win.
+    fn decides(&self, db: &Bench, mut attempt: impl FnMut() -> bool) {
+        db.set(self.row, self.column, &self.after);
+        let seen = db.get(self.row, self.column);
+        assert!(!attempt(), "{} {} was not compared", self.column, self.after);
+        assert_eq!(db.get(self.row, self.column), seen, "the loser wrote");
+        db.set(self.row, self.column, &self.before);
+        assert!(attempt(), "it was not {} that lost", self.column);
+    }
+}
+
+fn is_won(claim: Claim) -> bool {
+    match claim {
+        Claim::Won(claimed) => claimed.execution().get() > 0,
+        Claim::Lost => false,
+        other => panic!("neither won nor lost: {other:?}"),
+    }
+}
+
+fn a_claim_loses(db: &Bench, altered: impl Fn(RowKey<'static>, &Entry) -> Altered<'static>) {
+    let entry = db.schedule("s");
+    let row = RowKey::Schedule(entry.id);
+    let request = db.head(&entry);
+    altered(row, &entry).decides(db, || {
+        let won = is_won(db.claim(&request));
+        assert_eq!(db.executions().len(), usize::from(won));
+        assert_eq!(db.number(row, "fence"), i64::from(won));
+        assert_eq!(db.number(row, "time_triggered"), i64::from(won));
+        won
+    });
+}
+
+pub(crate) fn a_claim_loses_if_only_the_id_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let other = Arc::new(Entry { id: ScheduleId(NO_ID), ..(*entry).clone() });
+    assert!(!is_won(db.claim(&db.head(&other))));
+    assert_eq!(db.executions().len(), 0);
+    assert_eq!(db.entry("s").cursor, entry.cursor);
+    assert!(is_won(db.claim(&db.head(&entry))));
+}
+
+pub(crate) fn a_claim_loses_if_only_the_state_differs(db: &Bench) {
+    for (at, state) in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active).enumerate() {
+        let entry = db.schedule(&format!("s{at}"));
+        let request = db.head(&entry);
+        let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", state.as_str());
+        altered.decides(db, || is_won(db.claim(&request)));
+    }
+}
+
+pub(crate) fn a_claim_loses_if_only_prev_differs(db: &Bench) {
+    a_claim_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, db.base - 1_000));
+}
+
+pub(crate) fn a_claim_loses_if_prev_is_null(db: &Bench) {
+    a_claim_loses(db, |row, _| Altered::null(row, "prev_fire_time", -1));
+}
+
+pub(crate) fn a_claim_loses_if_only_next_differs(db: &Bench) {
+    a_claim_loses(db, |row, _| Altered::number(row, "next_fire_time", db.base, db.base + 1_000));
+}
+
+pub(crate) fn a_claim_loses_if_next_is_null(db: &Bench) {
+    a_claim_loses(db, |row, _| Altered::null(row, "next_fire_time", db.base));
+}
+
+pub(crate) fn a_claim_loses_if_only_the_version_differs(db: &Bench) {
+    a_claim_loses(db, |row, entry| Altered::number(row, "version", entry.version, entry.version + 1));
+}
+
+pub(crate) fn a_pending_claim_loses_if_only_the_id_differs(db: &Bench) {
+    let pending = db.pending("s");
+    let other = Pending { id: ExecutionId(NO_ID), ..pending.clone() };
+    assert!(!is_won(db.claim(&db.request(Candidate::Pending(other)))));
+    assert!(is_won(db.claim(&db.request(Candidate::Pending(pending)))));
+}
+
+pub(crate) fn a_pending_claim_loses_if_only_the_state_differs(db: &Bench) {
+    for (at, state) in ExecutionState::ALL.iter().filter(|state| **state != ExecutionState::Pending).enumerate() {
+        let pending = db.pending(&format!("s{at}"));
+        let row = RowKey::Execution(pending.id);
+        let request = db.request(Candidate::Pending(pending));
+        Altered::text(row, "state", "PENDING", state.as_str()).decides(db, || is_won(db.claim(&request)));
+    }
+}
+
+pub(crate) fn a_pending_claim_loses_if_only_the_token_differs(db: &Bench) {
+    let pending = db.pending("s");
+    let (row, seen, other) = (RowKey::Execution(pending.id), pending.token.to_string(), Token::fresh());
+    let request = db.request(Candidate::Pending(pending));
+    Altered::text(row, "claim_token", &seen, &other.to_string()).decides(db, || is_won(db.claim(&request)));
+}
+
+pub(crate) fn a_pending_claim_loses_if_its_schedule_is_in_error(db: &Bench) {
+    let pending = db.pending("s");
+    let row = RowKey::Schedule(pending.entry.id);
+    let request = db.request(Candidate::Pending(pending));
+    Altered::text(row, "state", "EXECUTING", "ERROR").decides(db, || is_won(db.claim(&request)));
+}
+
+/// Start, outcome and give-back of an execution in `state`, made anew for every attempt.
+fn changes(db: &Bench, state: ExecutionState) -> Vec<Change> {
+    let now = db.now;
+    let give_back = Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now };
+    let own = match state {
+        ExecutionState::Claimed => Change::Start { now },
+        _ => Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now },
+    };
+    vec![own, give_back]
+}
+
+/// Runs `case` on a fresh execution for each change that its state allows.
+fn each_settlement(db: &Bench, mut case: impl FnMut(ExecutionId, ExecutionState, Settlement)) {
+    for state in [ExecutionState::Claimed, ExecutionState::Running] {
+        for (at, change) in changes(db, state).into_iter().enumerate() {
+            let at_once = state == ExecutionState::Running;
+            let entry = db.schedule(&format!("{}-{at}", state.as_str()));
+            let claimed = won(db.claim(&ClaimRequest { at_once, ..db.head(&entry) }));
+            let (execution, token) = (claimed.execution(), claimed.token());
+            case(execution, state, Settlement { execution, token, change });
+        }
+    }
+}
+
+pub(crate) fn a_settlement_is_revoked_if_only_the_id_differs(db: &Bench) {
+    each_settlement(db, |id, state, settlement| {
+        let other = Settlement { execution: ExecutionId(NO_ID), ..settlement.clone() };
+        assert_eq!(db.settle(&other), Settled::Revoked);
+        assert_eq!(db.execution(id).state, state.as_str());
+        assert_eq!(db.settle(&settlement), Settled::Done);
+    });
+}
+
+pub(crate) fn a_settlement_is_revoked_if_only_the_token_differs(db: &Bench) {
+    each_settlement(db, |id, state, settlement| {
+        let (row, token) = (RowKey::Execution(id), settlement.token.to_string());
+        Altered::text(row, "claim_token", &token, &Token::fresh().to_string()).decides(db, || {
+            let before = db.execution(id);
+            let done = db.settle(&settlement) == Settled::Done;
+            assert!(done || db.execution(id) == before, "revoked, and yet {} changed", state.as_str());
+            done
+        });
+    });
+}
+
+pub(crate) fn a_settlement_is_revoked_if_only_the_state_differs(db: &Bench) {
+    each_settlement(db, |id, state, settlement| {
+        let row = RowKey::Execution(id);
+        let altered = Altered::text(row, "state", state.as_str(), ExecutionState::Cancelled.as_str());
+        altered.decides(db, || db.settle(&settlement) == Settled::Done);
+    });
+}
+
+fn a_repair_loses(db: &Bench, altered: impl Fn(RowKey<'static>, &Entry) -> Altered<'static>) {
+    let entry = db.schedule("s");
+    let row = RowKey::Schedule(entry.id);
+    let repair = db.repair(&entry);
+    altered(row, &entry).decides(db, || db.store.repair(&repair).unwrap());
+}
+
+pub(crate) fn a_repair_loses_if_only_the_id_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let repair = db.repair(&entry);
+    assert!(!db.store.repair(&Repair { id: ScheduleId(NO_ID), ..repair.clone() }).unwrap());
+    assert!(db.store.repair(&repair).unwrap());
+}
+
+pub(crate) fn a_repair_loses_if_only_the_state_differs(db: &Bench) {
+    a_repair_loses(db, |row, _| Altered::text(row, "state", "EXECUTING", "PAUSED"));
+}
+
+pub(crate) fn a_repair_loses_if_only_prev_differs(db: &Bench) {
+    a_repair_loses(db, |row, _| Altered::number(row, "prev_fire_time", -1, db.base - 1_000));
+}
+
+pub(crate) fn a_repair_loses_if_only_next_differs(db: &Bench) {
+    a_repair_loses(db, |row, _| Altered::number(row, "next_fire_time", db.base, db.base + 1_000));
+}
+
+pub(crate) fn a_repair_loses_if_only_the_version_differs(db: &Bench) {
+    a_repair_loses(db, |row, entry| Altered::number(row, "version", entry.version, entry.version + 1));
+}
+
+/// A CLAIMED and a RUNNING execution, each with the revocation repair would try.
+fn each_revocation(db: &Bench, mut case: impl FnMut(Revocation)) {
+    for at_once in [false, true] {
+        let node = NodeId::fresh();
+        let entry = db.schedule(if at_once { "running" } else { "claimed" });
+        let id = drop_claimed(db.claim(&ClaimRequest { at_once, node, ..db.head(&entry) }));
+        let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
+        let to = if at_once { ExecutionState::Abandoned } else { ExecutionState::Pending };
+        let (reason, fresh, now) = (Reason::NodeDied, Token::fresh(), db.now);
+        case(Revocation { stranded, to, reason, again: at_once, fresh, now });
+    }
+}
+
+pub(crate) fn a_revocation_loses_if_only_the_id_differs(db: &Bench) {
+    each_revocation(db, |revocation| {
+        let stranded = Stranded { id: ExecutionId(NO_ID), ..revocation.stranded.clone() };
+        let before = db.executions();
+        assert!(!db.store.revoke(&Revocation { stranded, ..revocation.clone() }).unwrap());
+        assert_eq!(db.executions(), before);
+        assert!(db.store.revoke(&revocation).unwrap());
+    });
+}
+
+pub(crate) fn a_revocation_loses_if_only_the_state_differs(db: &Bench) {
+    each_revocation(db, |revocation| {
+        let row = RowKey::Execution(revocation.stranded.id);
+        let state = revocation.stranded.state.as_str();
+        let altered = Altered::text(row, "state", state, ExecutionState::Succeeded.as_str());
+        altered.decides(db, || db.store.revoke(&revocation).unwrap());
+    });
+}
+
+pub(crate) fn a_revocation_loses_if_only_the_token_differs(db: &Bench) {
+    each_revocation(db, |revocation| {
+        let row = RowKey::Execution(revocation.stranded.id);
+        let token = revocation.stranded.token.to_string();
+        let altered = Altered::text(row, "claim_token", &token, &Token::fresh().to_string());
+        let before = db.executions().len();
+        altered.decides(db, || {
+            let won = db.store.revoke(&revocation).unwrap();
+            assert!(won || db.executions().len() == before, "the loser made a next attempt");
+            won
+        });
+    });
+}
+
+fn pause(db: &Bench, entry: &Entry) -> bool {
+    db.store.pause(entry.id, entry.version, "op", "why").unwrap()
+}
+
+pub(crate) fn a_pause_loses_if_only_the_id_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    assert!(!pause(db, &Entry { id: ScheduleId(NO_ID), ..(*entry).clone() }));
+    assert!(pause(db, &entry));
+}
+
+pub(crate) fn a_pause_loses_if_only_the_state_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", "ERROR");
+    altered.decides(db, || pause(db, &entry));
+}
+
+pub(crate) fn a_pause_loses_if_only_the_version_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let (seen, other) = (entry.version, entry.version + 1);
+    let altered = Altered::number(RowKey::Schedule(entry.id), "version", seen, other);
+    altered.decides(db, || pause(db, &entry));
+}
+
+fn a_broken_row(db: &Bench) -> Broken {
+    let entry = db.schedule("s");
+    db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
+    db.broken().into_iter().find(|broken| broken.id == entry.id).expect("it cannot be understood")
+}
+
+pub(crate) fn a_quarantine_loses_if_only_the_state_differs(db: &Bench) {
+    let broken = a_broken_row(db);
+    let altered = Altered::text(RowKey::Schedule(broken.id), "state", "EXECUTING", "PAUSED");
+    altered.decides(db, || db.store.quarantine(&broken).unwrap());
+}
+
+pub(crate) fn a_quarantine_loses_if_only_the_version_differs(db: &Bench) {
+    let broken = a_broken_row(db);
+    let (seen, other) = (broken.version, broken.version + 1);
+    let altered = Altered::number(RowKey::Schedule(broken.id), "version", seen, other);
+    altered.decides(db, || db.store.quarantine(&broken).unwrap());
+}

@@ -1,0 +1,386 @@
+//! One suite that holds every store to one behaviour: in memory, SQLite, PostgreSQL, MariaDB.
+//!
+//! A case is a function over a [`Bench`], named after what must hold or who loses. A database takes part
+//! by implementing [`Fixture`] and naming it once:
+//!
+//! ```text
+//! struct SqliteFixture { .. }
+//! impl Fixture for SqliteFixture { .. }
+//! conformance!(sqlite, SqliteFixture);      // one #[test] per case, in `mod sqlite`
+//! ```
+//!
+//! with `use crate::store::conformance::{Fixture, RowKey, conformance};`. Cases run side by side on one
+//! database: each has an application of its own, and no case looks beyond it. Nothing sleeps; threads
+//! that race meet at a barrier and give up at a deadline.
+//!
+//! [`Fixture::set`] is one statement, `UPDATE {row.table()} SET {column} = {value} WHERE {row.condition()}`,
+//! and must change exactly one row; [`Fixture::get`] is the SELECT beside it. `value` is an SQL literal
+//! that all four databases read alike: `NULL`, `'text'` or a whole number. [`Fixture::lock`] opens a
+//! transaction on a connection of its own, `SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE`, and
+//! rolls it back when dropped; a database without row locks answers `None`, and what rests on them is
+//! left out there.
+//!
+//! Fire times lie an hour ahead of the database's clock: no call but `ensure` compares with it.
+
+pub(crate) mod broken;
+mod cases;
+pub(crate) mod claims;
+pub(crate) mod definitions;
+pub(crate) mod guards;
+pub(crate) mod ledger;
+pub(crate) mod nodes;
+pub(crate) mod polls;
+pub(crate) mod races;
+pub(crate) mod repairs;
+pub(crate) mod resolve;
+pub(crate) mod settle;
+pub(crate) mod stranded;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{
+    Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Outcome,
+    Pending, ScheduleId, Token,
+};
+use crate::schedule::{Simple, Trigger};
+use crate::store::{
+    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, PollQuery,
+    Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+};
+
+/// A database under test.
+pub(crate) trait Fixture: Send + Sync {
+    /// Connects to the migrated database; `None` if this run has none such, and says so on stderr.
+    fn open() -> Option<Self>
+    where
+        Self: Sized;
+
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Holds a schedule's row locked, in another transaction, until the answer is dropped.
+    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send + '_>>;
+
+    /// Writes one column of one row past the store.
+    fn set(&self, row: RowKey<'_>, column: &str, value: &str);
+
+    /// Reads one column of one row past the store, as text; `None` is NULL.
+    fn get(&self, row: RowKey<'_>, column: &str) -> Option<String>;
+}
+
+/// A row by its key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowKey<'a> {
+    App(&'a str),
+    Node(NodeId),
+    /// Application and name.
+    Job(&'a str, &'a str),
+    Schedule(ScheduleId),
+    Execution(ExecutionId),
+}
+
+impl RowKey<'_> {
+    pub(crate) fn table(&self) -> &'static str {
+        match self {
+            Self::App(_) => "QRTZ_APP",
+            Self::Node(_) => "QRTZ_NODE",
+            Self::Job(..) => "QRTZ_JOB",
+            Self::Schedule(_) => "QRTZ_EXECUTE",
+            Self::Execution(_) => "QRTZ_RUN",
+        }
+    }
+
+    /// The WHERE that names it. Test names need no quoting.
+    pub(crate) fn condition(&self) -> String {
+        match self {
+            Self::App(name) => format!("application = '{name}'"),
+            Self::Node(id) => format!("uuid = '{id}'"),
+            Self::Job(application, name) => {
+                format!("application = '{application}' AND job_class = '{name}'")
+            }
+            Self::Schedule(id) => format!("id = {id}"),
+            Self::Execution(id) => format!("id = {id}"),
+        }
+    }
+}
+
+pub(crate) use cases::{conformance, for_each_case};
+
+/// Runs one case, if this run has the database.
+pub(crate) fn run<F: Fixture + 'static>(case: fn(&Bench)) {
+    if let Some(fixture) = F::open() {
+        case(&Bench::new(Box::new(fixture)));
+    }
+}
+
+/// The job every schedule of the suite runs, unless a case says otherwise.
+pub(crate) const JOB: &str = "work";
+
+/// The threads of a race give up after this.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// One case's corner of the database: an application of its own with one live node.
+pub(crate) struct Bench {
+    fixture: Box<dyn Fixture>,
+    pub store: Arc<dyn Store>,
+    pub app: String,
+    pub node: NodeId,
+    /// The database's time when the case began.
+    pub now: Millis,
+    /// The first fire time of the suite's schedules: a whole second about an hour ahead.
+    pub base: Millis,
+}
+
+impl Bench {
+    fn new(fixture: Box<dyn Fixture>) -> Self {
+        let store = fixture.store();
+        let now = store.time().unwrap().database;
+        let base = (now / 1_000 + 3_600) * 1_000;
+        let bench = Self { fixture, store, app: fresh_name(), node: NodeId::fresh(), now, base };
+        bench.join(bench.node, &[JOB]);
+        bench
+    }
+
+    /// Registers a node of the case's application.
+    pub fn join(&self, id: NodeId, jobs: &[&str]) {
+        self.store.register(&self.new_node(id, &self.app, jobs)).unwrap();
+    }
+
+    pub fn new_node(&self, id: NodeId, application: &str, jobs: &[&str]) -> NewNode {
+        NewNode {
+            id,
+            application: application.to_owned(),
+            host_ip: "192.0.2.1".to_owned(),
+            host_name: "bench".to_owned(),
+            pid: 4_711,
+            jobs: jobs.iter().map(|name| job(name)).collect(),
+            now: self.now,
+        }
+    }
+
+    /// Another node of the application, live.
+    pub fn another_node(&self) -> NodeId {
+        let node = NodeId::fresh();
+        self.join(node, &[JOB]);
+        node
+    }
+
+    /// Every second from [`Bench::base`], for ever.
+    pub fn definition(&self, name: &str) -> Definition {
+        Definition {
+            application: self.app.clone(),
+            name: name.to_owned(),
+            job: job(JOB),
+            payload: "{}".to_owned(),
+            trigger: every(self.base, 1_000, -1),
+            start: None,
+            end: None,
+            priority: 0,
+            misfire: MisfirePolicy::FireOnce,
+            threshold: 60_000,
+        }
+    }
+
+    pub fn create(&self, definition: &Definition) -> Arc<Entry> {
+        assert_eq!(self.store.ensure(definition).unwrap(), Ensured::Created);
+        self.entry(&definition.name)
+    }
+
+    /// A new schedule as [`Bench::definition`] describes it.
+    pub fn schedule(&self, name: &str) -> Arc<Entry> {
+        self.create(&self.definition(name))
+    }
+
+    pub fn entry(&self, name: &str) -> Arc<Entry> {
+        Arc::new(self.store.find(&self.app, name).unwrap().expect("the schedule exists"))
+    }
+
+    pub fn schedule_row(&self, id: ScheduleId) -> ScheduleRow {
+        let rows = self.store.schedules(Some(&self.app)).unwrap();
+        rows.into_iter().find(|row| row.id == id.0).expect("the schedule exists")
+    }
+
+    /// A request of the case's own node, not at once.
+    pub fn request(&self, candidate: Candidate) -> ClaimRequest {
+        let (node, now) = (self.node, self.now);
+        ClaimRequest { candidate, token: Token::fresh(), node, at_once: false, deadline: Millis::MAX, now }
+    }
+
+    /// A request for the occurrence the entry's cursor points at.
+    pub fn head(&self, entry: &Arc<Entry>) -> ClaimRequest {
+        self.request(Candidate::Planned(Occurrence::head(entry).expect("something is left")))
+    }
+
+    pub fn claim(&self, request: &ClaimRequest) -> Claim {
+        let mut claims = self.store.claim(std::slice::from_ref(request)).unwrap();
+        assert_eq!(claims.len(), 1);
+        claims.remove(0)
+    }
+
+    pub fn resolve(&self, request: &ClaimRequest) -> Claim {
+        let mut claims = self.store.resolve(std::slice::from_ref(request)).unwrap();
+        assert_eq!(claims.len(), 1);
+        claims.remove(0)
+    }
+
+    pub fn claim_head(&self, entry: &Arc<Entry>) -> Claimed {
+        won(self.claim(&self.head(entry)))
+    }
+
+    /// A claim of the entry's head whose row says RUNNING.
+    pub fn run_head(&self, entry: &Arc<Entry>) -> Claimed {
+        won(self.claim(&ClaimRequest { at_once: true, ..self.head(entry) }))
+    }
+
+    pub fn settle(&self, settlement: &Settlement) -> Settled {
+        let settled = self.store.settle(std::slice::from_ref(settlement)).unwrap();
+        assert_eq!(settled.len(), 1);
+        settled[0]
+    }
+
+    /// A schedule whose first occurrence is PENDING again: claimed and given back.
+    pub fn pending(&self, name: &str) -> Pending {
+        let entry = self.schedule(name);
+        let claimed = self.claim_head(&entry);
+        let id = claimed.execution();
+        assert_eq!(self.settle(&claimed.give_back(self.now)), Settled::Done);
+        self.find_pending(id).expect("given back")
+    }
+
+    /// The execution as a poll brings it, if it does.
+    pub fn find_pending(&self, id: ExecutionId) -> Option<Pending> {
+        self.poll(Millis::MAX).pendings.into_iter().find(|pending| pending.id == id)
+    }
+
+    /// All PENDING executions of a schedule a poll brings.
+    pub fn pendings_of(&self, id: ScheduleId) -> Vec<Pending> {
+        self.poll(Millis::MAX).pendings.into_iter().filter(|pending| pending.entry.id == id).collect()
+    }
+
+    pub fn query(&self, until: Millis) -> PollQuery {
+        let jobs = vec![JOB.to_owned()];
+        PollQuery { node: self.node, application: self.app.clone(), jobs, until, limit: 1_000 }
+    }
+
+    pub fn poll(&self, until: Millis) -> Polled {
+        self.store.poll(&self.query(until)).unwrap()
+    }
+
+    /// The names of the schedules a poll brings, in its order.
+    pub fn polled(&self, until: Millis) -> Vec<String> {
+        names(self.poll(until).entries.iter().map(|entry| &**entry))
+    }
+
+    pub fn stalled_query(&self, before: Millis) -> StalledQuery {
+        StalledQuery { application: self.app.clone(), before, after: ScheduleId(0), limit: 1_000 }
+    }
+
+    pub fn stalled(&self, before: Millis) -> Vec<String> {
+        names(self.store.stalled(&self.stalled_query(before)).unwrap().iter())
+    }
+
+    pub fn stranded(&self) -> Vec<Stranded> {
+        self.store.stranded(&self.app, 1_000).unwrap()
+    }
+
+    pub fn broken(&self) -> Vec<Broken> {
+        self.store.broken(&self.app, 1_000).unwrap()
+    }
+
+    /// Every execution of the application, newest first.
+    pub fn executions(&self) -> Vec<ExecutionRow> {
+        let application = Some(self.app.clone());
+        self.store.executions(&ExecutionQuery { application, limit: 100_000, ..Default::default() }).unwrap()
+    }
+
+    pub fn execution(&self, id: ExecutionId) -> ExecutionRow {
+        self.executions().into_iter().find(|row| row.id == id.0).expect("the execution exists")
+    }
+
+    /// A repair that moves the entry's cursor over its next occurrence, without a row.
+    pub fn repair(&self, entry: &Arc<Entry>) -> Repair {
+        let head = Occurrence::head(entry).expect("something is left");
+        Repair {
+            id: entry.id,
+            generation: entry.generation,
+            state: entry.state,
+            cursor: entry.cursor,
+            version: entry.version,
+            to: crate::model::Cursor { prev: Some(head.at), next: head.following },
+            passed: 1,
+            rows: Vec::new(),
+            supersede: false,
+            resume: false,
+            now: self.now,
+        }
+    }
+
+    /// Puts a schedule's cursor back by hand, as a restored backup would.
+    pub fn rewind(&self, entry: &Entry) {
+        let row = RowKey::Schedule(entry.id);
+        let text = |time: Option<Millis>| time.unwrap_or(-1).to_string();
+        self.set(row, "prev_fire_time", &text(entry.cursor.prev));
+        self.set(row, "next_fire_time", &text(entry.cursor.next));
+    }
+
+    pub fn lock(&self, id: ScheduleId) -> Option<Box<dyn Send + '_>> {
+        self.fixture.lock(id)
+    }
+
+    pub fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
+        self.fixture.set(row, column, value);
+    }
+
+    pub fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
+        self.fixture.get(row, column)
+    }
+
+    /// A column that holds a number.
+    pub fn number(&self, row: RowKey<'_>, column: &str) -> i64 {
+        self.get(row, column).expect("not NULL").parse().unwrap()
+    }
+
+    /// A time column: NULL and -1 both say none.
+    pub fn time(&self, row: RowKey<'_>, column: &str) -> Option<Millis> {
+        self.get(row, column).map(|text| text.parse().unwrap()).filter(|time| *time != -1)
+    }
+}
+
+/// A name no other case and no earlier run has used; it needs no quoting.
+pub(crate) fn fresh_name() -> String {
+    format!("app-{}", NodeId::fresh())
+}
+
+pub(crate) fn job(name: &str) -> JobSpec {
+    let policy =
+        JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::from_secs(10) };
+    JobSpec { name: name.to_owned(), policy }
+}
+
+pub(crate) fn every(start: Millis, interval: Millis, repeats: i64) -> Trigger {
+    Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap())
+}
+
+pub(crate) fn won(claim: Claim) -> Claimed {
+    match claim {
+        Claim::Won(claimed) => claimed,
+        other => panic!("the claim was to be won, not {other:?}"),
+    }
+}
+
+/// The execution of a won claim, which the case lets go: somebody else answers for it, or nobody.
+pub(crate) fn drop_claimed(claim: Claim) -> ExecutionId {
+    won(claim).execution()
+}
+
+pub(crate) fn is_lost(claim: &Claim) -> bool {
+    matches!(claim, Claim::Lost)
+}
+
+pub(crate) fn succeeded(claimed: Claimed, now: Millis) -> Settlement {
+    claimed.finish(Outcome::Succeeded, None, now)
+}
+
+fn names<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {
+    entries.map(|entry| entry.name.to_string()).collect()
+}

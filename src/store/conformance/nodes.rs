@@ -1,0 +1,148 @@
+//! Nodes: registration, heartbeat, death, election.
+
+use super::*;
+use crate::store::{Beat, Figures, Peer, Pulse};
+
+impl Bench {
+    fn beat(&self, node: NodeId) -> Pulse {
+        let figures = Figures { threads: 4, busy: 3, queued: 2 };
+        let now = self.now + 5_000;
+        self.store.beat(&Beat { node, application: self.app.clone(), figures, now }).unwrap()
+    }
+
+    /// The node's beat as its peers see it.
+    fn beat_of(&self, node: NodeId) -> i64 {
+        self.number(RowKey::Node(node), "beat")
+    }
+
+    fn peers(&self, node: NodeId) -> Vec<Peer> {
+        match self.beat(node) {
+            Pulse::Alive { peers, .. } => peers,
+            Pulse::Ended => panic!("{node} has not ended"),
+        }
+    }
+}
+
+pub(crate) fn a_beat_adds_one(db: &Bench) {
+    let before = db.beat_of(db.node);
+    for more in 1..=3 {
+        let peers = db.peers(db.node);
+        assert_eq!(db.beat_of(db.node), before + more);
+        assert_eq!(peers, [Peer { id: db.node, beat: before + more }]);
+    }
+}
+
+pub(crate) fn a_beat_tells_of_peers_and_of_what_one_owns(db: &Bench) {
+    let (other, gone) = (db.another_node(), db.another_node());
+    db.store.leave(gone, db.now).unwrap();
+    let mine = [db.claim_head(&db.schedule("a")), db.run_head(&db.schedule("b"))];
+    drop_claimed(db.claim(&ClaimRequest { node: other, ..db.head(&db.schedule("c")) }));
+    assert_eq!(db.settle(&succeeded(db.run_head(&db.schedule("d")), db.now)), Settled::Done);
+
+    let Pulse::Alive { mut peers, mut owned } = db.beat(db.node) else { panic!("it lives") };
+    peers.sort_by_key(|peer| peer.id);
+    let mut expected = [db.node, other];
+    expected.sort();
+    assert_eq!(peers.iter().map(|peer| peer.id).collect::<Vec<_>>(), expected);
+    owned.sort_by_key(|stranded| stranded.id);
+    let owned: Vec<_> = owned.iter().map(|own| (own.id, own.token, own.state.as_str())).collect();
+    let of = |claimed: &Claimed, state| (claimed.execution(), claimed.token(), state);
+    assert_eq!(owned, [of(&mine[0], "CLAIMED"), of(&mine[1], "RUNNING")]);
+}
+
+pub(crate) fn an_ended_node_is_told_by_its_beat(db: &Bench) {
+    let node = db.another_node();
+    assert!(db.store.declare_dead(node, db.beat_of(node), db.now).unwrap());
+    let before = db.beat_of(node);
+    assert!(matches!(db.beat(node), Pulse::Ended));
+    assert_eq!(db.beat_of(node), before);
+    assert_eq!(db.peers(db.node).len(), 1);
+}
+
+pub(crate) fn an_unknown_node_is_told_by_its_beat(db: &Bench) {
+    assert!(matches!(db.beat(NodeId::fresh()), Pulse::Ended));
+}
+
+pub(crate) fn death_is_guarded_by_the_beat(db: &Bench) {
+    let node = db.another_node();
+    let seen = db.beat_of(node);
+    assert!(matches!(db.beat(node), Pulse::Alive { .. }));
+    assert!(!db.store.declare_dead(node, seen, db.now).unwrap());
+    assert!(matches!(db.beat(node), Pulse::Alive { .. }));
+    let seen = db.beat_of(node);
+    assert!(!db.store.declare_dead(NodeId::fresh(), seen, db.now).unwrap());
+    assert!(db.store.declare_dead(node, seen, db.now).unwrap());
+    assert!(!db.store.declare_dead(node, seen, db.now).unwrap(), "the second is not the one that did it");
+}
+
+pub(crate) fn a_node_leaves_once(db: &Bench) {
+    let node = db.another_node();
+    db.store.leave(node, db.now + 1).unwrap();
+    db.store.leave(node, db.now + 2).unwrap();
+    assert!(!db.store.declare_dead(node, db.beat_of(node), db.now + 3).unwrap());
+    assert!(matches!(db.beat(node), Pulse::Ended));
+    let rows = db.store.nodes(Some(&db.app)).unwrap();
+    let row = rows.iter().find(|row| row.id == node.to_string()).unwrap();
+    assert_eq!(row.ended, Some((db.now + 1, "stopped".to_owned())));
+}
+
+pub(crate) fn the_nodes_are_shown(db: &Bench) {
+    let dead = db.another_node();
+    assert!(db.store.declare_dead(dead, db.beat_of(dead), db.now + 7).unwrap());
+    assert!(matches!(db.beat(db.node), Pulse::Alive { .. }));
+    let rows = db.store.nodes(Some(&db.app)).unwrap();
+    assert_eq!(rows.len(), 2);
+    let find = |id: NodeId| rows.iter().find(|row| row.id == id.to_string()).unwrap();
+    assert_eq!(find(dead).ended, Some((db.now + 7, "dead".to_owned())));
+    let live = find(db.node);
+    assert_eq!((live.host_ip.as_str(), live.host_name.as_str(), live.pid), ("192.0.2.1", "bench", 4_711));
+    assert_eq!((live.jobs.as_slice(), live.enabled, live.ended.is_none()), (&[JOB.to_owned()][..], true, true));
+    assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2 });
+    assert_eq!((live.started, live.last_beat), (db.now, db.now + 5_000));
+    assert!(db.store.nodes(None).unwrap().len() >= 2);
+    assert!(db.store.nodes(Some(&fresh_name())).unwrap().is_empty());
+}
+
+/// Repair reads policies from the database: a deployment that changes one must reach it.
+pub(crate) fn a_job_keeps_the_latest_policy(db: &Bench) {
+    let entry = db.schedule("s");
+    drop_claimed(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&entry) }));
+    let policy = JobPolicy {
+        recover: false,
+        max_attempts: 9,
+        max_tries: 5,
+        retry_delay: Duration::from_millis(1_500),
+    };
+    let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
+    node.jobs = vec![JobSpec { name: JOB.to_owned(), policy }];
+    db.store.register(&node).unwrap();
+    assert_eq!(db.stranded()[0].policy, policy);
+}
+
+pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {
+    let elect = |at| db.store.elect(&db.app, db.now + at, 15_000).unwrap();
+    assert!(elect(0));
+    assert_eq!(db.number(RowKey::App(&db.app), "time_pre"), db.now);
+    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), db.now + 15_000);
+    assert!(!elect(0));
+    assert!(!elect(14_999));
+    assert!(elect(15_000));
+    assert!(!elect(29_999));
+    assert!(elect(90_000), "a late node finds the mark behind it");
+}
+
+pub(crate) fn an_election_mark_far_ahead_counts_as_due(db: &Bench) {
+    let elect = || db.store.elect(&db.app, db.now, 15_000).unwrap();
+    db.set(RowKey::App(&db.app), "time_next", &(db.now + 30_000).to_string());
+    assert!(!elect());
+    db.set(RowKey::App(&db.app), "time_next", &(db.now + 30_001).to_string());
+    assert!(elect());
+    assert_eq!(db.number(RowKey::App(&db.app), "time_next"), db.now + 15_000);
+}
+
+pub(crate) fn an_election_makes_the_missing_application(db: &Bench) {
+    let app = fresh_name();
+    assert!(db.store.elect(&app, db.now, 15_000).unwrap());
+    assert!(!db.store.elect(&app, db.now + 1, 15_000).unwrap());
+    assert_eq!(db.get(RowKey::App(&app), "state").as_deref(), Some("Y"));
+}

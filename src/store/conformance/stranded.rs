@@ -1,0 +1,114 @@
+//! Executions whose node is gone, and how they are taken from it.
+
+use super::*;
+use crate::model::ExecutionState;
+use crate::store::{Reason, Revocation};
+
+/// A claimed execution of a node that never was.
+fn strand(db: &Bench, name: &str, at_once: bool) -> (Arc<Entry>, Claimed, Stranded) {
+    let entry = db.schedule(name);
+    let claimed = won(db.claim(&ClaimRequest { at_once, node: NodeId::fresh(), ..db.head(&entry) }));
+    let stranded = db.stranded().into_iter().find(|stranded| stranded.id == claimed.execution());
+    (entry, claimed, stranded.expect("its node is missing"))
+}
+
+fn revocation(db: &Bench, stranded: Stranded, to: ExecutionState, again: bool) -> Revocation {
+    Revocation { stranded, to, reason: Reason::NodeDied, again, fresh: Token::fresh(), now: db.now + 1 }
+}
+
+pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
+    let (dead, gone) = (db.another_node(), db.another_node());
+    let claim = |name, node, at_once| {
+        won(db.claim(&ClaimRequest { node, at_once, ..db.head(&db.schedule(name)) }))
+    };
+    let claimed = [claim("a", dead, false), claim("b", gone, true)];
+    assert!(db.stranded().is_empty());
+    assert!(db.store.declare_dead(dead, db.number(RowKey::Node(dead), "beat"), db.now).unwrap());
+    db.store.leave(gone, db.now).unwrap();
+
+    let mut stranded = db.stranded();
+    stranded.sort_by_key(|stranded| stranded.id);
+    let expected: Vec<_> = claimed.iter().map(|claimed| (claimed.execution(), claimed.token())).collect();
+    assert_eq!(stranded.iter().map(|row| (row.id, row.token)).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        stranded.iter().map(|row| row.state).collect::<Vec<_>>(),
+        [ExecutionState::Claimed, ExecutionState::Running]
+    );
+    assert!(stranded.iter().all(|row| row.attempt == 1 && row.policy == job(JOB).policy));
+    assert_eq!(stranded[0].schedule, claimed[0].schedule());
+    assert_eq!(db.store.stranded(&db.app, 1).unwrap().len(), 1);
+}
+
+pub(crate) fn executions_of_missing_nodes_are_stranded(db: &Bench) {
+    let (_, claimed, stranded) = strand(db, "s", true);
+    assert_eq!((stranded.state, stranded.token), (ExecutionState::Running, claimed.token()));
+    assert!(db.store.stranded(&fresh_name(), 10).unwrap().is_empty());
+}
+
+pub(crate) fn executions_of_live_nodes_are_not_stranded(db: &Bench) {
+    drop_claimed(db.claim(&db.head(&db.schedule("a"))));
+    drop(db.run_head(&db.schedule("b")).execution());
+    db.set(RowKey::Node(db.node), "state", "'N'");
+    assert!(db.stranded().is_empty(), "a disabled node lives on");
+}
+
+pub(crate) fn what_nobody_owns_is_not_stranded(db: &Bench) {
+    db.pending("pending");
+    let node = db.another_node();
+    let entry = db.schedule("done");
+    let done = won(db.claim(&ClaimRequest { at_once: true, node, ..db.head(&entry) }));
+    assert_eq!(db.settle(&succeeded(done, db.now)), Settled::Done);
+    db.store.leave(node, db.now).unwrap();
+    assert!(db.stranded().is_empty());
+}
+
+pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
+    let (entry, claimed, stranded) = strand(db, "s", true);
+    let revocation = revocation(db, stranded, ExecutionState::Abandoned, true);
+    assert!(db.store.revoke(&revocation).unwrap());
+    let row = db.execution(claimed.execution());
+    assert_eq!((row.state.as_str(), row.finished), ("ABANDONED", Some(db.now + 1)));
+    assert_eq!(row.reason, Reason::NodeDied.as_str());
+    let pendings = db.pendings_of(entry.id);
+    let [again] = &pendings[..] else { panic!("one second attempt, not {pendings:?}") };
+    assert_eq!((again.attempt, again.scheduled, again.token), (2, db.base, revocation.fresh));
+    assert!(!db.store.revoke(&revocation).unwrap());
+    assert_eq!(db.executions().len(), 2);
+    assert_eq!(won(db.claim(&db.request(Candidate::Pending(again.clone())))).attempt(), 2);
+}
+
+pub(crate) fn a_running_execution_is_abandoned_for_good(db: &Bench) {
+    for (name, to) in [("abandoned", ExecutionState::Abandoned), ("failed", ExecutionState::Failed)] {
+        let (entry, claimed, stranded) = strand(db, name, true);
+        assert!(db.store.revoke(&revocation(db, stranded, to, false)).unwrap());
+        assert_eq!(db.execution(claimed.execution()).state, to.as_str());
+        assert!(db.pendings_of(entry.id).is_empty());
+    }
+}
+
+pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
+    let (entry, claimed, stranded) = strand(db, "s", false);
+    let revocation = revocation(db, stranded, ExecutionState::Pending, false);
+    assert!(db.store.revoke(&revocation).unwrap());
+    let pendings = db.pendings_of(entry.id);
+    let [pending] = &pendings[..] else { panic!("the same execution, not {pendings:?}") };
+    assert_eq!((pending.id, pending.attempt, pending.token), (claimed.execution(), 1, revocation.fresh));
+    assert_eq!(db.execution(pending.id).node, "");
+    assert!(!db.store.revoke(&revocation).unwrap());
+    assert_eq!(db.settle(&claimed.start(db.now)), Settled::Revoked);
+    assert_eq!(db.execution(pending.id).state, "PENDING");
+}
+
+pub(crate) fn a_revoked_token_finishes_nothing(db: &Bench) {
+    let (entry, claimed, stranded) = strand(db, "s", true);
+    assert!(db.store.revoke(&revocation(db, stranded, ExecutionState::Abandoned, true)).unwrap());
+    let before = db.executions();
+    let late = claimed.finish(Outcome::Failed("late".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&late), Settled::Revoked);
+    assert_eq!(db.executions(), before);
+
+    let again = db.pendings_of(entry.id).remove(0);
+    let second = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(again)) }));
+    assert_eq!(db.settle(&late), Settled::Revoked);
+    assert_eq!(db.settle(&succeeded(second, db.now)), Settled::Done);
+}

@@ -1,0 +1,379 @@
+//! Connections: which database a URL names, how a session is limited, and the pool.
+//!
+//! The pool opens nothing before it is asked, waits a second at most, and never tests what it hands out: a
+//! connection that failed in any way that is not positively a refusal is dropped instead, and with it all
+//! that were opened before the failure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use diesel::Connection;
+
+use super::session::{Fault, Nature, Session};
+use super::statement::{Value, single, sql};
+use crate::error::{Error, Kind};
+use crate::model::Millis;
+use crate::store::Result;
+
+/// What a store may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
+    pub call: Millis,
+    /// The most connections opened at once.
+    pub connections: u32,
+}
+
+/// How long a call waits for a connection, and a statement for a lock.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Which SQL is spoken.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+    Mysql,
+}
+
+impl Dialect {
+    /// The database's clock, epoch milliseconds.
+    pub(super) fn clock(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
+            Self::Postgres => "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)",
+            Self::Mysql => "CAST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000) AS SIGNED)",
+        }
+    }
+
+    /// Starts a transaction; on SQLite one that may write, so that it never fails halfway.
+    pub(super) fn begin(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => "BEGIN",
+            Self::Mysql => "START TRANSACTION",
+        }
+    }
+
+    /// Locks what a SELECT brings until the transaction ends, waiting for it. SQLite's transactions that
+    /// write are alone anyway.
+    pub(super) fn lock(self, alias: &str) -> String {
+        match self {
+            Self::Sqlite => String::new(),
+            Self::Postgres => format!(" FOR UPDATE OF {alias}"),
+            Self::Mysql => " FOR UPDATE".to_owned(),
+        }
+    }
+
+    /// Like [`Dialect::lock`], leaving out rows that others hold.
+    pub(super) fn lock_free(self, alias: &str) -> String {
+        match self {
+            Self::Sqlite => String::new(),
+            _ => format!("{} SKIP LOCKED", self.lock(alias)),
+        }
+    }
+
+    /// Turns an INSERT into one that leaves existing rows alone; `column` is any of the table's.
+    pub(super) fn or_leave(self, table: &str, column: &str) -> String {
+        match self {
+            Self::Mysql => format!(" ON DUPLICATE KEY UPDATE {table}.{column} = {table}.{column}"),
+            _ => " ON CONFLICT DO NOTHING".to_owned(),
+        }
+    }
+}
+
+/// A database as its URL names it.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) dialect: Dialect,
+    /// What diesel is given.
+    address: String,
+    secrets: Vec<String>,
+    pub(super) memory: bool,
+}
+
+impl Target {
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let (dialect, address) = match url.split_once(':') {
+            Some(("postgres" | "postgresql", _)) => (Dialect::Postgres, url.to_owned()),
+            Some(("mysql" | "mariadb", rest)) => (Dialect::Mysql, format!("mysql:{rest}")),
+            Some(("sqlite", path)) => (Dialect::Sqlite, path.strip_prefix("//").unwrap_or(path).to_owned()),
+            _ if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::Sqlite, url.to_owned()),
+            Some((scheme, rest)) if rest.starts_with("//") => return Err(unknown(&format!("scheme {scheme:?}"))),
+            _ => return Err(unknown("URL")),
+        };
+        let (compiled, feature) = match dialect {
+            Dialect::Sqlite => (cfg!(feature = "sqlite"), "sqlite"),
+            Dialect::Postgres => (cfg!(feature = "postgres"), "postgres"),
+            Dialect::Mysql => (cfg!(feature = "mysql"), "mysql"),
+        };
+        if !compiled {
+            let message = format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
+            return Err(Error::new(Kind::Config, message));
+        }
+        if address.is_empty() {
+            return Err(Error::new(Kind::Config, "the URL of a SQLite database names its file: `sqlite:path`"));
+        }
+        let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
+        Ok(Self { dialect, memory: address == ":memory:", address, secrets })
+    }
+
+    /// A driver's message without anything of the password in it.
+    pub(super) fn redact(&self, message: &str) -> String {
+        self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+
+    /// Opens a session with its limits set.
+    pub(super) fn connect(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        let lost = |error: diesel::ConnectionError| Fault::new(Nature::Lost, self.redact(&error.to_string()));
+        let mut session: Box<dyn Session + Send> = match self.dialect {
+            #[cfg(feature = "sqlite")]
+            Dialect::Sqlite => Box::new(diesel::SqliteConnection::establish(&self.address).map_err(lost)?),
+            #[cfg(feature = "postgres")]
+            Dialect::Postgres => Box::new(diesel::PgConnection::establish(&self.address).map_err(lost)?),
+            #[cfg(feature = "mysql")]
+            Dialect::Mysql => Box::new(diesel::MysqlConnection::establish(&self.address).map_err(lost)?),
+            #[allow(unreachable_patterns, reason = "which arms exist depends on the features")]
+            _ => return Err(Fault::new(Nature::Refused, "this database's feature is off")),
+        };
+        limit(session.as_mut(), limits).map_err(|fault| self.clean(fault))?;
+        Ok(session)
+    }
+
+    pub(super) fn clean(&self, fault: Fault) -> Fault {
+        Fault::new(fault.nature, self.redact(&fault.message))
+    }
+}
+
+fn unknown(what: &str) -> Error {
+    let known = "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
+    Error::new(Kind::Config, format!("unknown database {what}: write {known}"))
+}
+
+/// The URL itself, its user part and password, raw and decoded, longest first; and a `password=` option.
+fn secrets(url: &str) -> Vec<String> {
+    let mut secrets = vec![url.to_owned()];
+    if let Some((_, rest)) = url.split_once("://") {
+        let authority = rest.split('/').next().unwrap_or(rest);
+        if let Some((_, password)) = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
+            secrets.extend([password.to_owned(), decoded(password)]);
+        }
+        let option = rest.split(['?', '&']).find_map(|option| option.strip_prefix("password="));
+        secrets.extend(option.into_iter().flat_map(|password| [password.to_owned(), decoded(password)]));
+    }
+    secrets.retain(|secret| !secret.is_empty());
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let code = code.and_then(|code| u8::from_str_radix(str::from_utf8(code).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sets what every session of ours has; see [`Limits`].
+fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
+    let (patience, call) = (PATIENCE.as_millis(), limits.call.max(1));
+    match session.dialect() {
+        Dialect::Sqlite => {
+            session.batch(&format!("PRAGMA busy_timeout = {patience}"))?;
+            write_ahead(session)?;
+            session.batch("PRAGMA synchronous = FULL")
+        }
+        Dialect::Postgres => {
+            // Only a superuser may choose the language of messages; others keep theirs.
+            if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
+                return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
+            }
+            session.batch(&format!(
+                "SET lock_timeout = {patience}; SET statement_timeout = {call}; \
+                 SET idle_in_transaction_session_timeout = {call}; \
+                 SET default_transaction_isolation TO 'read committed'"
+            ))
+        }
+        Dialect::Mysql => {
+            self_check(session)?;
+            let seconds = (call / 1_000).max(1);
+            session.batch(&format!(
+                "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
+                 SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
+                 sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
+                 innodb_lock_wait_timeout = 1, idle_write_transaction_timeout = {seconds}, \
+                 max_statement_time = {seconds}; \
+                 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+            ))
+        }
+    }
+}
+
+/// Switches a file to WAL. SQLite does not wait for a file that is busy here, so a transaction, for which it
+/// does, waits in its place.
+fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    let mut switched = session.batch("PRAGMA journal_mode = WAL");
+    for _ in 0..8 {
+        match &switched {
+            Err(fault) if fault.nature == Nature::Busy => {
+                session.batch("BEGIN IMMEDIATE; COMMIT")?;
+                switched = session.batch("PRAGMA journal_mode = WAL");
+            }
+            _ => break,
+        }
+    }
+    switched
+}
+
+/// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
+fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    let version = session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
+    if !is_supported(&version) {
+        let message = format!("firetime needs MariaDB 10.6 or later; this server says it is {version:?}");
+        return Err(Fault::new(Nature::Refused, message));
+    }
+    let long = "firetime".repeat(2_000);
+    let echo = sql("SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
+    let mut rows = session.rows(&echo.bind(long.as_str()))?;
+    let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
+    if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {
+        Ok(())
+    } else {
+        let message = "the MariaDB client library does not read back what was sent; is it another one than \
+                       firetime was built with?";
+        Err(Fault::new(Nature::Refused, message))
+    }
+}
+
+fn is_supported(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches("5.5.5-").split(['.', '-']).map_while(|part| part.parse().ok());
+    let version_number = (numbers.next().unwrap_or(0u32), numbers.next().unwrap_or(0u32));
+    version.contains("MariaDB") && version_number >= (10, 6)
+}
+
+/// A session in the pool.
+pub(super) struct Link {
+    pub(super) session: Box<dyn Session + Send>,
+    broken: bool,
+    epoch: u64,
+}
+
+/// What the pool opens connections with.
+pub(super) struct Manager {
+    target: Target,
+    limits: Limits,
+    epoch: Arc<AtomicU64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ConnectError(String);
+
+impl r2d2::ManageConnection for Manager {
+    type Connection = Link;
+    type Error = ConnectError;
+
+    fn connect(&self) -> std::result::Result<Link, ConnectError> {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let session = self.target.connect(self.limits).map_err(|fault| ConnectError(fault.message))?;
+        Ok(Link { session, broken: false, epoch })
+    }
+
+    fn is_valid(&self, link: &mut Link) -> std::result::Result<(), ConnectError> {
+        single(link.session.rows(&sql("SELECT 1 AS one")).map_err(|fault| ConnectError(fault.message))?)
+            .map(|_| ())
+            .map_err(|fault| ConnectError(fault.message))
+    }
+
+    fn has_broken(&self, link: &mut Link) -> bool {
+        // A database in memory is its connection: there is nothing to go back to.
+        !self.target.memory && (link.broken || std::thread::panicking())
+    }
+}
+
+/// The connections of one store.
+pub(super) struct Connections {
+    pool: r2d2::Pool<Manager>,
+    epoch: Arc<AtomicU64>,
+    pub(super) target: Target,
+}
+
+impl Connections {
+    pub(super) fn open(target: Target, limits: Limits) -> Self {
+        let epoch = Arc::new(AtomicU64::new(0));
+        let manager = Manager { target: target.clone(), limits, epoch: Arc::clone(&epoch) };
+        let builder = r2d2::Pool::builder()
+            .min_idle(Some(0))
+            .max_size(if target.memory { 1 } else { limits.connections.max(1) })
+            .test_on_check_out(false)
+            .connection_timeout(PATIENCE)
+            .error_handler(Box::new(r2d2::NopErrorHandler));
+        let builder =
+            if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
+        Self { pool: builder.build_unchecked(manager), epoch, target }
+    }
+
+    /// A connection opened after the last failure.
+    pub(super) fn get(&self) -> Result<r2d2::PooledConnection<Manager>> {
+        loop {
+            let mut link = self.pool.get().map_err(|error| {
+                let message = format!("no connection to the database within 1 s: {error}");
+                Error::new(Kind::Unavailable, self.target.redact(&message))
+            })?;
+            if self.target.memory || link.epoch == self.epoch.load(Ordering::Relaxed) {
+                return Ok(link);
+            }
+            link.broken = true;
+        }
+    }
+
+    /// Gives up a connection that failed, and all opened before now: they lead to the same place.
+    pub(super) fn discard(&self, link: &mut Link) {
+        link.broken = true;
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_database() {
+        let dialect = |url| Target::parse(url).map(|target| (target.dialect, target.address));
+        assert_eq!(dialect("sqlite:/a/b.db").unwrap(), (Dialect::Sqlite, "/a/b.db".into()));
+        assert_eq!(dialect("sqlite:///a/b").unwrap(), (Dialect::Sqlite, "/a/b".into()));
+        assert_eq!(dialect("jobs.sqlite").unwrap(), (Dialect::Sqlite, "jobs.sqlite".into()));
+        assert!(Target::parse("sqlite::memory:").unwrap().memory);
+        #[cfg(feature = "mysql")]
+        assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
+        for url in ["oracle://h/d", "nothing", ""] {
+            let error = Target::parse(url).err().unwrap();
+            assert_eq!(error.kind(), Kind::Config);
+            assert!(error.to_string().contains("postgres://"), "{error}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn no_part_of_a_password_gets_into_a_message() {
+        let target = Target::parse("postgres://me:s%40crit@host/db?password=other").unwrap();
+        let clean = target.redact("cannot log in with s@crit or s%40crit or other at host");
+        assert_eq!(clean, "cannot log in with *** or *** or *** at host");
+    }
+
+    #[test]
+    fn only_mariadb_from_10_6_on_is_taken() {
+        for good in ["10.6.1-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "5.5.5-10.6.0-MariaDB"] {
+            assert!(is_supported(good), "{good}");
+        }
+        for bad in ["8.0.36", "10.5.9-MariaDB", "5.7.1-log", "9.1.0", ""] {
+            assert!(!is_supported(bad), "{bad}");
+        }
+    }
+}

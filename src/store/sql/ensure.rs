@@ -1,0 +1,313 @@
+//! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
+
+use super::entry::{self, Raw, shard};
+use super::repair::guarded_by;
+use super::session::{Fault, Nature, Session};
+use super::statement::{Statement, Value, sql};
+use super::{node, now};
+use crate::error::{Error, Kind};
+use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::schedule::{Timing, Trigger};
+use crate::store::guard::{self, Column};
+use crate::store::when::When;
+use crate::store::{Definition, Ensured, Result};
+
+type Step<T> = std::result::Result<T, Fault>;
+
+/// A database connection of the application's own.
+///
+/// A schedule made on it belongs to the transaction open on it: it appears with everything else the
+/// transaction does, or not at all. Without an open transaction it is made in one of its own. The
+/// connection must lead to the database firetime uses, with firetime's tables found without a prefix.
+///
+/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for nothing else;
+/// a pooled connection is given as `&mut *pooled`.
+pub trait CallerConnection: joined::Joined {}
+
+pub(super) mod joined {
+    use super::{Ensured, Fault, Session, Step};
+
+    /// Runs statements inside the connection's transaction, under a savepoint.
+    pub trait Joined {
+        #[doc(hidden)]
+        fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<Ensured>) -> Step<Ensured>;
+    }
+
+    /// How a diesel transaction of ours ends early.
+    pub(super) enum Abort {
+        Fault(Fault),
+        Diesel(diesel::result::Error),
+    }
+
+    impl From<diesel::result::Error> for Abort {
+        fn from(error: diesel::result::Error) -> Self {
+            Self::Diesel(error)
+        }
+    }
+}
+
+macro_rules! caller_connection {
+    ($connection:ty) => {
+        impl CallerConnection for $connection {}
+
+        impl joined::Joined for $connection {
+            fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<Ensured>) -> Step<Ensured> {
+                use joined::Abort;
+                let ended = diesel::Connection::transaction(self, |session: &mut Self| {
+                    body(session).map_err(Abort::Fault)
+                });
+                ended.map_err(|abort| match abort {
+                    Abort::Fault(fault) => fault,
+                    Abort::Diesel(error) => Fault::new(Nature::Unknown, error.to_string()),
+                })
+            }
+        }
+    };
+}
+
+#[cfg(feature = "sqlite")]
+caller_connection!(diesel::SqliteConnection);
+#[cfg(feature = "postgres")]
+caller_connection!(diesel::PgConnection);
+#[cfg(feature = "mysql")]
+caller_connection!(diesel::MysqlConnection);
+
+/// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
+pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
+    connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
+        let kind = match fault.nature {
+            Nature::Unknown => Kind::Unknown,
+            Nature::Conflict => Kind::Conflict,
+            Nature::Busy | Nature::Lost => Kind::Unavailable,
+            Nature::Refused | Nature::Undecodable => Kind::Refused,
+        };
+        Error::new(kind, format!("ensure schedule {:?}: {}", definition.name, fault.message))
+    })
+}
+
+pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step<Ensured> {
+    let now = now(session)?;
+    let timing = timing(definition, now)?;
+    let when = When::of(&timing);
+    if let Some(stored) = load(session, &definition.application, &definition.name)? {
+        return change(session, definition, &stored, &timing, &when, now);
+    }
+    let job = node::job(session, &definition.application, &definition.job, now)?;
+    let made = session.execute(&insert(session.dialect(), definition, job, &timing, &when, now))? == 1;
+    if made && session.dialect() != super::connection::Dialect::Mysql {
+        return Ok(Ensured::Created);
+    }
+    // Another made it first, or (MariaDB counts the row it left alone) perhaps we did.
+    match load(session, &definition.application, &definition.name)? {
+        Some(stored) if made && stored.is(definition, &when, job) => Ok(Ensured::Created),
+        Some(stored) => change(session, definition, &stored, &timing, &when, now),
+        None => Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name))),
+    }
+}
+
+fn timing(definition: &Definition, now: Millis) -> Step<Timing> {
+    let anchor = if is_anchored(definition) { None } else { Some(now) };
+    Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
+        .map_err(|error| Fault::new(Nature::Refused, format!("schedule {:?}: {error}", definition.name)))
+}
+
+/// Whether the definition says by itself when its trigger starts.
+fn is_anchored(definition: &Definition) -> bool {
+    match &definition.trigger {
+        Trigger::Simple(simple) => simple.start_ms().or(definition.start).is_some(),
+        Trigger::Cron(_) => true,
+    }
+}
+
+/// A row as it is stored, with what an edit compares.
+struct Stored {
+    id: i64,
+    version: i64,
+    state: String,
+    when: When,
+    prev: Value,
+    next: Value,
+    job: i64,
+    payload: String,
+    priority: i64,
+    misfire: String,
+    threshold: i64,
+}
+
+impl Stored {
+    fn is(&self, definition: &Definition, when: &When, job: i64) -> bool {
+        self.has_trigger(definition, when) && self.has_rest(definition, job)
+    }
+
+    fn has_trigger(&self, definition: &Definition, when: &When) -> bool {
+        self.when.same(when, is_anchored(definition))
+    }
+
+    fn has_rest(&self, definition: &Definition, job: i64) -> bool {
+        self.job == job
+            && self.payload == definition.payload
+            && self.priority == i64::from(definition.priority)
+            && self.misfire == definition.misfire.as_str()
+            && self.threshold == definition.threshold
+    }
+}
+
+fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Stored>> {
+    let question = sql("SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
+                        end_time, dst_gap, dst_overlap, prev_fire_time, next_fire_time, pid, payload, priority, \
+                        misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?");
+    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    Ok(Some(Stored {
+        id: row.int()?,
+        version: row.int()?,
+        state: row.loose_text()?,
+        when: When {
+            job_type: row.loose_text()?,
+            cron: row.maybe_text()?,
+            zone_id: row.maybe_text()?,
+            repeat_count: row.maybe_int()?,
+            repeat_interval: row.maybe_int()?,
+            start_time: row.maybe_int()?,
+            end_time: row.maybe_int()?,
+            dst_gap: row.loose_text()?,
+            dst_overlap: row.loose_text()?,
+        },
+        prev: row.next()?,
+        next: row.next()?,
+        job: row.maybe_int()?.unwrap_or(-1),
+        payload: row.loose_text()?,
+        priority: row.maybe_int()?.unwrap_or(i64::MIN),
+        misfire: row.loose_text()?,
+        threshold: row.maybe_int()?.unwrap_or(-1),
+    }))
+}
+
+fn insert(
+    dialect: super::connection::Dialect,
+    definition: &Definition,
+    job: i64,
+    timing: &Timing,
+    when: &When,
+    now: Millis,
+) -> Statement {
+    let next = timing.after(now - 1).or_else(|| timing.after(-1));
+    let insert = sql("INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
+                      payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
+                      repeat_interval, start_time, end_time, dst_gap, dst_overlap) \
+                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    let insert = insert
+        .bind(definition.application.as_str())
+        .bind(definition.name.as_str())
+        .bind(shard(&definition.name))
+        .bind(state_at(next).as_str())
+        .bind(next);
+    bind_when(bind_rest(insert, definition, job), when).push(&dialect.or_leave("QRTZ_EXECUTE", "name"))
+}
+
+fn bind_rest(statement: Statement, definition: &Definition, job: i64) -> Statement {
+    statement
+        .bind(job)
+        .bind(definition.payload.as_str())
+        .bind(i64::from(definition.priority))
+        .bind(definition.misfire.as_str())
+        .bind(definition.threshold)
+}
+
+fn bind_when(statement: Statement, when: &When) -> Statement {
+    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    statement
+        .bind(when.job_type.as_str())
+        .bind(text(&when.cron))
+        .bind(text(&when.zone_id))
+        .bind(when.repeat_count)
+        .bind(when.repeat_interval)
+        .bind(when.start_time)
+        .bind(when.end_time)
+        .bind(when.dst_gap.as_str())
+        .bind(when.dst_overlap.as_str())
+}
+
+fn change(
+    session: &mut dyn Session,
+    definition: &Definition,
+    stored: &Stored,
+    timing: &Timing,
+    when: &When,
+    now: Millis,
+) -> Step<Ensured> {
+    let job = node::job(session, &definition.application, &definition.job, now)?;
+    if stored.is(definition, when, job) {
+        return Ok(Ensured::Unchanged);
+    }
+    let update = sql("UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
+                      threshold = ?");
+    let update = bind_rest(update, definition, job);
+    let (update, guard) = if stored.has_trigger(definition, when) {
+        (update, guard::EDIT)
+    } else {
+        (retime(update, stored, timing, when, now), guard::CURSOR)
+    };
+    let update = guarded_by(update, guard, |column| match column {
+        Column::Id => stored.id.into(),
+        Column::State => stored.state.as_str().into(),
+        Column::PrevFireTime => stored.prev.clone(),
+        Column::NextFireTime => stored.next.clone(),
+        Column::Version => stored.version.into(),
+        Column::ClaimToken | Column::Beat => Value::Null,
+    });
+    if session.execute(&update)? == 1 {
+        Ok(Ensured::Changed)
+    } else {
+        Err(Fault::new(Nature::Conflict, format!("schedule {:?} was changed or claimed meanwhile", definition.name)))
+    }
+}
+
+/// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
+/// stays a pause.
+fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, now: Millis) -> Statement {
+    let prev = if let Value::Int(prev) = stored.prev { prev } else { -1 };
+    let next = timing.after(now.max(prev));
+    let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
+    let state = if next.is_some() && kept.contains(&stored.state.as_str()) {
+        stored.state.as_str()
+    } else {
+        state_at(next).as_str()
+    };
+    let update = update.push(
+        ", job_type = ?, cron = ?, zone_id = ?, repeat_count = ?, repeat_interval = ?, start_time = ?, end_time = ?, \
+         dst_gap = ?, dst_overlap = ?",
+    );
+    bind_when(update, when)
+        .push(", generation = generation + 1, next_fire_time = ?, state = ?")
+        .bind(next)
+        .bind(state)
+}
+
+fn state_at(next: Option<Millis>) -> ScheduleState {
+    if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
+}
+
+pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
+    let question =
+        sql(format!("SELECT {} FROM {} WHERE e.application = ? AND e.name = ?", entry::COLUMNS, entry::TABLES));
+    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
+    Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
+}
+
+pub(super) fn pause(
+    session: &mut dyn Session,
+    id: ScheduleId,
+    version: i64,
+    by: &str,
+    reason: &str,
+) -> Step<bool> {
+    let update = sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
+    let update = guarded_by(update.bind(by).bind(reason), guard::EDIT, |column| match column {
+        Column::Id => id.0.into(),
+        Column::State => ScheduleState::Active.as_str().into(),
+        Column::Version => version.into(),
+        _ => Value::Null,
+    });
+    Ok(session.execute(&update)? == 1)
+}

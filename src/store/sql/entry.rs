@@ -1,0 +1,136 @@
+//! Rows of QRTZ_EXECUTE as values, and values as columns.
+
+use std::sync::Arc;
+
+use super::session::Fault;
+use super::statement::Row;
+use crate::model::{Entry, ScheduleId, ScheduleState};
+use crate::store::when::{self, When};
+
+/// The columns [`Raw::read`] reads, of `e` with its job `j`.
+pub(super) const COLUMNS: &str = "e.id, e.version, e.state, e.name, j.job_class, e.payload, e.job_type, e.cron, \
+     e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
+     e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, \
+     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job";
+
+/// Where they are read from.
+pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
+
+/// Stands for a number that is NULL or no number.
+const UNREADABLE: i64 = -1;
+
+/// A schedule's row before anybody has tried to understand it.
+pub(super) struct Raw {
+    pub(super) id: i64,
+    pub(super) version: i64,
+    pub(super) state: String,
+    name: String,
+    job: String,
+    payload: String,
+    pub(super) when: When,
+    prev: Option<i64>,
+    next: Option<i64>,
+    pub(super) generation: i64,
+    priority: i64,
+    misfire: String,
+    threshold: i64,
+    has_job: bool,
+}
+
+impl Raw {
+    /// Reads [`COLUMNS`]. A column that holds another type than its own reads as NULL.
+    pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
+        let (id, version, state) = (row.int()?, row.maybe_int()?.unwrap_or(UNREADABLE), row.loose_text()?);
+        let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
+        let when = When {
+            job_type: row.loose_text()?,
+            cron: row.maybe_text()?,
+            zone_id: row.maybe_text()?,
+            repeat_count: row.maybe_int()?,
+            repeat_interval: row.maybe_int()?,
+            start_time: row.maybe_int()?,
+            end_time: row.maybe_int()?,
+            dst_gap: row.loose_text()?,
+            dst_overlap: row.loose_text()?,
+        };
+        Ok(Self {
+            id,
+            version,
+            state,
+            name,
+            job,
+            payload,
+            when,
+            prev: row.maybe_int()?,
+            next: row.maybe_int()?,
+            generation: row.maybe_int()?.unwrap_or(UNREADABLE),
+            priority: row.maybe_int()?.unwrap_or(i64::MIN),
+            misfire: row.loose_text()?,
+            threshold: row.maybe_int()?.unwrap_or(UNREADABLE),
+            has_job: row.int()? == 1,
+        })
+    }
+
+    /// What the row means, or why it means nothing.
+    pub(super) fn understand(self) -> Result<Entry, String> {
+        let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
+        let numbers = [("version", self.version), ("generation", self.generation), ("threshold", self.threshold)];
+        if let Some((column, value)) = numbers.iter().find(|(_, value)| *value < 0) {
+            return Err(format!("{column} {value} is not a count"));
+        }
+        if !self.has_job {
+            return Err("pid is no job's id".to_owned());
+        }
+        Ok(Entry {
+            id: ScheduleId(self.id),
+            name: self.name.into(),
+            job: self.job.into(),
+            payload: self.payload.into(),
+            state,
+            timing: self.when.timing()?,
+            cursor: when::cursor(state, self.prev, self.next)?,
+            version: self.version,
+            generation: self.generation,
+            priority: i32::try_from(self.priority).map_err(|_| format!("priority {}", self.priority))?,
+            misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
+            threshold: self.threshold,
+        })
+    }
+}
+
+/// The rows that can be understood.
+pub(super) fn understood(rows: Vec<Row>) -> Result<Vec<Entry>, Fault> {
+    let mut entries = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        entries.extend(Raw::read(&mut row)?.understand().ok());
+    }
+    Ok(entries)
+}
+
+/// The same, shared.
+pub(super) fn shared(rows: Vec<Row>) -> Result<Vec<Arc<Entry>>, Fault> {
+    Ok(understood(rows)?.into_iter().map(Arc::new).collect())
+}
+
+/// The shard of a schedule: FNV-1a of its name modulo 16. Stored, so it must never change.
+pub(super) fn shard(name: &str) -> i64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    i64::from(u8::try_from(hash % 16).unwrap_or(0))
+}
+
+/// Every shard, so that the index on (application, state, shard, next_fire_time) is used as ranges.
+pub(super) const SHARDS: &str = "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_shard_for_ever() {
+        assert_eq!([shard(""), shard("report"), shard("nightly")], [5, shard("report"), shard("nightly")]);
+        let used: std::collections::BTreeSet<i64> = (0..200).map(|n| shard(&format!("job-{n}"))).collect();
+        assert_eq!(used.len(), 16);
+    }
+}

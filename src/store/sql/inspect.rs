@@ -1,0 +1,123 @@
+//! What people look at.
+
+use super::session::{Fault, Session};
+use super::statement::{Row, Statement, sql};
+use crate::store::when::When;
+use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
+
+fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
+    match application {
+        Some(application) => statement.push(&format!(" AND {alias}.application = ?")).bind(application),
+        None => statement,
+    }
+}
+
+pub(super) fn nodes(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<NodeRow>, Fault> {
+    let question = sql("SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
+                        n.busy, n.queued, n.started_time, n.beat_time, n.ended_time, n.end_reason \
+                        FROM QRTZ_NODE n WHERE 1 = 1");
+    let question = of_application(question, "n", application).push(" ORDER BY n.started_time DESC, n.uuid");
+    session.rows(&question)?.into_iter().map(|mut row| node(&mut row)).collect()
+}
+
+fn node(row: &mut Row) -> Result<NodeRow, Fault> {
+    Ok(NodeRow {
+        id: row.text()?,
+        application: row.text()?,
+        host_ip: row.text()?,
+        host_name: row.text()?,
+        pid: row.int()?,
+        enabled: row.text()? == "Y",
+        beat: row.int()?,
+        jobs: super::node::jobs(&row.text()?),
+        figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)? },
+        started: row.int()?,
+        last_beat: row.int()?,
+        ended: {
+            let (time, reason) = (row.time()?, row.text()?);
+            time.map(|time| (time, reason))
+        },
+    })
+}
+
+fn count(row: &mut Row) -> Result<usize, Fault> {
+    Ok(usize::try_from(row.int()?).unwrap_or(0))
+}
+
+pub(super) fn schedules(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<ScheduleRow>, Fault> {
+    let question = sql("SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
+                        e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
+                        e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason \
+                        FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
+    let question = of_application(question, "e", application).push(" ORDER BY e.application, e.name");
+    session.rows(&question)?.into_iter().map(|mut row| schedule(&mut row)).collect()
+}
+
+fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
+    Ok(ScheduleRow {
+        id: row.int()?,
+        application: row.loose_text()?,
+        name: row.loose_text()?,
+        job: row.loose_text()?,
+        state: row.loose_text()?,
+        trigger: When {
+            job_type: row.loose_text()?,
+            cron: row.maybe_text()?,
+            zone_id: row.maybe_text()?,
+            repeat_count: row.maybe_int()?,
+            repeat_interval: row.maybe_int()?,
+            start_time: row.maybe_int()?,
+            end_time: row.maybe_int()?,
+            dst_gap: row.loose_text()?,
+            dst_overlap: row.loose_text()?,
+        }
+        .describe(),
+        prev: row.maybe_int()?.filter(|time| *time != -1),
+        next: row.maybe_int()?.filter(|time| *time != -1),
+        triggered: row.maybe_int()?.unwrap_or(0),
+        version: row.maybe_int()?.unwrap_or(-1),
+        reason: row.loose_text()?,
+    })
+}
+
+pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>, Fault> {
+    let question = sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
+                        r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, \
+                        r.started_time, r.finished_time, r.error \
+                        FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+                        LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
+    let mut question = of_application(question, "r", filter.application.as_deref());
+    if !filter.states.is_empty() {
+        question = question.push(" AND r.state IN ").list(filter.states.iter().map(|state| state.as_str()));
+    }
+    if let Some(node) = &filter.node {
+        question = question.push(" AND r.node = ?").bind(node.as_str());
+    }
+    if let Some(since) = filter.since {
+        question = question.push(" AND r.scheduled_time >= ?").bind(since);
+    }
+    let question = question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit);
+    session.rows(&question)?.into_iter().map(|mut row| execution(&mut row)).collect()
+}
+
+fn execution(row: &mut Row) -> Result<ExecutionRow, Fault> {
+    Ok(ExecutionRow {
+        id: row.int()?,
+        application: row.text()?,
+        schedule: row.text()?,
+        job: row.text()?,
+        state: row.text()?,
+        reason: row.text()?,
+        generation: row.int()?,
+        origin: row.int()?,
+        scheduled: row.int()?,
+        until: row.time()?,
+        count: row.int()?,
+        attempt: row.int()?,
+        node: row.text()?,
+        claimed: row.time()?,
+        started: row.time()?,
+        finished: row.time()?,
+        error: row.text()?,
+    })
+}

@@ -1,0 +1,187 @@
+//! The schema's versions: numbered SQL files, run in order, one booting node at a time.
+//!
+//! PostgreSQL and SQLite run them in one transaction. MariaDB commits at every DDL statement, so there
+//! each statement can be repeated, and a version's row in QRTZ_SCHEMA is written last: a crash in between
+//! is mended by the next run.
+
+use super::connection::{Dialect, Limits, Target};
+use super::session::{Fault, Nature, Session};
+use super::statement::{single, sql};
+use crate::error::{Error, Kind};
+use crate::store::Result;
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    mysql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "tables",
+    sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
+    postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
+    mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
+}];
+
+/// The schema version this build works with.
+pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// A migration may take longer than any other call: another may be at it.
+const LIMITS: Limits = Limits { call: 60_000, connections: 1 };
+
+/// What a migration did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationReport {
+    /// The schema's version now.
+    pub version: i64,
+    /// The versions this run added, with their names; empty if there was nothing to do.
+    pub applied: Vec<(i64, String)>,
+}
+
+impl Migration {
+    fn statements(&self, dialect: Dialect) -> impl Iterator<Item = &'static str> {
+        let text = match dialect {
+            Dialect::Sqlite => self.sqlite,
+            Dialect::Postgres => self.postgres,
+            Dialect::Mysql => self.mysql,
+        };
+        text.split(";\n").map(str::trim).filter(|statement| !statement.is_empty())
+    }
+}
+
+/// Brings the database's schema to this build's version. Several nodes may do so at once.
+///
+/// # Errors
+/// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is.
+pub(crate) fn migrate(url: &str) -> Result<MigrationReport> {
+    let target = Target::parse(url)?;
+    let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
+    bring_up(session.as_mut(), &Hook::default()).map_err(|fault| failed(&target.clean(fault)))
+}
+
+/// Whether the database's schema is the one this build works with.
+///
+/// # Errors
+/// [`Kind::Schema`] if it is missing, older or newer; says which and what to do.
+pub(crate) fn check_schema(url: &str) -> Result<()> {
+    let target = Target::parse(url)?;
+    let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
+    let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
+    let hint = "run `firetime migrate`, or let the scheduler migrate at its start";
+    match version {
+        Some(version) if version == VERSION => Ok(()),
+        Some(version) if version > VERSION => Err(Error::new(Kind::Schema, newer(version))),
+        Some(version) => {
+            let message = format!("the database's schema is version {version}, this firetime needs {VERSION}: {hint}");
+            Err(Error::new(Kind::Schema, message))
+        }
+        None => Err(Error::new(Kind::Schema, format!("the database has no firetime tables yet: {hint}"))),
+    }
+}
+
+fn newer(version: i64) -> String {
+    format!("the database's schema is version {version}, newer than this firetime's {VERSION}: use a newer firetime")
+}
+
+fn failed(fault: &Fault) -> Error {
+    let kind = match fault.nature {
+        Nature::Lost | Nature::Busy => Kind::Unavailable,
+        _ => Kind::Schema,
+    };
+    Error::new(kind, format!("the schema of the database: {}", fault.message))
+}
+
+/// Stops a run after so many statements, as a crash would.
+#[derive(Default)]
+struct Hook {
+    stop_after: Option<usize>,
+}
+
+/// Brings a session's database up to date, under a lock that only one holds at a time.
+pub(super) fn bring_up_memory(session: &mut dyn Session) -> std::result::Result<MigrationReport, Fault> {
+    bring_up(session, &Hook::default())
+}
+
+fn bring_up(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
+    match session.dialect() {
+        Dialect::Mysql => {
+            let lock = "CONCAT('firetime.', MD5(DATABASE()))";
+            if single(session.rows(&sql(format!("SELECT COALESCE(GET_LOCK({lock}, 30), 0)")))?)? != 1 {
+                return Err(Fault::new(Nature::Busy, "another node has been migrating for 30 s"));
+            }
+            let report = apply(session, hook);
+            let released = session.rows(&sql(format!("SELECT RELEASE_LOCK({lock})")));
+            report.and_then(|report| released.map(|_| report))
+        }
+        dialect => {
+            session.batch(match dialect {
+                Dialect::Sqlite => "PRAGMA busy_timeout = 30000",
+                _ => "SET lock_timeout = 30000",
+            })?;
+            session.batch(dialect.begin())?;
+            let report = exclusively(session).and_then(|()| apply(session, hook));
+            session.batch(if report.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            report
+        }
+    }
+}
+
+fn exclusively(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    if session.dialect() == Dialect::Postgres {
+        // "firetime" as a number; the lock ends with the transaction.
+        session.batch("SELECT pg_advisory_xact_lock(7379541834516)")?;
+    }
+    Ok(())
+}
+
+fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
+    let dialect = session.dialect();
+    let before = installed(session)?.unwrap_or(0);
+    if before > VERSION {
+        return Err(Fault::new(Nature::Refused, newer(before)));
+    }
+    if before < VERSION {
+        session.batch(
+            "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
+             name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)",
+        )?;
+    }
+    let mut applied = Vec::new();
+    let mut left = hook.stop_after;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > before) {
+        for statement in migration.statements(dialect) {
+            if left == Some(0) {
+                return Err(Fault::new(Nature::Refused, "stopped"));
+            }
+            session.batch(statement)?;
+            left = left.map(|left| left - 1);
+        }
+        let insert = format!("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})", dialect.clock());
+        session.execute(&sql(insert).bind(migration.version).bind(migration.name))?;
+        applied.push((migration.version, migration.name.to_owned()));
+    }
+    Ok(MigrationReport { version: VERSION, applied })
+}
+
+/// The version in QRTZ_SCHEMA; `None` without that table or a row in it.
+fn installed(session: &mut dyn Session) -> std::result::Result<Option<i64>, Fault> {
+    let exists = match session.dialect() {
+        Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'QRTZ_SCHEMA'",
+        Dialect::Postgres => "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('qrtz_schema')",
+        Dialect::Mysql => {
+            "SELECT COUNT(*) FROM information_schema.tables \
+             WHERE table_schema = DATABASE() AND table_name = 'QRTZ_SCHEMA'"
+        }
+    };
+    if single(session.rows(&sql(exists))?)? == 0 {
+        return Ok(None);
+    }
+    let version = single(session.rows(&sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA"))?)?;
+    Ok((version > 0).then_some(version))
+}
+
+#[cfg(test)]
+mod tests;

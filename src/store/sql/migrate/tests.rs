@@ -1,0 +1,137 @@
+//! Migrations on databases of their own: each test makes one and drops it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// A database nobody else uses.
+struct Own {
+    url: String,
+    admin: Option<(String, String)>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl Own {
+    fn sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("own.db").display());
+        Self { url, admin: None, _dir: Some(dir) }
+    }
+
+    fn server(admin: String) -> Self {
+        let name = format!("ft_migrate_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        run(&admin, &format!("CREATE DATABASE {name}"));
+        let (rest, _) = admin.rsplit_once('/').unwrap();
+        Self { url: format!("{rest}/{name}"), admin: Some((admin.clone(), name)), _dir: None }
+    }
+
+    fn session(&self) -> Box<dyn Session + Send> {
+        Target::parse(&self.url).unwrap().connect(LIMITS).unwrap()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some((admin, name)) = &self.admin {
+            run(admin, &format!("DROP DATABASE {name}"));
+        }
+    }
+}
+
+fn run(url: &str, text: &str) {
+    Target::parse(url).unwrap().connect(LIMITS).unwrap().batch(text).unwrap();
+}
+
+fn several_boot_at_once(own: &Own) {
+    let applied: Vec<usize> = std::thread::scope(|scope| {
+        let boots: Vec<_> = (0..6).map(|_| scope.spawn(|| migrate(&own.url).unwrap().applied.len())).collect();
+        boots.into_iter().map(|boot| boot.join().unwrap()).collect()
+    });
+    assert_eq!(applied.iter().sum::<usize>(), MIGRATIONS.len(), "{applied:?}");
+    check_schema(&own.url).unwrap();
+}
+
+fn a_missing_schema_is_reported_and_left_missing(own: &Own) {
+    for _ in 0..2 {
+        let error = check_schema(&own.url).unwrap_err();
+        assert_eq!(error.kind(), Kind::Schema);
+        assert!(error.to_string().contains("firetime migrate"), "{error}");
+    }
+}
+
+fn a_newer_schema_is_refused_and_left_alone(own: &Own) {
+    migrate(&own.url).unwrap();
+    run(&own.url, "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (999, 'later', 1)");
+    for error in [migrate(&own.url).unwrap_err(), check_schema(&own.url).unwrap_err()] {
+        assert_eq!(error.kind(), Kind::Schema);
+        assert!(error.to_string().contains("999"), "{error}");
+    }
+    assert_eq!(installed(own.session().as_mut()).unwrap(), Some(999));
+}
+
+fn diesels_own_migrations_are_left_alone(own: &Own) {
+    run(&own.url, "CREATE TABLE __diesel_schema_migrations (version VARCHAR(50) PRIMARY KEY, run_on BIGINT)");
+    run(&own.url, "INSERT INTO __diesel_schema_migrations VALUES ('00000000000001', 7)");
+    migrate(&own.url).unwrap();
+    let rows = own.session().rows(&sql("SELECT run_on FROM __diesel_schema_migrations")).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(single(rows).unwrap(), 7);
+}
+
+/// Stops after each statement in turn; the next run mends it.
+fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
+    let dialect = make().session().dialect();
+    let statements = MIGRATIONS.iter().map(|migration| migration.statements(dialect).count()).sum::<usize>();
+    assert!(statements >= 9, "{statements}");
+    for stop in 0..statements {
+        let own = make();
+        let stopped = bring_up(own.session().as_mut(), &Hook { stop_after: Some(stop) });
+        assert_eq!(stopped.unwrap_err().message, "stopped");
+        assert_eq!(installed(own.session().as_mut()).unwrap(), None, "after {stop}");
+        assert_eq!(migrate(&own.url).unwrap().applied.len(), MIGRATIONS.len());
+        assert_eq!(migrate(&own.url).unwrap().applied, []);
+        for table in ["QRTZ_APP", "QRTZ_NODE", "QRTZ_JOB", "QRTZ_EXECUTE", "QRTZ_RUN", "qrtz_claimed", "qrtz_ledger"] {
+            own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
+        }
+    }
+}
+
+macro_rules! migrations {
+    ($database:ident, $feature:literal, $make:expr) => {
+        #[cfg(feature = $feature)]
+        mod $database {
+            use super::*;
+
+            #[test]
+            fn several_boot_at_once() {
+                super::several_boot_at_once(&$make);
+            }
+
+            #[test]
+            fn a_missing_schema_is_reported_and_left_missing() {
+                super::a_missing_schema_is_reported_and_left_missing(&$make);
+            }
+
+            #[test]
+            fn a_newer_schema_is_refused_and_left_alone() {
+                super::a_newer_schema_is_refused_and_left_alone(&$make);
+            }
+
+            #[test]
+            fn diesels_own_migrations_are_left_alone() {
+                super::diesels_own_migrations_are_left_alone(&$make);
+            }
+
+            #[test]
+            fn a_crash_between_two_statements_is_mended() {
+                super::a_crash_between_two_statements_is_mended(|| $make);
+            }
+        }
+    };
+}
+
+migrations!(sqlite, "sqlite", Own::sqlite());
+migrations!(postgres, "postgres", Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL")));
+migrations!(mariadb, "mysql", Own::server(crate::store::sql::tests::server("FIRETIME_TEST_MARIADB_URL")));

@@ -1,0 +1,313 @@
+//! The store on SQLite, PostgreSQL and MariaDB: one implementation, whose few differences are decided by
+//! [`Dialect`].
+//!
+//! ```text
+//! mod      transactions, retries, what an error means for the call
+//! claim    planned and PENDING claims, and what became of a claim whose commit is unknown
+//! settle   start, finish, give back          repair   cursor moves, revocation, quarantine, election
+//! node     registration, heartbeat, death    ensure   definitions, pause
+//! poll     what the pipeline looks at        inspect  what people look at
+//! entry    columns to values and back        migrate  the schema
+//! statement, session, connection             text and binds, diesel, the pool
+//! ```
+
+mod claim;
+mod connection;
+mod ensure;
+mod entry;
+mod inspect;
+mod migrate;
+mod node;
+mod poll;
+mod repair;
+mod session;
+mod settle;
+mod statement;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use connection::Limits;
+use connection::{Connections, Link, Target};
+pub use ensure::CallerConnection;
+pub use migrate::MigrationReport;
+pub(crate) use migrate::{check_schema, migrate};
+use session::{Fault, Nature, Session};
+use statement::sql;
+
+use super::{
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow, PollQuery,
+    Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+};
+use crate::clock::{Clock, TimeSample};
+use crate::error::{Error, Kind};
+use crate::model::{Entry, Millis, NodeId, ScheduleId};
+
+/// How often a transaction that met a deadlock or a busy database is tried.
+const TRIES: u32 = 3;
+
+/// Opens a store on the database `url` names. Nothing is connected to yet.
+///
+/// A SQLite database in memory (`sqlite::memory:`) is migrated at once: nobody else could.
+///
+/// # Errors
+/// [`Kind::Config`] if the URL names no database this build can speak to.
+pub(crate) fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(SqlStore::open(url, limits, clock)?))
+}
+
+pub(crate) struct SqlStore {
+    connections: Connections,
+    clock: Arc<Clock>,
+    /// Half of what a call may take: no further try is begun after that.
+    patience: Millis,
+}
+
+impl SqlStore {
+    fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Self> {
+        let target = Target::parse(url)?;
+        let memory = target.memory;
+        let store = Self { connections: Connections::open(target, limits), clock, patience: limits.call / 2 };
+        if memory {
+            let mut link = store.connections.get()?;
+            migrate::bring_up_memory(link.session.as_mut()).map_err(|fault| store.error("migrate", fault))?;
+        }
+        Ok(store)
+    }
+
+    /// Runs a read. What it needs is a connection that works: one that fails is given up.
+    fn read<T>(
+        &self,
+        operation: &str,
+        mut body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        let mut link = self.connections.get().map_err(|error| error.during(operation))?;
+        body(link.session.as_mut()).map_err(|fault| {
+            let fault = self.probe(&mut link, fault);
+            let nature = if fault.nature == Nature::Unknown { Nature::Lost } else { fault.nature };
+            self.error(operation, Fault { nature, ..fault })
+        })
+    }
+
+    /// Runs one statement that is its own transaction.
+    fn alone<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
+    }
+
+    /// Runs a transaction, again if it met a deadlock or a busy database. An error that is not
+    /// [`Kind::Unknown`] means that nothing of it was kept.
+    fn write<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
+    }
+
+    fn retried<T, B>(
+        &self,
+        mut body: B,
+        attempt: fn(&Self, &mut Link, &mut B) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<T, Fault>
+    where
+        B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    {
+        let until = self.clock.now().boot + self.patience;
+        let mut tries = 1;
+        loop {
+            let mut link = match self.connections.get() {
+                Ok(link) => link,
+                Err(error) => return Err(Fault::new(Nature::Lost, error.to_string())),
+            };
+            match attempt(self, &mut link, &mut body) {
+                Err(fault) if fault.nature.passes() && tries < TRIES && self.clock.now().boot < until => {
+                    tries += 1;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn attempt_alone<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
+    where
+        B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    {
+        body(link.session.as_mut()).map_err(|fault| self.probe(link, fault))
+    }
+
+    fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
+    where
+        B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    {
+        let begin = link.session.dialect().begin();
+        let begun = self.control(link, begin);
+        if let Err(fault) = begun {
+            if fault.nature != Nature::Busy {
+                self.connections.discard(link);
+            }
+            return Err(fault);
+        }
+        match body(link.session.as_mut()) {
+            Ok(value) => match self.control(link, "COMMIT") {
+                Ok(()) => Ok(value),
+                Err(fault) => {
+                    self.connections.discard(link);
+                    Err(Fault { nature: Nature::Unknown, ..fault })
+                }
+            },
+            // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
+            Err(fault) => match self.control(link, "ROLLBACK") {
+                Ok(()) => Err(fault),
+                Err(_) => {
+                    self.connections.discard(link);
+                    Err(Fault { nature: Nature::Lost, ..fault })
+                }
+            },
+        }
+    }
+
+    /// BEGIN, COMMIT, ROLLBACK: one round trip each. diesel's batches take three on MariaDB.
+    fn control(&self, link: &mut Link, text: &str) -> std::result::Result<(), Fault> {
+        match link.session.dialect() {
+            connection::Dialect::Mysql => link.session.execute(&sql(text)).map(|_| ()),
+            _ => link.session.batch(text),
+        }
+    }
+
+    /// After an error outside a transaction: a connection that still answers has refused, which rolled the
+    /// statement back; one that does not leaves the statement's fate unknown.
+    fn probe(&self, link: &mut Link, fault: Fault) -> Fault {
+        if fault.nature != Nature::Lost && link.session.rows(&sql("SELECT 1 AS one")).is_ok() {
+            return fault;
+        }
+        self.connections.discard(link);
+        Fault { nature: Nature::Unknown, ..fault }
+    }
+
+    fn error(&self, operation: &str, fault: Fault) -> Error {
+        let message = self.connections.target.redact(&fault.message);
+        let (kind, follows) = match fault.nature {
+            Nature::Unknown => (Kind::Unknown, "the answer was lost and the change may have been made"),
+            Nature::Lost => (Kind::Unavailable, "the database cannot be reached; nothing was changed"),
+            Nature::Busy => (Kind::Unavailable, "the database is too busy; nothing was changed"),
+            Nature::Conflict => (Kind::Conflict, "another writer was first; nothing was changed"),
+            Nature::Refused | Nature::Undecodable => (Kind::Refused, "nothing was changed"),
+        };
+        Error::new(kind, format!("{operation}: {follows}: {message}"))
+    }
+
+    /// Reads the database's clock, with ours before and after.
+    fn sample(&self, session: &mut dyn Session) -> std::result::Result<TimeSample, Fault> {
+        let asked = self.clock.wall();
+        let database = now(session)?;
+        Ok(TimeSample { asked, database, answered: self.clock.wall() })
+    }
+}
+
+/// The database's clock.
+fn now(session: &mut dyn Session) -> std::result::Result<Millis, Fault> {
+    let question = format!("SELECT {} AS now", session.dialect().clock());
+    statement::single(session.rows(&sql(question))?)
+}
+
+impl Store for SqlStore {
+    fn register(&self, node: &NewNode) -> Result<TimeSample> {
+        self.write("register the node", |session| {
+            node::register(session, node)?;
+            self.sample(session)
+        })
+    }
+
+    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+        if !self.alone("heartbeat", |session| node::beat(session, beat))? {
+            return Ok(Pulse::Ended);
+        }
+        self.read("heartbeat", |session| node::pulse(session, beat))
+    }
+
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
+        self.alone("declare a node dead", |session| node::declare_dead(session, node, beat, now))
+    }
+
+    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
+        self.alone("leave", |session| node::leave(session, node, now))
+    }
+
+    fn poll(&self, query: &PollQuery) -> Result<Polled> {
+        self.read("poll", |session| poll::poll(session, query, || self.clock.wall()))
+    }
+
+    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        claim::claim(self, requests)
+    }
+
+    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        claim::resolve(self, requests)
+    }
+
+    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        self.write("settle", |session| settle::settle(session, settlements))
+    }
+
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+        self.write("elect the misfire handler", |session| repair::elect(session, application, now, interval))
+    }
+
+    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>> {
+        self.read("look for stalled schedules", |session| poll::stalled(session, query))
+    }
+
+    fn repair(&self, repair: &Repair) -> Result<bool> {
+        self.write("repair a schedule", |session| repair::repair(session, repair))
+    }
+
+    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
+        self.read("look for stranded executions", |session| repair::stranded(session, application, limit))
+    }
+
+    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
+        self.write("revoke an execution", |session| repair::revoke(session, revocation))
+    }
+
+    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
+        self.read("look for broken schedules", |session| repair::broken(session, application, limit))
+    }
+
+    fn quarantine(&self, broken: &Broken) -> Result<bool> {
+        self.alone("quarantine a schedule", |session| repair::quarantine(session, broken))
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.write("ensure a schedule", |session| ensure::ensure(session, definition))
+    }
+
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.read("find a schedule", |session| ensure::find(session, application, name))
+    }
+
+    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
+        self.alone("pause a schedule", |session| ensure::pause(session, id, version, by, reason))
+    }
+
+    fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
+        self.read("list nodes", |session| inspect::nodes(session, application))
+    }
+
+    fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
+        self.read("list schedules", |session| inspect::schedules(session, application))
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.read("list executions", |session| inspect::executions(session, filter))
+    }
+
+    fn time(&self) -> Result<TimeSample> {
+        self.read("read the database's clock", |session| self.sample(session))
+    }
+}

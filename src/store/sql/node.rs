@@ -1,0 +1,165 @@
+//! Registration, heartbeat, death.
+
+use super::session::{Fault, Session};
+use super::statement::{Row, sql};
+use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
+use crate::window::{millis, span};
+
+pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
+    app(session, &node.application)?;
+    let mut jobs: Vec<&JobSpec> = node.jobs.iter().collect();
+    jobs.sort_by(|one, other| one.name.cmp(&other.name));
+    for spec in jobs {
+        job(session, &node.application, spec, node.now)?;
+    }
+    let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
+    let names = serde_json::to_string(&names).map_err(|error| Fault::undecodable(error.to_string()))?;
+    session.execute(
+        &sql("INSERT INTO QRTZ_NODE (uuid, application, host_ip, host_name, pid, jobs, started_time, beat_time) \
+              VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        .bind(node.id.to_string())
+        .bind(node.application.as_str())
+        .bind(node.host_ip.as_str())
+        .bind(node.host_name.as_str())
+        .bind(i64::from(node.pid))
+        .bind(names)
+        .bind(node.now)
+        .bind(node.now),
+    )?;
+    Ok(())
+}
+
+/// The application's row, made if missing.
+pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<(), Fault> {
+    let known = sql("SELECT COUNT(*) FROM QRTZ_APP WHERE application = ?").bind(application);
+    if super::statement::single(session.rows(&known)?)? == 0 {
+        let insert = sql("INSERT INTO QRTZ_APP (application) VALUES (?)").bind(application);
+        session.execute(&insert.push(&session.dialect().or_leave("QRTZ_APP", "application")))?;
+    }
+    Ok(())
+}
+
+/// The job's row: made if missing, its policy updated where it differs. Answers its id.
+pub(super) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Result<i64, Fault> {
+    if let Some((id, policy)) = job_row(session, application, &spec.name)? {
+        if policy != spec.policy {
+            let update = sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
+                              update_time = ? WHERE id = ?");
+            session.execute(&bind_policy(update, spec.policy).bind(now).bind(id))?;
+        }
+        return Ok(id);
+    }
+    let insert = sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, retry_delay, \
+                      update_time) VALUES (?, ?, ?, ?, ?, ?, ?)");
+    let insert = insert.bind(application).bind(spec.name.as_str());
+    let insert = bind_policy(insert, spec.policy).bind(now).push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
+    session.execute(&insert)?;
+    match job_row(session, application, &spec.name)? {
+        Some((id, _)) => Ok(id),
+        None => Err(Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name))),
+    }
+}
+
+fn bind_policy(statement: super::statement::Statement, policy: JobPolicy) -> super::statement::Statement {
+    statement
+        .bind(i64::from(policy.recover))
+        .bind(i64::from(policy.max_attempts))
+        .bind(i64::from(policy.max_tries))
+        .bind(millis(policy.retry_delay))
+}
+
+fn job_row(session: &mut dyn Session, application: &str, name: &str) -> Result<Option<(i64, JobPolicy)>, Fault> {
+    let question = sql("SELECT j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay FROM QRTZ_JOB j \
+                        WHERE j.application = ? AND j.job_class = ?");
+    match session.rows(&question.bind(application).bind(name))?.pop() {
+        Some(mut row) => Ok(Some((row.int()?, policy(&mut row)?))),
+        None => Ok(None),
+    }
+}
+
+/// Reads `recover, max_attempts, max_tries, retry_delay`.
+fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
+    let count = |value: i64| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
+    Ok(JobPolicy {
+        recover: row.int()? != 0,
+        max_attempts: count(row.int()?),
+        max_tries: count(row.int()?),
+        retry_delay: span(row.int()?),
+    })
+}
+
+/// Adds one to the node's beat; false if its row is ended or gone.
+pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
+    let update = sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ? \
+                      WHERE uuid = ? AND ended_time = -1");
+    let figures = beat.figures;
+    let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
+    Ok(session.execute(&update.bind(beat.node.to_string()))? == 1)
+}
+
+pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
+    let question = sql("SELECT uuid, beat FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid");
+    let mut peers = Vec::new();
+    for mut row in session.rows(&question.bind(beat.application.as_str()))? {
+        // A row somebody wrote by hand is nobody's peer.
+        if let (Ok(id), beat) = (row.text()?.parse(), row.int()?) {
+            peers.push(Peer { id, beat });
+        }
+    }
+    let owned = owned(session, beat)?;
+    Ok(Pulse::Alive { peers, owned })
+}
+
+fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
+    let question = both_open_states("AND r.node = ?");
+    let (application, node) = (beat.application.as_str(), beat.node.to_string());
+    let question = question.bind(application).bind(node.as_str()).push(OPEN_AGAIN).push(" AND r.node = ?");
+    let question = question.bind(application).bind(node.as_str()).push(" ORDER BY 1");
+    session.rows(&question)?.into_iter().map(|mut row| stranded(&mut row)).collect()
+}
+
+const OPEN: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(j.recover, 0) AS recover, \
+     COALESCE(j.max_attempts, 1) AS max_attempts, COALESCE(j.max_tries, 1) AS max_tries, \
+     COALESCE(j.retry_delay, 0) AS retry_delay \
+     FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+     WHERE r.application = ? ";
+
+/// The second half of a question about CLAIMED and RUNNING rows, set up by [`both_open_states`].
+pub(super) const OPEN_AGAIN: &str = " UNION ALL SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
+     COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
+     COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
+     FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+     WHERE r.application = ? AND r.state = 'RUNNING'";
+
+/// CLAIMED rows; with [`OPEN_AGAIN`] the RUNNING ones too. Two questions in one, because SQLite matches its
+/// partial index to a single state only.
+pub(super) fn both_open_states(condition: &str) -> super::statement::Statement {
+    sql(format!("{OPEN} AND r.state = 'CLAIMED' {condition}"))
+}
+
+/// Reads a row of [`both_open_states`].
+pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
+    let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
+    // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
+    let token = Token(uuid::Uuid::parse_str(&row.text()?).unwrap_or_default());
+    let attempt = u32::try_from(row.int()?).unwrap_or(u32::MAX);
+    Ok(Stranded { id, schedule, state, token, attempt, policy: policy(row)? })
+}
+
+pub(super) fn declare_dead(session: &mut dyn Session, node: NodeId, beat: i64, now: Millis) -> Result<bool, Fault> {
+    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead' \
+                      WHERE uuid = ? AND beat = ? AND ended_time = -1");
+    Ok(session.execute(&update.bind(now).bind(node.to_string()).bind(beat))? == 1)
+}
+
+pub(super) fn leave(session: &mut dyn Session, node: NodeId, now: Millis) -> Result<(), Fault> {
+    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'stopped' WHERE uuid = ? AND ended_time = -1");
+    session.execute(&update.bind(now).bind(node.to_string()))?;
+    Ok(())
+}
+
+/// The names in a node's `jobs` column; none if somebody wrote something else there.
+pub(super) fn jobs(text: &str) -> Vec<String> {
+    serde_json::from_str(text).unwrap_or_default()
+}

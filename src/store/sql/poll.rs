@@ -1,0 +1,142 @@
+//! What the pipeline and the misfire handler look at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::entry::{self, Raw, SHARDS};
+use super::session::{Fault, Session};
+use super::statement::{Row, Statement, sql};
+use crate::clock::TimeSample;
+use crate::model::{Entry, ExecutionId, Millis, Pending, Token};
+use crate::store::{PollQuery, Polled, StalledQuery};
+
+pub(super) fn poll(
+    session: &mut dyn Session,
+    query: &PollQuery,
+    wall: impl Fn() -> Millis,
+) -> Result<Polled, Fault> {
+    let (time, app_enabled, node_enabled) = switches(session, query, wall)?;
+    let (mut entries, mut pendings) = (Vec::new(), Vec::new());
+    if !query.jobs.is_empty() {
+        entries = session.rows(&due(query))?;
+        pendings = session.rows(&pending(query))?;
+    }
+    let complete = entries.len() <= query.limit && pendings.len() <= query.limit;
+    entries.truncate(query.limit);
+    pendings.truncate(query.limit);
+    Ok(Polled {
+        time,
+        app_enabled,
+        node_enabled,
+        entries: entry::shared(entries)?,
+        pendings: waiting(pendings)?,
+        complete,
+    })
+}
+
+/// The database's time, and whether the application and the node are in state Y.
+fn switches(
+    session: &mut dyn Session,
+    query: &PollQuery,
+    wall: impl Fn() -> Millis,
+) -> Result<(TimeSample, bool, bool), Fault> {
+    let question = sql(format!(
+        "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
+         (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node",
+        session.dialect().clock()
+    ));
+    let question = question.bind(query.application.as_str()).bind(query.node.to_string());
+    let asked = wall();
+    let row = session.rows(&question)?.pop();
+    let answered = wall();
+    let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
+    let time = TimeSample { asked, database: row.int()?, answered };
+    Ok((time, row.text()? == "Y", row.text()? == "Y"))
+}
+
+pub(super) fn due(query: &PollQuery) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
+         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND j.state = 'EXECUTING' AND j.job_class IN ",
+        entry::COLUMNS
+    ))
+    .bind(query.application.as_str())
+    .bind(query.until)
+    .list(query.jobs.iter().map(String::as_str))
+    .push(" ORDER BY e.next_fire_time, e.id LIMIT ?")
+    .bind(query.limit.saturating_add(1))
+}
+
+/// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
+pub(super) fn pending(query: &PollQuery) -> Statement {
+    sql(format!(
+        "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
+         FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
+         AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0)) \
+         AND j.state = 'EXECUTING' AND j.job_class IN ",
+        entry::COLUMNS
+    ))
+    .bind(query.application.as_str())
+    .bind(query.until)
+    .list(query.jobs.iter().map(String::as_str))
+    .push(" ORDER BY r.due_time, r.id LIMIT ?")
+    .bind(query.limit.saturating_add(1))
+}
+
+fn waiting(rows: Vec<Row>) -> Result<Vec<Pending>, Fault> {
+    let mut known: HashMap<i64, Arc<Entry>> = HashMap::new();
+    let mut pendings = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let (id, scheduled, due) = (ExecutionId(row.int()?), row.int()?, row.int()?);
+        let (attempt, origin, token) = (row.int()?, row.int()?, row.text()?);
+        let raw = Raw::read(&mut row)?;
+        let schedule = raw.id;
+        let entry = match known.get(&schedule) {
+            Some(entry) => Arc::clone(entry),
+            None => match raw.understand() {
+                Ok(entry) => Arc::clone(known.entry(schedule).or_insert(Arc::new(entry))),
+                Err(_) => continue,
+            },
+        };
+        let (Ok(token), Ok(attempt)) = (uuid::Uuid::parse_str(&token), u32::try_from(attempt)) else { continue };
+        pendings.push(Pending { id, entry, scheduled, due, attempt, origin, token: Token(token) });
+    }
+    Ok(pendings)
+}
+
+/// Rows fallen behind whose job some live node lists, while the application is switched on.
+pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<Entry>, Fault> {
+    let listed = listed_jobs(session, &query.application)?;
+    if listed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let question = sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
+         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? AND j.state = 'EXECUTING' \
+         AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND j.job_class IN ",
+        entry::COLUMNS
+    ));
+    let question = question
+        .bind(query.application.as_str())
+        .bind(query.before)
+        .bind(query.after.0)
+        .list(listed)
+        .push(" ORDER BY e.id LIMIT ?")
+        .bind(query.limit);
+    entry::understood(session.rows(&question)?)
+}
+
+/// The jobs that nodes not ended say they have handlers for.
+fn listed_jobs(session: &mut dyn Session, application: &str) -> Result<Vec<String>, Fault> {
+    let question = sql("SELECT DISTINCT jobs FROM QRTZ_NODE WHERE application = ? AND ended_time = -1");
+    let mut jobs = Vec::new();
+    for mut row in session.rows(&question.bind(application))? {
+        jobs.extend(super::node::jobs(&row.text()?));
+    }
+    jobs.sort();
+    jobs.dedup();
+    Ok(jobs)
+}

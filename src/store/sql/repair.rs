@@ -1,0 +1,263 @@
+//! What the misfire handler changes: every step guarded, so that two handlers at once only waste work.
+
+use super::entry::{self, Raw, SHARDS};
+use super::node::{OPEN_AGAIN, both_open_states};
+use super::session::{Fault, Session};
+use super::settle::follow_up;
+use super::statement::{BATCH, Statement, Value, Want, join, sql};
+use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
+use crate::store::guard::{self, Column};
+use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
+use crate::window::ELECTION_AHEAD;
+
+/// Appends a guard to a statement: each column compared with what was seen.
+pub(super) fn guarded_by(mut statement: Statement, columns: &[Column], seen: impl Fn(Column) -> Value) -> Statement {
+    for (index, column) in columns.iter().enumerate() {
+        let and = if index == 0 { " WHERE " } else { " AND " };
+        statement = statement.push(&format!("{and}{} = ?", column.name())).bind(seen(*column));
+    }
+    statement
+}
+
+pub(super) fn elect(
+    session: &mut dyn Session,
+    application: &str,
+    now: Millis,
+    interval: Millis,
+) -> Result<bool, Fault> {
+    super::node::app(session, application)?;
+    let question = sql("SELECT time_pre, time_next FROM QRTZ_APP WHERE application = ?").bind(application);
+    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(false) };
+    let (pre, next) = (row.int()?, row.int()?);
+    let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
+    if next > now && next <= far_ahead {
+        return Ok(false);
+    }
+    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ? \
+                      WHERE application = ? AND time_pre = ? AND time_next = ?");
+    let update = update.bind(now).bind(now.saturating_add(interval)).bind(interval);
+    Ok(session.execute(&update.bind(application).bind(pre).bind(next))? == 1)
+}
+
+pub(super) fn repair(session: &mut dyn Session, repair: &Repair) -> Result<bool, Fault> {
+    if session.execute(&move_cursor(repair))? != 1 {
+        return Ok(false);
+    }
+    if repair.supersede {
+        supersede(session, repair)?;
+    }
+    for batch in repair.rows.chunks(BATCH) {
+        insert_rows(session, repair, batch)?;
+    }
+    Ok(true)
+}
+
+fn move_cursor(repair: &Repair) -> Statement {
+    let passed = i64::try_from(repair.passed).unwrap_or(i64::MAX);
+    let state = match repair.to.next {
+        None => ScheduleState::Complete,
+        Some(_) if repair.resume => ScheduleState::Active,
+        Some(_) => repair.state,
+    };
+    let end_of_pause = if repair.resume { ", reason = '', paused_by = '', paused_until = -1" } else { "" };
+    let update = sql(format!(
+        "UPDATE QRTZ_EXECUTE SET prev_fire_time = ?, next_fire_time = ?, state = ?, version = version + 1, \
+         time_triggered = time_triggered + ?{end_of_pause}"
+    ));
+    let update = update.bind(repair.to.prev).bind(repair.to.next).bind(state.as_str()).bind(passed);
+    guarded_by(update, guard::CURSOR, |column| match column {
+        Column::Id => repair.id.0.into(),
+        Column::State => repair.state.as_str().into(),
+        Column::PrevFireTime => repair.cursor.prev.into(),
+        Column::NextFireTime => repair.cursor.next.into(),
+        Column::Version => repair.version.into(),
+        Column::ClaimToken | Column::Beat => Value::Null,
+    })
+}
+
+/// The unstarted work of earlier misfire repairs gives way to this one's.
+fn supersede(session: &mut dyn Session, repair: &Repair) -> Result<(), Fault> {
+    let application = sql("SELECT application FROM QRTZ_EXECUTE WHERE id = ?").bind(repair.id.0);
+    let Some(mut row) = session.rows(&application)?.pop() else { return Ok(()) };
+    let update = sql("UPDATE QRTZ_RUN SET state = 'SKIPPED', reason = ?, finished_time = ? \
+                      WHERE application = ? AND state = 'PENDING' AND execute_id = ? AND reason = ?");
+    let update = update.bind(Reason::Superseded.as_str()).bind(repair.now).bind(row.text()?);
+    session.execute(&update.bind(repair.id.0).bind(Reason::Misfire.as_str()))?;
+    Ok(())
+}
+
+const LEDGER: &[&str] = &[
+    "id", "at", "until", "occurrences", "state", "reason", "due", "token", "finished", "before", "following",
+];
+
+fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -> Result<(), Fault> {
+    let dialect = session.dialect();
+    let want = Want::new(LEDGER, rows.iter().map(|row| ledger_row(repair, row)).collect());
+    let insert = sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
+                      occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
+                      following_fire_time) \
+                      SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
+                      w.due, w.token, w.finished, w.before, w.following FROM ");
+    let insert = insert.want(dialect, &want);
+    let inserted = session.execute(&insert.push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect))))?;
+    if inserted == want.len() {
+        Ok(())
+    } else {
+        Err(Fault::undecodable(format!("{inserted} ledger rows were made instead of {}", want.len())))
+    }
+}
+
+fn ledger_row(repair: &Repair, row: &LedgerRow) -> Vec<Value> {
+    let id = repair.id.0;
+    match *row {
+        LedgerRow::Skipped { from, to, count, prev, following, reason } => vec![
+            id.into(),
+            from.into(),
+            to.into(),
+            i64::try_from(count).unwrap_or(i64::MAX).into(),
+            ExecutionState::Skipped.as_str().into(),
+            reason.as_str().into(),
+            from.into(),
+            "".into(),
+            repair.now.into(),
+            prev.into(),
+            following.into(),
+        ],
+        LedgerRow::Pending { at, due, prev, following, reason } => vec![
+            id.into(),
+            at.into(),
+            None.into(),
+            1_i64.into(),
+            ExecutionState::Pending.as_str().into(),
+            reason.as_str().into(),
+            due.into(),
+            Token::fresh().to_string().into(),
+            None.into(),
+            prev.into(),
+            following.into(),
+        ],
+    }
+}
+
+pub(super) fn stranded(session: &mut dyn Session, application: &str, limit: usize) -> Result<Vec<Stranded>, Fault> {
+    let lost = "AND NOT EXISTS (SELECT 1 FROM QRTZ_NODE n WHERE n.uuid = r.node AND n.ended_time = -1)";
+    let question = both_open_states(lost).bind(application).push(OPEN_AGAIN).push(" ").push(lost);
+    let question = question.bind(application).push(" ORDER BY 1 LIMIT ?").bind(limit);
+    session.rows(&question)?.into_iter().map(|mut row| super::node::stranded(&mut row)).collect()
+}
+
+pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Result<bool, Fault> {
+    let stranded = &revocation.stranded;
+    let (token, fresh) = (stranded.token.to_string(), revocation.fresh.to_string());
+    let back = revocation.to == ExecutionState::Pending;
+    let update = if back {
+        sql("UPDATE QRTZ_RUN SET state = 'PENDING', reason = ?, claim_token = ?, node = '', claimed_time = -1, \
+             started_time = -1")
+        .bind(revocation.reason.as_str())
+        .bind(fresh.as_str())
+    } else {
+        sql("UPDATE QRTZ_RUN SET state = ?, reason = ?, finished_time = ?")
+            .bind(revocation.to.as_str())
+            .bind(revocation.reason.as_str())
+            .bind(revocation.now)
+    };
+    let update = guarded_by(update, guard::EXECUTION, |column| match column {
+        Column::Id => stranded.id.0.into(),
+        Column::State => stranded.state.as_str().into(),
+        Column::ClaimToken => token.as_str().into(),
+        _ => Value::Null,
+    });
+    if session.execute(&update)? != 1 {
+        return Ok(false);
+    }
+    if revocation.again && !back {
+        let to = revocation.to.as_str();
+        let reason = Reason::Recovery.as_str();
+        let row = vec![
+            stranded.id.0.into(),
+            token.into(),
+            to.into(),
+            revocation.now.into(),
+            fresh.into(),
+            reason.into(),
+        ];
+        follow_up(session, vec![row])?;
+    }
+    Ok(true)
+}
+
+/// What SQL can tell of a row that cannot be understood. It may name too many: each is tried in full.
+const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUSED', 'COMPLETE') \
+     OR j.id IS NULL OR e.job_type IS NULL OR e.job_type NOT IN ('CRON', 'SIMPLE') \
+     OR e.prev_fire_time IS NULL OR e.next_fire_time IS NULL OR e.start_time IS NULL OR e.end_time IS NULL \
+     OR e.prev_fire_time < -1 OR e.next_fire_time < -1 \
+     OR e.prev_fire_time BETWEEN 0 AND 99999999999 OR e.next_fire_time BETWEEN 0 AND 99999999999 \
+     OR e.end_time BETWEEN 0 AND 99999999999 \
+     OR (e.next_fire_time <> -1 AND e.next_fire_time <= e.prev_fire_time) \
+     OR (e.next_fire_time = -1 AND e.state <> 'COMPLETE') \
+     OR (e.job_type = 'CRON' AND (e.cron IS NULL OR e.zone_id IS NULL)) \
+     OR (e.job_type = 'SIMPLE' AND (e.repeat_count IS NULL OR e.repeat_count < -1 OR e.repeat_interval IS NULL \
+         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
+     OR e.misfire NOT IN ('FIRE_ONCE', 'DO_NOTHING', 'FIRE_ALL') \
+     OR e.version < 0 OR e.generation < 0 OR e.threshold < 0 \
+     OR e.dst_gap NOT IN ('FIRE_AFTER', 'SKIP') OR e.dst_overlap NOT IN ('FIRST', 'BOTH')";
+
+/// SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
+const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typeof(e.next_fire_time) <> 'integer' \
+     OR typeof(e.version) <> 'integer'";
+
+/// The most rows looked at in full for each that is asked for.
+const LOOKED_AT: usize = 10;
+
+/// Rows that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
+/// can understand stays behind and becomes the most overdue.
+pub(super) fn broken(session: &mut dyn Session, application: &str, limit: usize) -> Result<Vec<Broken>, Fault> {
+    let types = match session.dialect() {
+        super::connection::Dialect::Sqlite => SUSPICIOUS_TYPES,
+        _ => "",
+    };
+    let suspicious = sql(format!(
+        "SELECT {} FROM {} WHERE e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT')) \
+         AND {SUSPICIOUS}{types}) ORDER BY e.id LIMIT ?",
+        entry::COLUMNS,
+        entry::TABLES
+    ));
+    let suspicious = suspicious.bind(application).bind(limit.saturating_mul(LOOKED_AT));
+    let overdue = sql(format!(
+        "SELECT {} FROM {} WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
+         AND e.next_fire_time < {} ORDER BY e.next_fire_time, e.id LIMIT ?",
+        entry::COLUMNS,
+        entry::TABLES,
+        session.dialect().clock()
+    ));
+    let overdue = overdue.bind(application).bind(limit.saturating_mul(LOOKED_AT));
+    let mut broken: Vec<Broken> = Vec::new();
+    for question in [suspicious, overdue] {
+        for mut row in session.rows(&question)? {
+            let raw = Raw::read(&mut row)?;
+            let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
+            if let Err(reason) = raw.understand() {
+                broken.push(Broken { id, version, state, reason });
+            }
+        }
+    }
+    broken.sort_by_key(|broken| broken.id);
+    broken.dedup_by_key(|broken| broken.id);
+    broken.truncate(limit);
+    Ok(broken)
+}
+
+/// Compares as [`Raw`] reads: NULL, and on SQLite any other type, counts as -1 or as empty.
+pub(super) fn quarantine(session: &mut dyn Session, broken: &Broken) -> Result<bool, Fault> {
+    let (version, plus_one) = match session.dialect() {
+        super::connection::Dialect::Sqlite => {
+            let version = "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)";
+            (version, format!("{version} + 1"))
+        }
+        _ => ("COALESCE(version, -1)", "COALESCE(version, -1) + 1".to_owned()),
+    };
+    let update = sql(format!("UPDATE QRTZ_EXECUTE SET state = 'ERROR', reason = ?, version = {plus_one}"));
+    let reason: String = broken.reason.chars().filter(|character| *character != '\0').take(500).collect();
+    let update = update.bind(reason).push(&format!(" WHERE id = ? AND {version} = ? AND COALESCE(state, '') = ?"));
+    Ok(session.execute(&update.bind(broken.id.0).bind(broken.version).bind(broken.state.as_str()))? == 1)
+}

@@ -1,0 +1,243 @@
+//! Diesel behind one small trait, so that its generics end here.
+//!
+//! A statement reaches diesel as a query fragment that allows caching: diesel then keeps its prepared form
+//! by text, which it never does for `sql_query`, UPDATE, or an INSERT of several rows.
+
+use diesel::backend::Backend;
+use diesel::deserialize::{self, QueryableByName};
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::result::DatabaseErrorKind;
+use diesel::row::{Field, NamedRow};
+use diesel::serialize::ToSql;
+use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text, Untyped};
+use diesel::{QueryResult, RunQueryDsl};
+
+use super::connection::Dialect;
+use super::statement::{Row, Statement, Value};
+
+/// What an error means for the statement that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    /// A deadlock, a lock or statement timeout, a busy database: the same may work a moment later.
+    Busy,
+    /// A row changed between our reading it and our guarded change of it.
+    Conflict,
+    /// The database understood and said no.
+    Refused,
+    /// The connection is gone or cannot be trusted.
+    Lost,
+    /// The commit's answer is missing.
+    Unknown,
+    /// A value came back that cannot be understood.
+    Undecodable,
+}
+
+impl Nature {
+    /// Whether another try may go better.
+    pub(super) fn passes(self) -> bool {
+        matches!(self, Self::Busy | Self::Conflict)
+    }
+}
+
+/// An error of one statement, before anybody knows what it means for the call.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub(super) nature: Nature,
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn new(nature: Nature, message: impl Into<String>) -> Self {
+        Self { nature, message: message.into() }
+    }
+
+    pub(super) fn undecodable(message: String) -> Self {
+        Self::new(Nature::Undecodable, message)
+    }
+}
+
+/// A connection on which statements run.
+pub trait Session {
+    #[doc(hidden)]
+    fn dialect(&self) -> Dialect;
+
+    /// Runs a statement; answers how many rows it matched.
+    #[doc(hidden)]
+    fn execute(&mut self, statement: &Statement) -> Result<usize, Fault>;
+
+    /// Runs a statement that answers with rows.
+    #[doc(hidden)]
+    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
+
+    /// Runs several statements given as text, without binds.
+    #[doc(hidden)]
+    fn batch(&mut self, text: &str) -> Result<(), Fault>;
+}
+
+struct Sql<'a>(&'a Statement);
+
+impl QueryId for Sql<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for Sql<'_> {
+    type SqlType = Untyped;
+}
+
+impl<C> RunQueryDsl<C> for Sql<'_> {}
+
+impl<DB> QueryFragment<DB> for Sql<'_>
+where
+    DB: Backend + HasSqlType<BigInt> + HasSqlType<Text>,
+    i64: ToSql<BigInt, DB>,
+    String: ToSql<Text, DB>,
+    Option<String>: ToSql<Nullable<Text>, DB>,
+{
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
+        let mut pieces = self.0.text.split('?');
+        out.push_sql(pieces.next().unwrap_or_default());
+        for (bind, piece) in self.0.binds.iter().zip(pieces) {
+            match bind {
+                Value::Int(value) => out.push_bind_param::<BigInt, _>(value)?,
+                Value::Text(value) => out.push_bind_param::<Text, _>(value)?,
+                Value::Null => out.push_bind_param::<Nullable<Text>, Option<String>>(&None)?,
+            }
+            out.push_sql(piece);
+        }
+        Ok(())
+    }
+}
+
+/// Classifies an error by everything diesel tells: its kind, and the text where that is not enough. Texts
+/// of PostgreSQL may be in any language, so what is not recognised counts as refused here, and the caller
+/// asks the connection whether it still lives before it believes that.
+fn fault(error: diesel::result::Error) -> Fault {
+    use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
+    let nature = match &error {
+        DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
+        DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
+        | BrokenTransactionManager => Nature::Lost,
+        DatabaseError(DatabaseErrorKind::Unknown, information) => by_text(information.message()),
+        DeserializationError(_) => Nature::Undecodable,
+        _ => Nature::Refused,
+    };
+    Fault::new(nature, error.to_string())
+}
+
+fn by_text(message: &str) -> Nature {
+    const BUSY: [&str; 9] = [
+        "database is locked",
+        "database table is locked",
+        "database schema is locked",
+        "deadlock",
+        "lock timeout",
+        "lock wait timeout",
+        "statement timeout",
+        "could not serialize access",
+        "record has changed since last read",
+    ];
+    const LOST: [&str; 8] = [
+        "server has gone away",
+        "lost connection",
+        "server closed the connection",
+        "no connection to the server",
+        "could not receive data",
+        "could not send data",
+        "commands out of sync",
+        "connection was killed",
+    ];
+    let message = message.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if says(&LOST) {
+        Nature::Lost
+    } else if says(&BUSY) {
+        Nature::Busy
+    } else {
+        Nature::Refused
+    }
+}
+
+fn values<'a, DB: Backend>(
+    row: &impl NamedRow<'a, DB>,
+    decode: impl Fn(DB::RawValue<'_>) -> deserialize::Result<Value>,
+) -> deserialize::Result<Row> {
+    let mut values = Vec::with_capacity(diesel::row::Row::field_count(row));
+    for index in 0..diesel::row::Row::field_count(row) {
+        let field = diesel::row::Row::get(row, index).ok_or("a column is missing")?;
+        values.push(field.value().map_or(Ok(Value::Null), &decode)?);
+    }
+    Ok(Row::new(values))
+}
+
+macro_rules! session {
+    ($connection:ty, $dialect:expr) => {
+        impl Session for $connection {
+            fn dialect(&self) -> Dialect {
+                $dialect
+            }
+
+            fn execute(&mut self, statement: &Statement) -> Result<usize, Fault> {
+                RunQueryDsl::execute(Sql(statement), self).map_err(fault)
+            }
+
+            fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+                RunQueryDsl::load::<Row>(Sql(statement), self).map_err(fault)
+            }
+
+            fn batch(&mut self, text: &str) -> Result<(), Fault> {
+                diesel::connection::SimpleConnection::batch_execute(self, text).map_err(fault)
+            }
+        }
+    };
+}
+
+#[cfg(feature = "sqlite")]
+session!(diesel::SqliteConnection, Dialect::Sqlite);
+#[cfg(feature = "postgres")]
+session!(diesel::PgConnection, Dialect::Postgres);
+#[cfg(feature = "mysql")]
+session!(diesel::MysqlConnection, Dialect::Mysql);
+
+#[cfg(feature = "sqlite")]
+impl QueryableByName<diesel::sqlite::Sqlite> for Row {
+    fn build<'a>(row: &impl NamedRow<'a, diesel::sqlite::Sqlite>) -> deserialize::Result<Self> {
+        use diesel::sqlite::SqliteType;
+        values(row, |mut value| match value.value_type() {
+            None => Ok(Value::Null),
+            Some(SqliteType::SmallInt | SqliteType::Integer | SqliteType::Long) => Ok(Value::Int(value.read_long())),
+            Some(SqliteType::Text) => Ok(Value::Text(value.read_text().to_owned())),
+            Some(other) => Err(format!("a column holds {other:?}").into()),
+        })
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl QueryableByName<diesel::pg::Pg> for Row {
+    fn build<'a>(row: &impl NamedRow<'a, diesel::pg::Pg>) -> deserialize::Result<Self> {
+        use diesel::deserialize::FromSql;
+        use diesel::pg::Pg;
+        use diesel::sql_types::{Integer, SmallInt};
+        values(row, |value| match value.get_oid().get() {
+            20 => FromSql::<BigInt, Pg>::from_sql(value).map(Value::Int),
+            23 => <i32 as FromSql<Integer, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
+            21 => <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
+            19 | 25 | 1042 | 1043 => Ok(Value::Text(str::from_utf8(value.as_bytes())?.to_owned())),
+            other => Err(format!("a column has the type number {other}").into()),
+        })
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl QueryableByName<diesel::mysql::Mysql> for Row {
+    fn build<'a>(row: &impl NamedRow<'a, diesel::mysql::Mysql>) -> deserialize::Result<Self> {
+        use diesel::deserialize::FromSql;
+        use diesel::mysql::{Mysql, MysqlType};
+        values(row, |value| match value.value_type() {
+            MysqlType::String | MysqlType::Blob | MysqlType::Enum => {
+                Ok(Value::Text(str::from_utf8(value.as_bytes())?.to_owned()))
+            }
+            _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Value::Int),
+        })
+    }
+}
