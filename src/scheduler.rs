@@ -381,7 +381,10 @@ impl Drop for Scheduler {
         self.inner.events.emit(&Event::Dropped);
         self.inner.stop_claiming();
         let inner = Arc::clone(&self.inner);
-        if driver::spawn("firetime-drop", move || drop(inner.shutdown(BEHIND))).is_err() {
+        let behind = move || {
+            inner.shutdown(BEHIND);
+        };
+        if driver::spawn("firetime-drop", behind).is_err() {
             self.inner.shutdown(Duration::ZERO);
         }
     }

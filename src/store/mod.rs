@@ -10,11 +10,21 @@ pub(crate) mod guard;
 pub(crate) mod memory;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
+// A build without a database compiles, and refuses every URL.
+#[cfg(not(feature = "sql"))]
+#[path = "nothing.rs"]
+pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::sync::Arc;
 
 pub(crate) use claimed::{Change, Claimed, Settlement};
+#[cfg(feature = "sql")]
+pub use sql::CallerConnection;
+#[cfg(feature = "sql")]
+pub(crate) use sql::ensure_in;
+pub(crate) use sql::{Limits, check_schema, open};
+pub use sql::{MigrationReport, migrate};
 
 use crate::clock::TimeSample;
 use crate::error::Error;

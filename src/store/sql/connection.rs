@@ -25,6 +25,13 @@ pub(crate) struct Limits {
     pub connections: u32,
 }
 
+impl Default for Limits {
+    /// A machine of the scheduler makes one call at a time; there are four of them, and clients beside them.
+    fn default() -> Self {
+        Self { call: crate::window::Window::default().call, connections: 8 }
+    }
+}
+
 /// How long a call waits for a connection, and a statement for a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -32,8 +32,9 @@ use std::sync::Arc;
 pub(crate) use connection::Limits;
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
-pub use migrate::MigrationReport;
-pub(crate) use migrate::{check_schema, migrate};
+pub(crate) use ensure::ensure_in;
+pub(crate) use migrate::check_schema;
+pub use migrate::{MigrationReport, migrate};
 use session::{Fault, Nature, Session};
 use statement::sql;
 
