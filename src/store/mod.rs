@@ -5,6 +5,8 @@
 //! error is not lost, and an error whose kind is [`Kind::Unknown`](crate::Kind::Unknown) may be either.
 
 mod claimed;
+#[cfg(test)]
+pub(crate) mod conformance;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;

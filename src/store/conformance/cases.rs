@@ -124,7 +124,9 @@ macro_rules! conformance {
             }
             broken {
                 an_unknown_state,
+                a_null_state,
                 an_unknown_job_type,
+                a_null_job_type,
                 a_null_prev_fire_time,
                 a_null_next_fire_time,
                 a_next_fire_time_not_after_prev,
@@ -137,6 +139,7 @@ macro_rules! conformance {
                 a_null_start,
                 seconds_for_milliseconds,
                 an_orphaned_pid,
+                a_null_pid,
                 healthy_rows_are_not_broken,
                 broken_rows_are_found_page_by_page,
             }

@@ -12,7 +12,10 @@ pub(crate) fn claim_moves_the_cursor_and_leaves_a_row(db: &Bench) {
 
     let after = db.entry("s");
     assert_eq!(after.cursor, crate::model::Cursor { prev: Some(db.base), next: Some(db.base + 1_000) });
-    assert_eq!((after.version, after.generation, after.state), (entry.version, entry.generation, entry.state));
+    assert_eq!(
+        (after.version, after.generation, after.state),
+        (entry.version, entry.generation, entry.state)
+    );
     let row = RowKey::Schedule(entry.id);
     assert_eq!(db.number(row, "fence"), claimed.fence());
     assert_eq!(db.number(row, "time_triggered"), 1);

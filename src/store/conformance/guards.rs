@@ -71,7 +71,8 @@ pub(crate) fn a_claim_loses_if_only_the_id_differs(db: &Bench) {
 }
 
 pub(crate) fn a_claim_loses_if_only_the_state_differs(db: &Bench) {
-    for (at, state) in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active).enumerate() {
+    for (at, state) in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active).enumerate()
+    {
         let entry = db.schedule(&format!("s{at}"));
         let request = db.head(&entry);
         let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", state.as_str());
@@ -107,7 +108,9 @@ pub(crate) fn a_pending_claim_loses_if_only_the_id_differs(db: &Bench) {
 }
 
 pub(crate) fn a_pending_claim_loses_if_only_the_state_differs(db: &Bench) {
-    for (at, state) in ExecutionState::ALL.iter().filter(|state| **state != ExecutionState::Pending).enumerate() {
+    for (at, state) in
+        ExecutionState::ALL.iter().filter(|state| **state != ExecutionState::Pending).enumerate()
+    {
         let pending = db.pending(&format!("s{at}"));
         let row = RowKey::Execution(pending.id);
         let request = db.request(Candidate::Pending(pending));

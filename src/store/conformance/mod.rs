@@ -45,8 +45,8 @@ use crate::model::{
 };
 use crate::schedule::{Simple, Trigger};
 use crate::store::{
-    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, PollQuery,
-    Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode,
+    PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
 };
 
 /// A database under test.

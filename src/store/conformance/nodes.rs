@@ -96,7 +96,10 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
     assert_eq!(find(dead).ended, Some((db.now + 7, "dead".to_owned())));
     let live = find(db.node);
     assert_eq!((live.host_ip.as_str(), live.host_name.as_str(), live.pid), ("192.0.2.1", "bench", 4_711));
-    assert_eq!((live.jobs.as_slice(), live.enabled, live.ended.is_none()), (&[JOB.to_owned()][..], true, true));
+    assert_eq!(
+        (live.jobs.as_slice(), live.enabled, live.ended.is_none()),
+        (&[JOB.to_owned()][..], true, true)
+    );
     assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2 });
     assert_eq!((live.started, live.last_beat), (db.now, db.now + 5_000));
     assert!(db.store.nodes(None).unwrap().len() >= 2);

@@ -83,7 +83,10 @@ pub(crate) fn giving_back_leaves_it_pending_under_a_fresh_token(db: &Bench) {
     let (id, old) = (claimed.execution(), claimed.token());
     assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
     let row = db.execution(id);
-    assert_eq!((row.state.as_str(), row.node.as_str(), row.claimed, row.started), ("PENDING", "", None, None));
+    assert_eq!(
+        (row.state.as_str(), row.node.as_str(), row.claimed, row.started),
+        ("PENDING", "", None, None)
+    );
     assert_eq!((row.attempt, row.scheduled), (1, db.base));
     let pending = db.find_pending(id).unwrap();
     assert_ne!(pending.token, old);

@@ -18,9 +18,8 @@ fn revocation(db: &Bench, stranded: Stranded, to: ExecutionState, again: bool) -
 
 pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
     let (dead, gone) = (db.another_node(), db.another_node());
-    let claim = |name, node, at_once| {
-        won(db.claim(&ClaimRequest { node, at_once, ..db.head(&db.schedule(name)) }))
-    };
+    let claim =
+        |name, node, at_once| won(db.claim(&ClaimRequest { node, at_once, ..db.head(&db.schedule(name)) }));
     let claimed = [claim("a", dead, false), claim("b", gone, true)];
     assert!(db.stranded().is_empty());
     assert!(db.store.declare_dead(dead, db.number(RowKey::Node(dead), "beat"), db.now).unwrap());
@@ -47,7 +46,7 @@ pub(crate) fn executions_of_missing_nodes_are_stranded(db: &Bench) {
 
 pub(crate) fn executions_of_live_nodes_are_not_stranded(db: &Bench) {
     drop_claimed(db.claim(&db.head(&db.schedule("a"))));
-    drop(db.run_head(&db.schedule("b")).execution());
+    drop_claimed(db.claim(&ClaimRequest { at_once: true, ..db.head(&db.schedule("b")) }));
     db.set(RowKey::Node(db.node), "state", "'N'");
     assert!(db.stranded().is_empty(), "a disabled node lives on");
 }

@@ -11,6 +11,7 @@ use super::tables::{Shape, Tables, Text};
 use crate::error::{Error, Kind};
 use crate::model::{ExecutionId, Millis, NodeId, ScheduleId, Token};
 use crate::store::Result;
+use crate::store::conformance::RowKey;
 
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
@@ -30,17 +31,6 @@ impl Drop for Held {
         self.store.tables().hooks.held.remove(&self.id);
         self.store.released.notify_all();
     }
-}
-
-/// A row by its key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum RowKey<'a> {
-    App(&'a str),
-    Node(NodeId),
-    /// Application and name.
-    Job(&'a str, &'a str),
-    Schedule(ScheduleId),
-    Execution(ExecutionId),
 }
 
 impl MemoryStore {
@@ -82,7 +72,8 @@ impl MemoryStore {
             RowKey::App(name) => tables.get_app(name, column),
             RowKey::Schedule(id) => tables.get_schedule(id.0, column),
             RowKey::Execution(id) => tables.get_execution(id, column),
-            RowKey::Node(_) | RowKey::Job(..) => None,
+            RowKey::Node(id) => tables.get_node(id, column),
+            RowKey::Job(application, name) => tables.get_job(application, name, column),
         };
         value.unwrap_or_else(|| panic!("no such row or column: {row:?} {column}"))
     }
@@ -183,13 +174,13 @@ impl Tables {
         let mut row = self.schedule(id)?.clone();
         let mut when = row.shape.columns.clone();
         match column {
-            "pid" => row.job = value.number()?,
-            "state" => row.state = value.text()?.into(),
+            "pid" => row.job = value.number().unwrap_or(-1),
+            "state" => row.state = value.text().unwrap_or_default().into(),
             "prev_fire_time" => row.prev = value.number(),
             "next_fire_time" => row.next = value.number(),
             "version" => row.version = value.number()?,
             "fence" => row.fence = value.number()?,
-            "job_type" => when.job_type = value.text()?,
+            "job_type" => when.job_type = value.text().unwrap_or_default(),
             "cron" => when.cron = value.text(),
             "zone_id" => when.zone_id = value.text(),
             "repeat_count" => when.repeat_count = value.number(),
@@ -221,6 +212,23 @@ impl Tables {
             "state" => Some(app.state.to_string()),
             "time_pre" => Some(app.time_pre.to_string()),
             "time_next" => Some(app.time_next.to_string()),
+            _ => return None,
+        })
+    }
+
+    fn get_node(&self, id: NodeId, column: &str) -> Column {
+        let node = self.nodes.get(&id)?;
+        Some(match column {
+            "state" => Some(node.state.to_string()),
+            "beat" => Some(node.beat.to_string()),
+            _ => return None,
+        })
+    }
+
+    fn get_job(&self, application: &str, name: &str, column: &str) -> Column {
+        let job = self.jobs.get(self.index(application)?.jobs.get(name)?)?;
+        Some(match column {
+            "state" => Some(job.state.to_string()),
             _ => return None,
         })
     }

@@ -10,6 +10,8 @@ mod nodes;
 mod repairs;
 mod schedules;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

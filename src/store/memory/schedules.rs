@@ -52,7 +52,7 @@ impl Tables {
         if same_trigger && same_rest(row, definition, job) {
             return Ensured::Unchanged;
         }
-        let next = timing.after(self.now);
+        let next = timing.after(self.now.max(row.prev.unwrap_or(NONE)));
         self.edit_schedule(id, |row| {
             row.job = job;
             row.payload = definition.payload.as_str().into();
@@ -158,7 +158,8 @@ fn same_rest(row: &Schedule, definition: &Definition, job: i64) -> bool {
         && row.threshold == definition.threshold
 }
 
-/// A new trigger plans anew from `next`; a pause stays a pause.
+/// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
+/// stays a pause.
 fn retime(row: &mut Schedule, next: Option<Millis>) {
     row.generation += 1;
     row.next = Some(next.unwrap_or(NONE));

@@ -110,7 +110,7 @@ impl From<When> for Shape {
     }
 }
 
-/// QRTZ_EXECUTE. A time is NULL (`None`), -1 (none) or an instant.
+/// QRTZ_EXECUTE. A time is NULL (`None`), -1 (none) or an instant; a text that is NULL is empty here.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     pub application: Arc<str>,

@@ -3,7 +3,7 @@
 //! | | planned occurrences, one batch |
 //! | --- | --- |
 //! | PostgreSQL | one statement, its own transaction: lock what is free, move the cursors, insert the executions |
-//! | MariaDB | BEGIN, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT … RETURNING, COMMIT |
+//! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT by token, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
@@ -216,11 +216,11 @@ fn win_planned(session: &mut dyn Session, want: &Want) -> std::result::Result<Ha
         return Ok(HashMap::new());
     }
     let dialect = session.dialect();
-    let inserted = match dialect {
-        Dialect::Postgres => session.rows(&move_and_insert(want))?,
+    match dialect {
+        Dialect::Postgres => by_first_column(session.rows(&move_and_insert(want))?),
         Dialect::Sqlite => {
             let moved = session.rows(&move_cursors(dialect, want).push(" RETURNING id"))?;
-            insert_runs(session, &want.only(&ids(moved)?))?
+            insert_runs(session, &want.only(&ids(moved)?))
         }
         Dialect::Mysql => {
             let free = session.rows(&lock_free(dialect, want))?;
@@ -228,10 +228,14 @@ fn win_planned(session: &mut dyn Session, want: &Want) -> std::result::Result<Ha
             if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
                 return Err(Fault::new(Nature::Refused, "an UPDATE of locked rows changed another number of rows"));
             }
-            insert_runs(session, &want)?
+            insert_runs(session, &want)
         }
-    };
-    inserted.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int()?)))).collect()
+    }
+}
+
+/// Reads rows of three numbers: a key, an execution, its fence.
+fn by_first_column(rows: Vec<Row>) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int()?)))).collect()
 }
 
 pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
@@ -247,25 +251,35 @@ pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
     update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(guard::CURSOR, "e"))
 }
 
-/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
-fn insert_runs(session: &mut dyn Session, want: &Want) -> std::result::Result<Vec<Row>, Fault> {
+/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
+/// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
+/// rows are read back by their tokens.
+fn insert_runs(session: &mut dyn Session, want: &Want) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     if want.len() == 0 {
-        return Ok(Vec::new());
+        return Ok(HashMap::new());
     }
     let dialect = session.dialect();
     let insert = sql(format!(
         "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
          w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
     ));
-    let insert = insert
-        .want(dialect, want)
-        .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id RETURNING execute_id, id, fence", join(dialect)));
-    let inserted = session.rows(&insert)?;
+    let insert = insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
+    let inserted = match dialect {
+        Dialect::Mysql => {
+            session.execute(&insert)?;
+            mine(session, want, "r.execute_id", FIRST_ATTEMPT)?
+        }
+        _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
+    };
     if inserted.len() != want.len() {
         return Err(Fault::new(Nature::Refused, "an INSERT of executions made another number of rows"));
     }
     Ok(inserted)
 }
+
+/// Finds the execution of a planned claim by its unique key.
+const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
+     AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
 
 /// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
 /// and its lock.
@@ -355,7 +369,7 @@ fn mine(
         " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
         join(dialect)
     ));
-    session.rows(&question)?.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int()?)))).collect()
+    by_first_column(session.rows(&question)?)
 }
 
 fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::result::Result<Wins, Fault> {
@@ -367,9 +381,7 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
 
     let mut wins = Wins::default();
     if !planned.is_empty() {
-        let first_attempt = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
-                             AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
-        wins.planned = mine(session, &planned_want(&planned), "r.execute_id", first_attempt)?;
+        wins.planned = mine(session, &planned_want(&planned), "r.execute_id", FIRST_ATTEMPT)?;
         let open: Vec<Planned<'_>> =
             planned.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
         wins.planned.extend(win_planned(session, &planned_want(&open))?);

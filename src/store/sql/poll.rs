@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::connection::Dialect;
 use super::entry::{self, Raw, SHARDS};
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, sql};
+use super::statement::{Row, Statement, join, sql};
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, Pending, Token};
 use crate::store::{PollQuery, Polled, StalledQuery};
@@ -16,10 +17,11 @@ pub(super) fn poll(
     wall: impl Fn() -> Millis,
 ) -> Result<Polled, Fault> {
     let (time, app_enabled, node_enabled) = switches(session, query, wall)?;
+    let dialect = session.dialect();
     let (mut entries, mut pendings) = (Vec::new(), Vec::new());
     if !query.jobs.is_empty() {
-        entries = session.rows(&due(query))?;
-        pendings = session.rows(&pending(query))?;
+        entries = session.rows(&due(dialect, query))?;
+        pendings = session.rows(&pending(dialect, query))?;
     }
     let complete = entries.len() <= query.limit && pendings.len() <= query.limit;
     entries.truncate(query.limit);
@@ -54,12 +56,13 @@ fn switches(
     Ok((time, row.text()? == "Y", row.text()? == "Y"))
 }
 
-pub(super) fn due(query: &PollQuery) -> Statement {
+pub(super) fn due(dialect: Dialect, query: &PollQuery) -> Statement {
     sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e JOIN QRTZ_JOB j ON j.id = e.pid \
+        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
          AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND j.state = 'EXECUTING' AND j.job_class IN ",
-        entry::COLUMNS
+        entry::COLUMNS,
+        join(dialect)
     ))
     .bind(query.application.as_str())
     .bind(query.until)
@@ -69,14 +72,15 @@ pub(super) fn due(query: &PollQuery) -> Statement {
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
-pub(super) fn pending(query: &PollQuery) -> Statement {
+pub(super) fn pending(dialect: Dialect, query: &PollQuery) -> Statement {
     sql(format!(
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
-         FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id JOIN QRTZ_JOB j ON j.id = e.pid \
+         FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON e.id = r.execute_id {join} QRTZ_JOB j ON j.id = e.pid \
          WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0)) \
          AND j.state = 'EXECUTING' AND j.job_class IN ",
-        entry::COLUMNS
+        entry::COLUMNS,
+        join = join(dialect)
     ))
     .bind(query.application.as_str())
     .bind(query.until)
@@ -113,11 +117,12 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
         return Ok(Vec::new());
     }
     let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e JOIN QRTZ_JOB j ON j.id = e.pid \
+        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
          AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? AND j.state = 'EXECUTING' \
          AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND j.job_class IN ",
-        entry::COLUMNS
+        entry::COLUMNS,
+        join(session.dialect())
     ));
     let question = question
         .bind(query.application.as_str())

@@ -4,8 +4,9 @@
 //! done by an earlier call whose answer was lost; anything else has been revoked.
 
 use super::claim::guarded;
+use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{BATCH, Value, Want, join, sql, update};
+use super::statement::{BATCH, Statement, Value, Want, join, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 use crate::store::{Change, Reason, Settled, Settlement};
@@ -123,9 +124,7 @@ fn change<'a>(
 ) -> Result<Vec<bool>, Fault> {
     let Some(kind) = batch.clone().next().map(|row| row.kind) else { return Ok(Vec::new()) };
     let want = Want::new(kind.columns, batch.clone().map(|row| row.values.clone()).collect());
-    let owner = guard::EXECUTION.iter().copied().filter(|column| *column != guard::Column::State);
-    let condition = format!("{} AND {}", guarded(&owner.collect::<Vec<_>>(), "r"), kind.states);
-    let changed = session.execute(&update(session.dialect(), ("QRTZ_RUN", "r"), kind.sets, &want, &condition))?;
+    let changed = session.execute(&guarded_update(session.dialect(), kind, &want))?;
     let done = if changed == want.len() {
         vec![true; want.len()]
     } else {
@@ -141,6 +140,18 @@ fn change<'a>(
         batch.zip(&done).filter(|(_, done)| **done).filter_map(|(row, _)| row.follow_up.clone()).collect();
     follow_up(session, follow_ups)?;
     Ok(done)
+}
+
+fn guarded_update(dialect: Dialect, kind: &Kind, want: &Want) -> Statement {
+    let owner = guard::EXECUTION.iter().copied().filter(|column| *column != guard::Column::State);
+    let condition = format!("{} AND {}", guarded(&owner.collect::<Vec<_>>(), "r"), kind.states);
+    update(dialect, ("QRTZ_RUN", "r"), kind.sets, want, &condition)
+}
+
+#[cfg(test)]
+pub(super) fn start_for_test(dialect: Dialect, count: i64) -> Statement {
+    let rows = (1..=count).map(|id| vec![id.into(), "token".into(), 0_i64.into()]).collect();
+    guarded_update(dialect, &START, &Want::new(START.columns, rows))
 }
 
 fn read_back(session: &mut dyn Session, want: &Want) -> Result<Vec<(Value, String, String)>, Fault> {

@@ -1,0 +1,146 @@
+//! Rows that cannot be understood: each kind is found, disturbs nobody, and is quarantined once.
+
+use super::*;
+
+fn cron(db: &Bench) -> Definition {
+    Definition { trigger: Trigger::cron("0 0 3 * * ?", "Europe/Berlin").unwrap(), ..db.definition("broken") }
+}
+
+/// Breaks one of two schedules by hand; the reason must name what is wrong.
+fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)], named: &str) {
+    let healthy = db.schedule("healthy");
+    let id = db.create(&Definition { name: "broken".to_owned(), ..definition }).id;
+    let row = RowKey::Schedule(id);
+    for (column, value) in columns {
+        db.set(row, column, value);
+    }
+    assert_eq!(db.polled(Millis::MAX), ["healthy"]);
+    assert!(db.stalled(Millis::MAX).iter().all(|name| name == "healthy"));
+
+    let found = db.broken();
+    let [broken] = &found[..] else { panic!("one broken row, not {found:?}") };
+    assert_eq!(broken.id, id);
+    assert!(broken.reason.contains(named), "{:?} does not name {named:?}", broken.reason);
+    let stale = Broken { version: broken.version - 1, ..broken.clone() };
+    assert!(!db.store.quarantine(&stale).unwrap());
+    assert!(db.store.quarantine(broken).unwrap());
+    assert!(!db.store.quarantine(broken).unwrap());
+
+    let shown = db.schedule_row(id);
+    assert_eq!((shown.state.as_str(), shown.reason.as_str()), ("ERROR", broken.reason.as_str()));
+    assert!(shown.version > broken.version);
+    assert!(db.broken().is_empty());
+    assert_eq!(db.polled(Millis::MAX), ["healthy"]);
+    assert_eq!(*db.entry("healthy"), *healthy);
+    drop_claimed(db.claim(&db.head(&healthy)));
+}
+
+fn text(value: &str) -> String {
+    format!("'{value}'")
+}
+
+fn null() -> String {
+    "NULL".to_owned()
+}
+
+pub(crate) fn an_unknown_state(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("state", text("RUNING"))], "RUNING");
+}
+
+pub(crate) fn a_null_state(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("state", null())], "state");
+}
+
+pub(crate) fn a_null_job_type(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("job_type", null())], "job_type");
+}
+
+pub(crate) fn an_unknown_job_type(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("job_type", text("CALENDAR"))], "CALENDAR");
+}
+
+pub(crate) fn a_null_prev_fire_time(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("prev_fire_time", null())], "prev_fire_time");
+}
+
+pub(crate) fn a_null_next_fire_time(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("next_fire_time", null())], "next_fire_time");
+}
+
+pub(crate) fn a_next_fire_time_not_after_prev(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("prev_fire_time", db.base.to_string())], "prev_fire_time");
+}
+
+pub(crate) fn an_active_row_without_a_next(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("next_fire_time", "-1".to_owned())], "next_fire_time");
+}
+
+/// SQL cannot parse a cron expression, and a scan that can would look at every row. So such a row need only
+/// be found once it is overdue, as it will be: no poll understands it.
+fn overdue(db: &Bench) -> (&'static str, String) {
+    ("next_fire_time", (db.base - 7_200_000).to_string())
+}
+
+pub(crate) fn an_unparsable_cron(db: &Bench) {
+    is_quarantined(db, cron(db), &[("cron", text("0 0 25 * * ?")), overdue(db)], "25");
+}
+
+pub(crate) fn a_null_cron(db: &Bench) {
+    is_quarantined(db, cron(db), &[("cron", null())], "cron");
+}
+
+pub(crate) fn an_unknown_zone(db: &Bench) {
+    is_quarantined(db, cron(db), &[("zone_id", text("Mars/Olympus")), overdue(db)], "Mars/Olympus");
+}
+
+pub(crate) fn an_interval_of_zero(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("repeat_interval", "0".to_owned())], "interval");
+}
+
+pub(crate) fn a_repeat_count_below_minus_one(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("repeat_count", "-2".to_owned())], "repeat count");
+}
+
+pub(crate) fn a_null_start(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("start_time", null())], "start_time");
+}
+
+pub(crate) fn seconds_for_milliseconds(db: &Bench) {
+    let seconds = (db.base / 1_000).to_string();
+    is_quarantined(db, db.definition(""), &[("next_fire_time", seconds)], "seconds");
+}
+
+pub(crate) fn an_orphaned_pid(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("pid", (1i64 << 50).to_string())], "pid");
+}
+
+pub(crate) fn a_null_pid(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("pid", null())], "pid");
+}
+
+pub(crate) fn healthy_rows_are_not_broken(db: &Bench) {
+    db.create(&cron(db));
+    let paused = db.schedule("paused");
+    assert!(db.store.pause(paused.id, paused.version, "op", "why").unwrap());
+    let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("complete") });
+    drop_claimed(db.claim(&db.head(&once)));
+    let past = Trigger::once("2001-02-03T04:05:06Z".parse().unwrap()).unwrap();
+    db.create(&Definition { trigger: past, ..db.definition("past") });
+    let epoch = Definition { trigger: every(0, 60_000, -1), ..db.definition("from the epoch") };
+    db.create(&epoch);
+    assert_eq!(db.broken(), []);
+}
+
+pub(crate) fn broken_rows_are_found_page_by_page(db: &Bench) {
+    for name in ["a", "b", "c"] {
+        let entry = db.schedule(name);
+        db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
+    }
+    let mut quarantined = 0;
+    while let [broken] = &db.store.broken(&db.app, 1).unwrap()[..] {
+        assert!(db.store.quarantine(broken).unwrap());
+        quarantined += 1;
+    }
+    assert_eq!(quarantined, 3);
+    assert!(db.store.broken(&fresh_name(), 10).unwrap().is_empty());
+}

@@ -1,0 +1,257 @@
+//! Schedules as clients define, find, pause and see them.
+
+use super::*;
+use crate::model::{Cursor, ExecutionState, ScheduleState};
+use crate::schedule::{Cron, Gap, Overlap};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn once(at: &str) -> Trigger {
+    Trigger::once(at.parse().unwrap()).unwrap()
+}
+
+impl Bench {
+    fn ensure(&self, definition: &Definition) -> Ensured {
+        self.store.ensure(definition).unwrap()
+    }
+
+    fn paused(&self, entry: &Entry) -> bool {
+        self.store.pause(entry.id, entry.version, "op", "why").unwrap()
+    }
+}
+
+pub(crate) fn a_new_schedule_waits_for_its_first_occurrence(db: &Bench) {
+    let entry = db.schedule("s");
+    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(db.base) });
+    assert_eq!((entry.state, entry.generation), (ScheduleState::Active, 0));
+    assert_eq!((&*entry.name, &*entry.job, &*entry.payload), ("s", JOB, "{}"));
+    let row = RowKey::Schedule(entry.id);
+    assert_eq!((db.number(row, "fence"), db.number(row, "time_triggered")), (0, 0));
+}
+
+pub(crate) fn a_new_schedule_does_not_fire_for_the_past(db: &Bench) {
+    let start = db.base - 30 * 86_400_000;
+    let entry = db.create(&Definition { trigger: every(start, 7_000, -1), ..db.definition("s") });
+    let next = entry.cursor.next.unwrap();
+    assert!(next >= db.now && next <= db.store.time().unwrap().database + 7_000, "{next}");
+    assert_eq!((next - start) % 7_000, 0);
+}
+
+pub(crate) fn a_one_shot_in_the_past_is_left_to_the_misfire_policy(db: &Bench) {
+    let trigger = once("2001-02-03T04:05:06Z");
+    let entry = db.create(&Definition { trigger, ..db.definition("s") });
+    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(981_173_106_000) });
+    assert_eq!(entry.state, ScheduleState::Active);
+    assert_eq!(db.stalled(db.now), ["s"]);
+}
+
+pub(crate) fn an_equal_definition_writes_nothing(db: &Bench) {
+    let cron = Definition { trigger: Trigger::cron("0 0 3 * * ?", "UTC").unwrap(), ..db.definition("cron") };
+    let window = Definition {
+        start: Some(db.base + 500),
+        end: Some(db.base + 60_000),
+        trigger: every(db.base, 1_000, 100),
+        ..db.definition("window")
+    };
+    for definition in [db.definition("s"), cron, window] {
+        let entry = db.create(&definition);
+        let row = db.schedule_row(entry.id);
+        assert_eq!(db.ensure(&definition), Ensured::Unchanged);
+        assert_eq!((db.entry(&definition.name), db.schedule_row(entry.id)), (entry.clone(), row));
+        // Neither does a cursor that has moved on make a difference.
+        drop_claimed(db.claim(&db.head(&entry)));
+        let moved = db.schedule_row(entry.id);
+        assert_eq!(db.ensure(&definition), Ensured::Unchanged);
+        assert_eq!(db.schedule_row(entry.id), moved);
+    }
+}
+
+pub(crate) fn an_unanchored_interval_equals_itself_whenever_it_is_ensured(db: &Bench) {
+    let every_hour = Trigger::every(3_600 * SECOND).unwrap();
+    let definition = Definition { trigger: every_hour, ..db.definition("s") };
+    let entry = db.create(&definition);
+    let next = entry.cursor.next.unwrap();
+    assert!(next >= db.now && next <= db.store.time().unwrap().database, "it is anchored at its creation");
+    assert_eq!(db.ensure(&definition), Ensured::Unchanged);
+    db.set(RowKey::Schedule(entry.id), "start_time", &(next - 86_400_000 - 1).to_string());
+    assert_eq!(db.ensure(&definition), Ensured::Unchanged);
+    let other = Definition { trigger: Trigger::every(1_800 * SECOND).unwrap(), ..definition };
+    assert_eq!(db.ensure(&other), Ensured::Changed);
+}
+
+pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
+    let definition = db.definition("s");
+    let entry = db.create(&definition);
+    drop_claimed(db.claim(&db.head(&entry)));
+    let before = db.entry("s");
+    let changes: [Definition; 5] = [
+        Definition { payload: "{\"to\":\"all\"}".to_owned(), ..definition.clone() },
+        Definition { priority: 9, ..definition.clone() },
+        Definition { misfire: MisfirePolicy::FireAll, ..definition.clone() },
+        Definition { threshold: 90_000, ..definition.clone() },
+        Definition { job: job("other"), ..definition },
+    ];
+    for (at, change) in (1..).zip(changes) {
+        assert_eq!(db.ensure(&change), Ensured::Changed);
+        let after = db.entry("s");
+        assert_eq!((after.version, after.generation), (entry.version + at, entry.generation));
+        assert_eq!((after.cursor, after.state), (before.cursor, before.state));
+        assert_eq!(
+            (&*after.payload, after.priority, after.misfire),
+            (&*change.payload, change.priority, change.misfire)
+        );
+        assert_eq!((after.threshold, &*after.job), (change.threshold, change.job.name.as_str()));
+    }
+    assert!(is_lost(&db.claim(&db.head(&before))), "a claim in hand is of the old version");
+}
+
+pub(crate) fn a_changed_trigger_plans_anew(db: &Bench) {
+    let definition = db.definition("s");
+    drop_claimed(db.claim(&db.head(&db.create(&definition))));
+    let before = db.entry("s");
+    let trigger = every(db.base + 500, 2_000, -1);
+    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    let after = db.entry("s");
+    assert_eq!(after.cursor, Cursor { prev: Some(db.base), next: Some(db.base + 500) });
+    assert_eq!((after.version, after.generation), (before.version + 1, before.generation + 1));
+    assert_eq!(after.state, ScheduleState::Active);
+    assert!(is_lost(&db.claim(&db.head(&before))));
+    drop_claimed(db.claim(&db.head(&after)));
+}
+
+pub(crate) fn a_changed_trigger_with_nothing_left_completes_the_schedule(db: &Bench) {
+    let definition = db.definition("s");
+    db.create(&definition);
+    let trigger = once("2001-02-03T04:05:06Z");
+    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    let entry = db.entry("s");
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, None));
+}
+
+pub(crate) fn a_changed_trigger_revives_a_complete_schedule(db: &Bench) {
+    let definition = Definition { trigger: every(db.base, 0, 0), ..db.definition("s") };
+    drop_claimed(db.claim(&db.head(&db.create(&definition))));
+    assert_eq!(db.entry("s").state, ScheduleState::Complete);
+    assert_eq!(db.ensure(&definition), Ensured::Unchanged);
+    let trigger = every(db.base + 9_000, 0, 0);
+    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    let entry = db.entry("s");
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, Some(db.base + 9_000)));
+    drop_claimed(db.claim(&db.head(&entry)));
+}
+
+pub(crate) fn a_changed_trigger_leaves_a_pause(db: &Bench) {
+    let definition = db.definition("s");
+    assert!(db.paused(&db.create(&definition)));
+    let trigger = every(db.base + 9_000, 5_000, -1);
+    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    let entry = db.entry("s");
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Paused, Some(db.base + 9_000)));
+}
+
+pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
+    let cron = Cron::parse("0 30 2 ? * MON-FRI", "America/New_York").unwrap();
+    let trigger = Trigger::Cron(cron.gap(Gap::Skip).overlap(Overlap::Both));
+    let payload = "{\"text\":\"it's \\\"ünïcode\\\" 100 %\"}".to_owned();
+    let definition = Definition {
+        trigger: trigger.clone(),
+        start: Some(db.base),
+        end: Some(db.base + 400 * 86_400_000),
+        payload,
+        priority: -3,
+        misfire: MisfirePolicy::DoNothing,
+        threshold: 123_456,
+        ..db.definition("s")
+    };
+    let entry = db.create(&definition);
+    assert_eq!(entry.timing.trigger(), &trigger);
+    assert_eq!((entry.timing.start_ms(), entry.timing.end_ms()), (definition.start, definition.end));
+    assert_eq!((&*entry.payload, entry.priority), (definition.payload.as_str(), -3));
+    assert_eq!((entry.misfire, entry.threshold), (MisfirePolicy::DoNothing, 123_456));
+    assert_eq!(entry.cursor.next, entry.timing.after(db.base - 1));
+    assert_eq!(*db.poll(Millis::MAX).entries[0], *entry);
+}
+
+pub(crate) fn names_are_apart_by_application(db: &Bench) {
+    let entry = db.schedule("s");
+    let elsewhere = Definition { application: fresh_name(), payload: "1".to_owned(), ..db.definition("s") };
+    assert_eq!(db.ensure(&elsewhere), Ensured::Created);
+    assert_eq!(*db.entry("s"), *entry);
+    let other = db.store.find(&elsewhere.application, "s").unwrap().unwrap();
+    assert_ne!(other.id, entry.id);
+    assert_eq!(db.store.schedules(Some(&elsewhere.application)).unwrap().len(), 1);
+}
+
+pub(crate) fn an_unknown_name_is_not_found(db: &Bench) {
+    db.schedule("s");
+    assert_eq!(db.store.find(&db.app, "t").unwrap(), None);
+    assert_eq!(db.store.find(&fresh_name(), "s").unwrap(), None);
+}
+
+pub(crate) fn a_pause_ends_planned_claims(db: &Bench) {
+    let entry = db.schedule("s");
+    let in_hand = db.head(&entry);
+    assert!(db.paused(&entry));
+    assert!(is_lost(&db.claim(&in_hand)));
+    assert!(is_lost(&db.resolve(&in_hand)));
+    let row = db.schedule_row(entry.id);
+    assert_eq!((row.state.as_str(), row.next, row.version), ("PAUSED", Some(db.base), entry.version + 1));
+    assert!(row.reason.contains("why"), "{:?}", row.reason);
+    assert!(db.polled(Millis::MAX).is_empty());
+}
+
+pub(crate) fn a_pause_is_not_made_twice(db: &Bench) {
+    let entry = db.schedule("s");
+    assert!(db.paused(&entry));
+    assert!(!db.paused(&entry));
+    assert!(!db.paused(&db.entry("s")));
+    assert_eq!(db.entry("s").version, entry.version + 1);
+}
+
+pub(crate) fn a_complete_schedule_cannot_be_paused(db: &Bench) {
+    let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("s") });
+    drop_claimed(db.claim(&db.head(&entry)));
+    assert!(!db.paused(&entry));
+    assert!(!db.paused(&db.entry("s")));
+    assert_eq!(db.entry("s").state, ScheduleState::Complete);
+}
+
+pub(crate) fn schedules_are_shown(db: &Bench) {
+    let cron = Trigger::cron("0 0 3 * * ?", "Europe/Berlin").unwrap();
+    let b = db.create(&Definition { trigger: cron, ..db.definition("b") });
+    let a = db.create(&Definition { trigger: every(db.base, 5_000, -1), ..db.definition("a") });
+    db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("c") });
+    drop_claimed(db.claim(&db.head(&a)));
+    let rows = db.store.schedules(Some(&db.app)).unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.trigger.as_str())).collect();
+    let cron = "cron 0 0 3 * * ? [Europe/Berlin]";
+    assert_eq!(shown, [("a", "every 5000 ms"), ("b", cron), ("c", "once")]);
+    assert_eq!((rows[0].id, rows[0].prev, rows[0].next), (a.id.0, Some(db.base), Some(db.base + 5_000)));
+    assert_eq!((rows[0].triggered, rows[0].state.as_str(), rows[0].job.as_str()), (1, "EXECUTING", JOB));
+    assert_eq!((rows[1].id, rows[1].prev, rows[1].version), (b.id.0, None, b.version));
+    assert_eq!(rows[1].application, db.app);
+    assert!(db.store.schedules(None).unwrap().len() >= 3);
+}
+
+pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
+    let other = db.another_node();
+    let mut ids = vec![db.claim_head(&db.schedule("a")).execution()];
+    ids.push(db.run_head(&db.schedule("b")).execution());
+    ids.push(drop_claimed(db.claim(&ClaimRequest { node: other, ..db.head(&db.schedule("c")) })));
+    let late = db.create(&Definition { trigger: every(db.base + 9_000, 0, 0), ..db.definition("d") });
+    ids.push(db.claim_head(&late).execution());
+    let ask = |change: &dyn Fn(&mut ExecutionQuery)| {
+        let application = Some(db.app.clone());
+        let mut query = ExecutionQuery { application, limit: 100, ..Default::default() };
+        change(&mut query);
+        let rows = db.store.executions(&query).unwrap();
+        rows.iter().map(|row| ids.iter().position(|id| id.get() == row.id).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&|_| ()), [3, 2, 1, 0]);
+    assert_eq!(ask(&|query| query.limit = 2), [3, 2]);
+    assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running]), [1]);
+    assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running, ExecutionState::Claimed]).len(), 4);
+    assert_eq!(ask(&|query| query.node = Some(other.to_string())), [2]);
+    assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
+    assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
+}

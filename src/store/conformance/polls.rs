@@ -1,0 +1,163 @@
+//! What a poll brings, in which order, and what it leaves alone.
+
+use super::*;
+
+pub(crate) fn the_windows_edge_is_exclusive(db: &Bench) {
+    db.schedule("s");
+    assert!(db.polled(db.base).is_empty());
+    assert_eq!(db.polled(db.base + 1), ["s"]);
+    let pending = db.pending("t");
+    assert!(db.poll(pending.due).pendings.is_empty());
+    assert_eq!(db.poll(pending.due + 1).pendings, [pending]);
+}
+
+pub(crate) fn overdue_rows_are_visible_to_the_poll(db: &Bench) {
+    let entry = db.schedule("s");
+    db.set(RowKey::Schedule(entry.id), "next_fire_time", "981173106000");
+    let entries = db.poll(db.now).entries;
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].cursor.next, Some(981_173_106_000));
+}
+
+pub(crate) fn overdue_pendings_are_visible_to_the_poll(db: &Bench) {
+    let pending = db.pending("s");
+    db.set(RowKey::Execution(pending.id), "due_time", "981173106000");
+    let pendings = db.poll(db.now).pendings;
+    assert_eq!(
+        pendings.iter().map(|row| (row.id, row.due)).collect::<Vec<_>>(),
+        [(pending.id, 981_173_106_000)]
+    );
+}
+
+/// By fire time, then by id; never by priority, which the plan sees to.
+pub(crate) fn schedules_come_earliest_first(db: &Bench) {
+    for (name, offset, priority) in [("a", 3_000, 0), ("b", 1_000, 0), ("c", 2_000, 0), ("d", 1_000, 9)] {
+        let trigger = every(db.base + offset, 60_000, -1);
+        db.create(&Definition { trigger, priority, ..db.definition(name) });
+    }
+    assert_eq!(db.polled(Millis::MAX), ["b", "d", "c", "a"]);
+}
+
+pub(crate) fn pendings_come_earliest_first(db: &Bench) {
+    let [a, b, c] = ["a", "b", "c"].map(|name| db.pending(name).id);
+    for (id, due) in [(a, db.base + 2_000), (b, db.base + 1_000), (c, db.base + 2_000)] {
+        db.set(RowKey::Execution(id), "due_time", &due.to_string());
+    }
+    let ids: Vec<_> = db.poll(Millis::MAX).pendings.iter().map(|pending| pending.id).collect();
+    assert_eq!(ids, [b, a, c]);
+}
+
+pub(crate) fn a_limit_cuts_off_and_says_so(db: &Bench) {
+    for (name, offset) in [("a", 3_000), ("b", 1_000), ("c", 2_000)] {
+        let trigger = every(db.base + offset, 60_000, -1);
+        db.create(&Definition { trigger, ..db.definition(name) });
+    }
+    let poll = |limit| db.store.poll(&PollQuery { limit, ..db.query(Millis::MAX) }).unwrap();
+    let cut = poll(2);
+    assert_eq!(names(cut.entries.iter().map(|entry| &**entry)), ["b", "c"]);
+    assert!(!cut.complete);
+    assert!(poll(3).complete);
+    assert_eq!(poll(3).entries.len(), 3);
+    let until = db.base + 2_001;
+    let within = db.store.poll(&PollQuery { limit: 2, ..db.query(until) }).unwrap();
+    assert!(within.complete, "what lies beyond the window is not cut off");
+}
+
+pub(crate) fn a_limit_cuts_off_pendings_and_says_so(db: &Bench) {
+    let far = every(db.base + 1_000_000, 0, 0);
+    let ids = ["a", "b", "c"].map(|name| {
+        let entry = db.create(&Definition { trigger: far.clone(), ..db.definition(name) });
+        let claimed = db.claim_head(&entry);
+        let id = claimed.execution();
+        assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+        id
+    });
+    let poll = |limit| db.store.poll(&PollQuery { limit, ..db.query(Millis::MAX) }).unwrap();
+    let cut = poll(2);
+    assert_eq!(cut.pendings.iter().map(|pending| pending.id).collect::<Vec<_>>(), ids[..2]);
+    assert!(!cut.complete);
+    assert!(poll(3).complete);
+}
+
+pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
+    db.schedule("known");
+    db.create(&Definition { job: job("other"), ..db.definition("unknown") });
+    assert_eq!(db.polled(Millis::MAX), ["known"]);
+    let ask = |jobs: &[&str]| {
+        let jobs = jobs.iter().map(|name| (*name).to_owned()).collect();
+        let polled = db.store.poll(&PollQuery { jobs, ..db.query(Millis::MAX) }).unwrap();
+        (names(polled.entries.iter().map(|entry| &**entry)), polled.complete)
+    };
+    assert_eq!(ask(&["other"]), (vec!["unknown".to_owned()], true));
+    assert_eq!(ask(&["nothing"]), (vec![], true));
+    assert_eq!(ask(&[]), (vec![], true));
+    assert_eq!(ask(&["nothing", JOB, "other"]).0.len(), 2);
+
+    let claimed = db.claim_head(&db.entry("unknown"));
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert!(db.poll(Millis::MAX).pendings.is_empty(), "nor are their pending executions brought");
+}
+
+pub(crate) fn rows_of_paused_jobs_are_left_alone(db: &Bench) {
+    db.schedule("s");
+    db.pending("t");
+    let job = RowKey::Job(&db.app, JOB);
+    db.set(job, "state", "'PAUSED'");
+    let polled = db.poll(Millis::MAX);
+    assert!(polled.entries.is_empty() && polled.pendings.is_empty());
+    db.set(job, "state", "'EXECUTING'");
+    let polled = db.poll(Millis::MAX);
+    assert_eq!((polled.entries.len(), polled.pendings.len()), (2, 1));
+}
+
+pub(crate) fn rows_of_other_applications_are_left_alone(db: &Bench) {
+    let elsewhere = Definition { application: fresh_name(), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&elsewhere).unwrap(), Ensured::Created);
+    assert!(db.polled(Millis::MAX).is_empty());
+    assert!(db.stalled(Millis::MAX).is_empty());
+}
+
+pub(crate) fn paused_and_complete_rows_are_left_alone(db: &Bench) {
+    let paused = db.schedule("paused");
+    assert!(db.store.pause(paused.id, paused.version, "op", "why").unwrap());
+    let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("complete") });
+    drop_claimed(db.claim(&db.head(&once)));
+    let init = db.schedule("init");
+    db.set(RowKey::Schedule(init.id), "state", "'INIT'");
+    let polled = db.poll(Millis::MAX);
+    assert_eq!((polled.entries.len(), polled.pendings.len(), polled.complete), (0, 0, true));
+}
+
+pub(crate) fn a_disabled_application_is_told(db: &Bench) {
+    let switches = || {
+        let polled = db.poll(db.now);
+        (polled.app_enabled, polled.node_enabled)
+    };
+    assert_eq!(switches(), (true, true));
+    db.set(RowKey::App(&db.app), "state", "'N'");
+    assert_eq!(switches(), (false, true));
+    db.set(RowKey::App(&db.app), "state", "'Y'");
+    assert_eq!(switches(), (true, true));
+}
+
+pub(crate) fn a_disabled_node_is_told(db: &Bench) {
+    let switches = |node| {
+        let polled = db.store.poll(&PollQuery { node, ..db.query(db.now) }).unwrap();
+        (polled.app_enabled, polled.node_enabled)
+    };
+    let other = db.another_node();
+    db.set(RowKey::Node(db.node), "state", "'N'");
+    assert_eq!(switches(db.node), (true, false));
+    assert_eq!(switches(other), (true, true));
+    db.store.leave(other, db.now).unwrap();
+    assert_eq!(switches(other), (true, false), "an ended node is not enabled");
+}
+
+pub(crate) fn the_databases_time_is_told(db: &Bench) {
+    let samples = [db.store.time().unwrap(), db.poll(db.now).time];
+    let joined = db.store.register(&db.new_node(NodeId::fresh(), &db.app, &[JOB])).unwrap();
+    for sample in [samples[0], samples[1], joined] {
+        assert!(sample.asked <= sample.answered);
+        assert!(sample.database >= db.now && sample.database < db.now + 60_000, "{sample:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Many threads at one row: exactly one of them wins, whatever their order.
+
+use std::collections::HashMap;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use super::*;
+use crate::model::{ExecutionState, ScheduleState};
+use crate::store::{Beat, Figures, Pulse, Reason, Revocation};
+
+const THREADS: usize = 4;
+const ROUNDS: usize = 12;
+
+/// Runs `racer` in every thread at once; what each came back with.
+fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(threads);
+    let go = |number| {
+        start.wait();
+        racer(number)
+    };
+    std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..threads).map(|number| scope.spawn(move || go(number))).collect::<Vec<_>>();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    })
+}
+
+impl Bench {
+    /// Claims until every request is won or lost: a skipped one is tried again. The executions won, with
+    /// their places in the batch.
+    fn claim_all(&self, requests: &[ClaimRequest]) -> Vec<(usize, ExecutionId)> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut open: Vec<usize> = (0..requests.len()).collect();
+        let mut wins = Vec::new();
+        while !open.is_empty() {
+            assert!(Instant::now() < deadline, "still skipped: {open:?}");
+            let batch: Vec<_> = open.iter().map(|at| requests[*at].clone()).collect();
+            let claims = self.store.claim(&batch).unwrap();
+            let mut skipped = Vec::new();
+            for (at, claim) in open.into_iter().zip(claims) {
+                match claim {
+                    Claim::Won(claimed) => wins.push((at, claimed.execution())),
+                    Claim::Lost => {}
+                    Claim::Skipped => skipped.push(at),
+                    Claim::Failed(error) => panic!("{at} failed: {error}"),
+                }
+            }
+            open = skipped;
+        }
+        wins
+    }
+}
+
+pub(crate) fn one_of_many_claimants_wins_each_occurrence(db: &Bench) {
+    db.schedule("s");
+    for round in 1..=ROUNDS {
+        let entry = db.entry("s");
+        let wins = race(THREADS, |_| db.claim_all(&[db.head(&entry)]).len());
+        assert_eq!(wins.iter().sum::<usize>(), 1, "round {round}: {wins:?}");
+        assert_eq!(db.executions().len(), round);
+    }
+    assert_eq!(db.entry("s").cursor.prev, Some(db.base + (ROUNDS as i64 - 1) * 1_000));
+}
+
+pub(crate) fn overlapping_batches_in_different_orders_win_each_row_once(db: &Bench) {
+    let names: Vec<String> = (0..8).map(|n| format!("s{n}")).collect();
+    for name in &names {
+        db.schedule(name);
+    }
+    for round in 1..=ROUNDS {
+        let entries: Vec<_> = names.iter().map(|name| db.entry(name)).collect();
+        let tallies = race(THREADS, |number| {
+            let mut mine = entries.clone();
+            mine.rotate_left(number * 3 % entries.len());
+            if number % 2 == 1 {
+                mine.reverse();
+            }
+            mine.truncate(6);
+            let requests: Vec<_> = mine.iter().map(|entry| db.head(entry)).collect();
+            let wins = db.claim_all(&requests);
+            wins.into_iter().map(|(at, _)| mine[at].id).collect::<Vec<_>>()
+        });
+        let mut wins: HashMap<ScheduleId, usize> = HashMap::new();
+        for id in tallies.into_iter().flatten() {
+            *wins.entry(id).or_default() += 1;
+        }
+        assert_eq!(wins.len(), names.len(), "round {round}: somebody asked for each");
+        assert!(wins.values().all(|count| *count == 1), "round {round}: {wins:?}");
+        assert_eq!(db.executions().len(), names.len() * round);
+    }
+}
+
+pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
+    let first = db.pending("s");
+    for round in 1..=ROUNDS {
+        let pending = db.find_pending(first.id).expect("given back");
+        let nodes: Vec<_> = (0..THREADS).map(|_| NodeId::fresh()).collect();
+        let requests: Vec<_> = nodes
+            .iter()
+            .map(|node| ClaimRequest { node: *node, ..db.request(Candidate::Pending(pending.clone())) })
+            .collect();
+        let wins = race(THREADS, |number| db.claim_all(&requests[number..=number]).len());
+        assert_eq!(wins.iter().sum::<usize>(), 1, "round {round}: {wins:?}");
+        let winner = wins.iter().position(|count| *count == 1).unwrap();
+        assert_eq!(db.execution(first.id).node, nodes[winner].to_string());
+        let give_back =
+            crate::store::Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now: db.now };
+        let settlement = Settlement { execution: first.id, token: requests[winner].token, change: give_back };
+        assert_eq!(db.settle(&settlement), Settled::Done);
+    }
+    assert_eq!(db.executions().len(), 1);
+}
+
+pub(crate) fn first_starts_on_an_empty_database_all_join(db: &Bench) {
+    let app = fresh_name();
+    let nodes: Vec<_> =
+        (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &app, &["a", "b", "c"])).collect();
+    let joined = race(nodes.len(), |number| db.store.register(&nodes[number]).map(|_| ()));
+    assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+    assert_eq!(db.store.nodes(Some(&app)).unwrap().len(), nodes.len());
+    let beat = Beat { node: nodes[0].id, application: app.clone(), figures: Figures::default(), now: db.now };
+    let Pulse::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };
+    assert_eq!(peers.len(), nodes.len());
+    assert_eq!(db.get(RowKey::App(&app), "state").as_deref(), Some("Y"));
+    // One row per job: a second would make the schedule come twice.
+    for name in ["a", "b", "c"] {
+        let definition = Definition { application: app.clone(), job: job(name), ..db.definition(name) };
+        assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Created);
+        assert_eq!(db.get(RowKey::Job(&app, name), "state").as_deref(), Some("EXECUTING"));
+    }
+    let jobs = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let query = PollQuery { node: nodes[0].id, application: app, jobs, ..db.query(Millis::MAX) };
+    assert_eq!(db.store.poll(&query).unwrap().entries.len(), 3);
+}
+
+pub(crate) fn one_of_many_candidates_is_elected(db: &Bench) {
+    let app = fresh_name();
+    for round in 0..ROUNDS as i64 {
+        let at = db.now + round * 15_000;
+        let elected = race(THREADS, |_| db.store.elect(&app, at, 15_000).unwrap());
+        assert_eq!(elected.iter().filter(|won| **won).count(), 1, "round {round}: {elected:?}");
+    }
+}
+
+pub(crate) fn many_ensuring_at_once_leave_one_row(db: &Bench) {
+    for round in 0..ROUNDS {
+        // Each round brings a new schedule of a new job.
+        let name = format!("s{round}");
+        let definition = Definition { job: job(&name), ..db.definition(&name) };
+        let ensured = race(THREADS, |_| db.store.ensure(&definition).unwrap());
+        let created = ensured.iter().filter(|ensured| **ensured == Ensured::Created).count();
+        assert_eq!(created, 1, "{ensured:?}");
+        assert!(ensured.iter().all(|ensured| *ensured != Ensured::Changed), "{ensured:?}");
+        assert_eq!(db.store.schedules(Some(&db.app)).unwrap().len(), round + 1);
+        assert_eq!(db.entry(&name).cursor.next, Some(db.base));
+    }
+}
+
+/// Whoever is first, the other sees it: a won claim after the pause, or a pause lost, would show.
+pub(crate) fn a_claim_and_a_pause_of_one_row_never_both_come_first(db: &Bench) {
+    for round in 0..ROUNDS {
+        let entry = db.schedule(&format!("s{round}"));
+        let results = race(2, |number| match number {
+            0 => db.claim_all(&[db.head(&entry)]).len() == 1,
+            _ => db.store.pause(entry.id, entry.version, "op", "why").unwrap(),
+        });
+        assert!(results[1], "a claim leaves the version: the pause is never lost to it");
+        let after = db.entry(&entry.name);
+        assert_eq!(after.state, ScheduleState::Paused);
+        let next = if results[0] { db.base + 1_000 } else { db.base };
+        assert_eq!(after.cursor.next, Some(next));
+        assert!(is_lost(&db.claim(&db.head(&after))), "nothing is claimed after the pause");
+    }
+}
+
+/// Repair takes an execution from its node once, however many repair, and beside its own outcome.
+pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
+    for round in 0..ROUNDS {
+        let entry = db.schedule(&format!("s{round}"));
+        let request = ClaimRequest { at_once: true, node: NodeId::fresh(), ..db.head(&entry) };
+        let claimed = won(db.claim(&request));
+        let id = claimed.execution();
+        let outcome = succeeded(claimed, db.now);
+        let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
+        let results = race(THREADS, |number| {
+            if number == 0 {
+                return db.settle(&outcome) == Settled::Done;
+            }
+            let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
+            let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);
+            db.store.revoke(&Revocation { stranded, to, reason, again: true, fresh, now }).unwrap()
+        });
+        assert_eq!(results.iter().filter(|won| **won).count(), 1, "round {round}: {results:?}");
+        let state = if results[0] { "SUCCEEDED" } else { "ABANDONED" };
+        assert_eq!(db.execution(id).state, state);
+        assert_eq!(db.pendings_of(entry.id).len(), usize::from(!results[0]));
+    }
+}

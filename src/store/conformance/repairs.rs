@@ -1,0 +1,274 @@
+//! Cursor moves by the misfire handler and by a resume, and the rows that call for them.
+
+use super::*;
+use crate::model::{Cursor, ExecutionState, ScheduleState};
+use crate::store::{LedgerRow, Reason};
+
+impl Bench {
+    fn repaired(&self, repair: &Repair) -> bool {
+        self.store.repair(repair).unwrap()
+    }
+
+    /// The schedule's executions as (scheduled, state, reason), by fire time.
+    fn rows_of(&self, entry: &Entry) -> Vec<(Millis, String, String)> {
+        let rows = self.executions().into_iter().filter(|row| *row.schedule == *entry.name);
+        let mut rows: Vec<_> = rows.map(|row| (row.scheduled, row.state, row.reason)).collect();
+        rows.sort();
+        rows
+    }
+}
+
+/// Three occurrences missed: two skipped, the third to run now.
+fn fire_once(db: &Bench, entry: &Entry) -> Repair {
+    let [first, second, third, fourth] = seconds(db, entry);
+    let prev = entry.cursor.prev;
+    Repair {
+        id: entry.id,
+        generation: entry.generation,
+        state: entry.state,
+        cursor: entry.cursor,
+        version: entry.version,
+        to: Cursor { prev: Some(third), next: Some(fourth) },
+        passed: 3,
+        rows: vec![
+            LedgerRow::Skipped {
+                from: first,
+                to: second,
+                count: 2,
+                prev,
+                following: Some(third),
+                reason: Reason::Misfire,
+            },
+            LedgerRow::Pending {
+                at: third,
+                due: db.now,
+                prev: Some(second),
+                following: Some(fourth),
+                reason: Reason::Misfire,
+            },
+        ],
+        supersede: false,
+        resume: false,
+        now: db.now,
+    }
+}
+
+/// The entry's next four occurrences.
+fn seconds(db: &Bench, entry: &Entry) -> [Millis; 4] {
+    let first = entry.cursor.next.unwrap_or(db.base);
+    [first, first + 1_000, first + 2_000, first + 3_000]
+}
+
+pub(crate) fn a_repair_moves_the_cursor_and_accounts_for_it(db: &Bench) {
+    let entry = db.schedule("s");
+    let [first, second, third, fourth] = seconds(db, &entry);
+    assert!(db.repaired(&fire_once(db, &entry)));
+    let after = db.entry("s");
+    assert_eq!(after.cursor, Cursor { prev: Some(third), next: Some(fourth) });
+    assert_eq!((after.version, after.generation), (entry.version + 1, entry.generation));
+    assert_eq!(after.state, ScheduleState::Active);
+    assert_eq!(db.number(RowKey::Schedule(entry.id), "time_triggered"), 3);
+
+    let rows = db.executions();
+    assert_eq!(rows.len(), 2);
+    let skipped = rows.iter().find(|row| row.state == "SKIPPED").unwrap();
+    assert_eq!((skipped.scheduled, skipped.until, skipped.count), (first, Some(second), 2));
+    assert_eq!((skipped.reason.as_str(), skipped.attempt, skipped.origin), ("misfire", 1, 0));
+    let key = RowKey::Execution(ExecutionId(skipped.id));
+    assert_eq!(db.time(key, "prev_fire_time"), None);
+    assert_eq!(db.time(key, "following_fire_time"), Some(third));
+
+    let pendings = db.pendings_of(entry.id);
+    let [pending] = &pendings[..] else { panic!("one pending, not {pendings:?}") };
+    assert_eq!((pending.scheduled, pending.due, pending.attempt, pending.origin), (third, db.now, 1, 0));
+    let key = RowKey::Execution(pending.id);
+    assert_eq!(db.time(key, "prev_fire_time"), Some(second));
+    assert_eq!(db.time(key, "following_fire_time"), Some(fourth));
+    let claimed = won(db.claim(&db.request(Candidate::Pending(pending.clone()))));
+    assert_eq!((claimed.scheduled(), claimed.attempt()), (third, 1));
+    assert!(!db.repaired(&fire_once(db, &entry)), "its guard has passed");
+}
+
+/// The last of its rows is there already: neither the cursor nor the other rows may stay.
+pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
+    let entry = db.schedule("s");
+    let [_, _, third, _] = seconds(db, &entry);
+    let ahead = Cursor { prev: None, next: Some(third) };
+    db.rewind(&Entry { cursor: ahead, ..(*entry).clone() });
+    drop_claimed(db.claim(&db.head(&db.entry("s"))));
+    db.rewind(&entry);
+    let before = (db.executions(), db.schedule_row(entry.id));
+    assert!(!matches!(db.store.repair(&fire_once(db, &entry)), Ok(true)));
+    assert_eq!((db.executions(), db.schedule_row(entry.id)), before);
+}
+
+pub(crate) fn a_repair_without_a_next_fire_time_completes_the_schedule(db: &Bench) {
+    let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
+    let repair = db.repair(&entry);
+    assert_eq!(repair.to, Cursor { prev: Some(db.base), next: None });
+    assert!(db.repaired(&repair));
+    let row = db.schedule_row(entry.id);
+    assert_eq!((row.state.as_str(), row.next, row.prev), ("COMPLETE", None, Some(db.base)));
+}
+
+pub(crate) fn a_repair_supersedes_the_unstarted_work_of_earlier_ones(db: &Bench) {
+    let entry = db.schedule("s");
+    assert!(db.repaired(&fire_once(db, &entry)));
+    let seen = db.pendings_of(entry.id).remove(0);
+    let later = db.entry("s");
+    let [_, _, third, _] = seconds(db, &entry);
+    let [_, _, sixth, _] = seconds(db, &later);
+    assert!(db.repaired(&Repair { supersede: true, ..fire_once(db, &later) }));
+
+    let pendings = db.pendings_of(entry.id);
+    assert_eq!(pendings.iter().map(|pending| pending.scheduled).collect::<Vec<_>>(), [sixth]);
+    let superseded = (third, "SKIPPED".to_owned(), "superseded".to_owned());
+    assert!(db.rows_of(&entry).contains(&superseded), "{:?}", db.rows_of(&entry));
+    assert!(is_lost(&db.claim(&db.request(Candidate::Pending(seen)))));
+}
+
+/// Hand-offs, retries, work in progress and other schedules' work stay when a repair supersedes.
+pub(crate) fn a_repair_leaves_other_pendings_alone(db: &Bench) {
+    let handed_off = db.pending("s");
+    let (entry, other) = (db.entry("s"), db.schedule("other"));
+    assert!(db.repaired(&fire_once(db, &entry)));
+    assert!(db.repaired(&fire_once(db, &other)));
+    let misfired = db.pendings_of(entry.id).into_iter().find(|pending| pending.id != handed_off.id).unwrap();
+    let started = drop_claimed(db.claim(&db.request(Candidate::Pending(misfired))));
+    let later = db.entry("s");
+    assert!(db.repaired(&Repair { supersede: true, ..fire_once(db, &later) }));
+    assert_eq!(db.execution(handed_off.id).state, "PENDING");
+    assert_eq!(db.execution(started).state, "CLAIMED");
+    assert_eq!(db.pendings_of(other.id).len(), 1);
+    // Without `supersede` nothing gives way either.
+    let unstarted = db.pendings_of(entry.id).len();
+    assert!(db.repaired(&fire_once(db, &db.entry("s"))));
+    assert_eq!(db.pendings_of(entry.id).len(), unstarted + 1);
+}
+
+pub(crate) fn a_resume_ends_a_pause(db: &Bench) {
+    let entry = db.schedule("s");
+    assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
+    let paused = db.entry("s");
+    let resume = Repair { resume: true, ..fire_once(db, &paused) };
+    assert_eq!(resume.state, ScheduleState::Paused);
+    assert!(db.repaired(&resume));
+    let after = db.entry("s");
+    assert_eq!(after.state, ScheduleState::Active);
+    assert!(after.version > paused.version);
+    assert_eq!(after.cursor, resume.to);
+    assert_eq!(db.rows_of(&entry).len(), 2);
+    assert_eq!(db.schedule_row(entry.id).reason, "");
+    assert_eq!(db.polled(Millis::MAX), ["s"]);
+    drop_claimed(db.claim(&db.head(&after)));
+}
+
+pub(crate) fn a_resume_with_nothing_left_completes_the_schedule(db: &Bench) {
+    let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
+    assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
+    let paused = db.entry("once");
+    assert!(db.repaired(&Repair { resume: true, ..db.repair(&paused) }));
+    let row = db.schedule_row(entry.id);
+    assert_eq!((row.state.as_str(), row.next), ("COMPLETE", None));
+}
+
+pub(crate) fn a_claim_in_hand_loses_to_a_repair(db: &Bench) {
+    let entry = db.schedule("s");
+    let request = db.head(&entry);
+    // Even one that moves the cursor nowhere: the version tells.
+    assert!(db.repaired(&Repair { to: entry.cursor, passed: 0, ..db.repair(&entry) }));
+    assert!(is_lost(&db.claim(&request)));
+    assert!(!db.repaired(&db.repair(&entry)));
+    drop_claimed(db.claim(&db.head(&db.entry("s"))));
+}
+
+pub(crate) fn a_paused_row_is_not_repaired_as_misfire(db: &Bench) {
+    let entry = db.schedule("s");
+    let misfire = fire_once(db, &entry);
+    assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
+    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(!db.repaired(&misfire));
+    let version = db.entry("s").version;
+    assert!(!db.repaired(&Repair { version, ..misfire }), "the state is compared too");
+    assert_eq!(db.entry("s").cursor, entry.cursor);
+    assert!(db.executions().is_empty());
+}
+
+/// Quarantined, then mended by hand in every column but the state: it waits for a person.
+pub(crate) fn error_rows_are_not_revived_by_repair(db: &Bench) {
+    let entry = db.schedule("s");
+    let row = RowKey::Schedule(entry.id);
+    db.set(row, "job_type", "'CALENDAR'");
+    assert!(db.store.quarantine(&db.broken()[0]).unwrap());
+    db.set(row, "job_type", "'SIMPLE'");
+    let version = db.number(row, "version");
+
+    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(db.polled(Millis::MAX).is_empty());
+    assert!(db.broken().is_empty());
+    for resume in [false, true] {
+        for state in [ScheduleState::Active, ScheduleState::Paused] {
+            assert!(!db.repaired(&Repair { version, state, resume, ..fire_once(db, &entry) }));
+        }
+    }
+    let as_now = Arc::new(Entry { version, ..(*entry).clone() });
+    assert!(is_lost(&db.claim(&db.head(&as_now))));
+    assert!(is_lost(&db.resolve(&db.head(&as_now))));
+    assert!(!db.store.pause(entry.id, version, "op", "why").unwrap());
+    assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Unchanged);
+    assert_eq!(db.get(row, "state").as_deref(), Some(ScheduleState::Error.as_str()));
+    assert!(db.executions().iter().all(|row| row.state != ExecutionState::Pending.as_str()));
+}
+
+pub(crate) fn stalled_rows_are_those_before_the_threshold(db: &Bench) {
+    db.schedule("s");
+    let later = every(db.base + 5_000, 1_000, -1);
+    db.create(&Definition { trigger: later, ..db.definition("later") });
+    assert!(db.stalled(db.base).is_empty());
+    assert_eq!(db.stalled(db.base + 1), ["s"]);
+    assert_eq!(db.stalled(db.base + 5_001), ["s", "later"]);
+    assert_eq!(db.store.stalled(&db.stalled_query(Millis::MAX)).unwrap()[0], *db.entry("s"));
+}
+
+pub(crate) fn stalled_rows_come_in_id_order_page_by_page(db: &Bench) {
+    let ids: Vec<_> = (0..5i64)
+        .map(|n| {
+            let trigger = every(db.base + 9_000 - n * 1_000, 1_000, -1);
+            db.create(&Definition { trigger, ..db.definition(&format!("s{n}")) }).id
+        })
+        .collect();
+    let (mut seen, mut after) = (Vec::new(), ScheduleId(0));
+    for page in [2, 2, 1, 0] {
+        let query = StalledQuery { after, limit: 2, ..db.stalled_query(Millis::MAX) };
+        let rows = db.store.stalled(&query).unwrap();
+        assert_eq!(rows.len(), page);
+        after = rows.last().map_or(after, |entry| entry.id);
+        seen.extend(rows.iter().map(|entry| entry.id));
+    }
+    assert_eq!(seen, ids);
+}
+
+pub(crate) fn rows_no_live_node_has_a_handler_for_are_not_stalled(db: &Bench) {
+    db.schedule("known");
+    let definition = Definition { job: job("other"), ..db.definition("unknown") };
+    db.create(&definition);
+    assert_eq!(db.stalled(Millis::MAX), ["known"]);
+
+    let node = NodeId::fresh();
+    db.join(node, &["other"]);
+    assert_eq!(db.stalled(Millis::MAX), ["known", "unknown"]);
+    db.store.leave(node, db.now).unwrap();
+    assert_eq!(db.stalled(Millis::MAX), ["known"]);
+
+    let elsewhere = db.new_node(NodeId::fresh(), &fresh_name(), &["other"]);
+    db.store.register(&elsewhere).unwrap();
+    assert_eq!(db.stalled(Millis::MAX), ["known"], "a node of another application does not count");
+}
+
+pub(crate) fn rows_of_a_disabled_application_are_not_stalled(db: &Bench) {
+    db.schedule("s");
+    db.set(RowKey::App(&db.app), "state", "'N'");
+    assert!(db.stalled(Millis::MAX).is_empty());
+    db.set(RowKey::App(&db.app), "state", "'Y'");
+    assert_eq!(db.stalled(Millis::MAX), ["s"]);
+}

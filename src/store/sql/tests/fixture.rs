@@ -1,0 +1,175 @@
+//! The three databases as the conformance suite and the tests here see them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::clock::Clock;
+use crate::model::ScheduleId;
+use crate::store::Store;
+use crate::store::conformance::{Fixture, RowKey};
+use crate::store::sql::connection::{Dialect, Target};
+use crate::store::sql::session::Session;
+use crate::store::sql::statement::sql;
+use crate::store::sql::{Limits, migrate, open};
+
+/// A test server's URL.
+pub(in crate::store::sql) fn server(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run the tests with scripts/with-servers.sh, or build without this database")
+    })
+}
+
+pub(super) const LIMITS: Limits = Limits { call: 3_000, connections: 8 };
+
+/// An application name nobody else uses.
+pub(in crate::store::sql) fn application() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("sql-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A migrated database with a store on it, and a way past the store.
+pub(super) struct Database {
+    pub url: String,
+    store: Arc<dyn Store>,
+    past: Mutex<Box<dyn Session + Send>>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl Database {
+    /// A file of its own.
+    pub fn sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("test.db").display());
+        migrate(&url).unwrap();
+        Self::on(url, Some(dir))
+    }
+
+    /// The server's database, which all tests share.
+    pub fn postgres() -> Self {
+        static URL: OnceLock<String> = OnceLock::new();
+        Self::shared(&URL, "FIRETIME_TEST_POSTGRES_URL")
+    }
+
+    /// The server's database, which all tests share.
+    pub fn mariadb() -> Self {
+        static URL: OnceLock<String> = OnceLock::new();
+        Self::shared(&URL, "FIRETIME_TEST_MARIADB_URL")
+    }
+
+    fn shared(slot: &OnceLock<String>, variable: &str) -> Self {
+        let migrated = || {
+            let url = server(variable);
+            migrate(&url).unwrap();
+            url
+        };
+        Self::on(slot.get_or_init(migrated).clone(), None)
+    }
+
+    fn on(url: String, dir: Option<tempfile::TempDir>) -> Self {
+        let store = open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
+        let past = Mutex::new(Target::parse(&url).unwrap().connect(LIMITS).unwrap());
+        Self { url, store, past, _dir: dir }
+    }
+
+    pub fn session(&self) -> Box<dyn Session + Send> {
+        Target::parse(&self.url).unwrap().connect(LIMITS).unwrap()
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        Target::parse(&self.url).unwrap().dialect
+    }
+}
+
+/// Rolls back when dropped.
+struct Lock(Box<dyn Session + Send>);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The connection ends right after, and its transaction with it.
+        drop(self.0.batch("ROLLBACK"));
+    }
+}
+
+impl Database {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send>> {
+        let dialect = self.dialect();
+        if dialect == Dialect::Sqlite {
+            return None;
+        }
+        let mut session = self.session();
+        // The lock may be held for longer than a call may take.
+        session.batch(match dialect {
+            Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
+            _ => "SET SESSION idle_write_transaction_timeout = 60",
+        })
+        .unwrap();
+        session.batch(dialect.begin()).unwrap();
+        let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
+        assert_eq!(held.unwrap().len(), 1);
+        Some(Box::new(Lock(session)))
+    }
+
+    fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
+        let update = format!("UPDATE {} SET {column} = {value} WHERE {}", row.table(), row.condition());
+        assert_eq!(self.past.lock().unwrap().execute(&sql(&update)).unwrap(), 1, "{update}");
+    }
+
+    fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
+        let text = if self.dialect() == Dialect::Mysql { "CHAR" } else { "TEXT" };
+        let question =
+            format!("SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}", row.table(), row.condition());
+        let mut rows = self.past.lock().unwrap().rows(&sql(&question)).unwrap();
+        assert_eq!(rows.len(), 1, "{question}");
+        rows.pop().unwrap().maybe_text().unwrap()
+    }
+}
+
+macro_rules! fixture {
+    ($feature:literal, $name:ident, $make:expr) => {
+        #[cfg(feature = $feature)]
+        pub(crate) struct $name(Database);
+
+        #[cfg(feature = $feature)]
+        impl Fixture for $name {
+            fn open() -> Option<Self> {
+                Some(Self($make))
+            }
+
+            fn store(&self) -> Arc<dyn Store> {
+                self.0.store()
+            }
+
+            fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send + '_>> {
+                self.0.lock(schedule).map(|lock| lock as Box<dyn Send>)
+            }
+
+            fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
+                self.0.set(row, column, value);
+            }
+
+            fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
+                self.0.get(row, column)
+            }
+        }
+    };
+}
+
+fixture!("sqlite", Sqlite, Database::sqlite());
+fixture!("postgres", Postgres, Database::postgres());
+fixture!("mysql", Mariadb, Database::mariadb());
+
+mod conformance {
+    use super::*;
+    use crate::store::conformance::conformance;
+
+    #[cfg(feature = "sqlite")]
+    conformance!(sqlite, Sqlite);
+    #[cfg(feature = "postgres")]
+    conformance!(postgres, Postgres);
+    #[cfg(feature = "mysql")]
+    conformance!(mariadb, Mariadb);
+}

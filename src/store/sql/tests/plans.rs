@@ -1,0 +1,196 @@
+//! Query plans: the statements of the hot path find their rows by index, never by reading a table.
+
+use std::sync::Arc;
+
+use super::fixture::Database;
+use crate::model::{
+    Candidate, Cursor, Entry, MisfirePolicy, NodeId, Occurrence, ScheduleId, ScheduleState, Token,
+};
+use crate::schedule::{Simple, Timing, Trigger};
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::session::Session;
+use crate::store::sql::statement::{Statement, Value, Want, sql, update};
+use crate::store::sql::{claim, poll, settle};
+use crate::store::{ClaimRequest, PollQuery};
+
+/// Enough rows that a planner prefers an index, in an application of their own.
+const ROWS: i64 = 20_000;
+const START: i64 = 2_000_000_000_000;
+
+fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
+    let (mut session, application) = (database.session(), super::application());
+    let numbers = match database.dialect() {
+        Dialect::Postgres => format!("SELECT generate_series(1, {ROWS}) AS n"),
+        Dialect::Mysql => format!("SELECT seq AS n FROM seq_1_to_{ROWS}"),
+        Dialect::Sqlite => {
+            format!("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS}) SELECT n FROM c")
+        }
+    };
+    let text = |expression: &str| match database.dialect() {
+        Dialect::Mysql => format!("CONCAT('{application}-', {expression})"),
+        _ => format!("'{application}-' || {expression}"),
+    };
+    let (name, token) = (text("n"), text("n"));
+    for job in std::iter::once("work".to_owned()).chain((0..50).map(|number| format!("job-{number}"))) {
+        let insert = sql("INSERT INTO QRTZ_JOB (application, job_class) VALUES (?, ?)");
+        session.execute(&insert.bind(application.as_str()).bind(job)).unwrap();
+    }
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, start_time, \
+             prev_fire_time, next_fire_time, payload) SELECT '{application}', n % 16, {name}, \
+             (SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = 'work'), 'SIMPLE', 'EXECUTING', 1000, {START}, -1, \
+             {START} + n * 1000, '{{}}' FROM ({numbers}) AS numbers"
+        ))
+        .unwrap();
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time, \
+             claim_token) SELECT '{application}', n, 0, {START}, 1, CASE WHEN n % 100 = 0 THEN 'PENDING' \
+             ELSE 'SUCCEEDED' END, {START} + n, {token} FROM ({numbers}) AS numbers \
+             WHERE NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = n AND r.scheduled_time = {START})"
+        ))
+        .unwrap();
+    session
+        .batch(match database.dialect() {
+            Dialect::Mysql => "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB",
+            _ => "ANALYZE",
+        })
+        .unwrap();
+    (session, application)
+}
+
+/// What a plan says of each table it reads, for those it reads from end to end.
+fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
+    let explain = |prefix: &str| Statement { text: format!("{prefix} {}", statement.text), ..statement.clone() };
+    match session.dialect() {
+        Dialect::Postgres => {
+            // Few rows make a scan cheap; the plan must have a way without one.
+            session.batch("SET enable_seqscan = off").unwrap();
+            let rows = session.rows(&explain("EXPLAIN")).unwrap();
+            let lines = rows.into_iter().map(|mut row| row.text().unwrap()).collect::<Vec<_>>();
+            lines.into_iter().filter(|line| line.contains("Seq Scan")).collect()
+        }
+        Dialect::Sqlite => {
+            let rows = session.rows(&explain("EXPLAIN QUERY PLAN")).unwrap();
+            let detail = |row: crate::store::sql::statement::Row| {
+                let mut row = row;
+                (0..3).for_each(|_| drop(row.int()));
+                row.text().unwrap()
+            };
+            let lines = rows.into_iter().map(detail);
+            let whole = |line: &String| {
+                line.starts_with("SCAN") && ["SCAN e", "SCAN r", "SCAN j", "QRTZ"].iter().any(|table| line.contains(table))
+            };
+            lines.filter(whole).collect()
+        }
+        Dialect::Mysql => {
+            // id, select_type, table, type, possible_keys, key, …
+            let rows = session.rows(&explain("EXPLAIN")).unwrap();
+            let line = |row: crate::store::sql::statement::Row| {
+                let mut row = row;
+                drop(row.next());
+                drop(row.next());
+                (row.maybe_text().unwrap().unwrap_or_default(), row.maybe_text().unwrap().unwrap_or_default())
+            };
+            let lines = rows.into_iter().map(line);
+            let whole = |(table, how): &(String, String)| {
+                ["e", "r", "j"].contains(&table.as_str()) && ["ALL", "index"].contains(&how.as_str())
+            };
+            lines.filter(whole).map(|(table, how)| format!("{table} {how}")).collect()
+        }
+    }
+}
+
+fn requests(count: i64) -> Vec<ClaimRequest> {
+    let simple = Simple::new(Some(START), 1_000, -1).unwrap();
+    let timing = Timing::new(Trigger::Simple(simple), None, None).unwrap();
+    let request = |id| {
+        let entry = Arc::new(Entry {
+            id: ScheduleId(id),
+            name: "n".into(),
+            job: "work".into(),
+            payload: "{}".into(),
+            state: ScheduleState::Active,
+            timing: timing.clone(),
+            cursor: Cursor { prev: None, next: Some(START + id * 1_000) },
+            version: 0,
+            generation: 0,
+            priority: 0,
+            misfire: MisfirePolicy::FireOnce,
+            threshold: 60_000,
+        });
+        let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+        let (token, node) = (Token::fresh(), NodeId::fresh());
+        ClaimRequest { candidate, token, node, at_once: false, deadline: 0, now: START }
+    };
+    (1..=count).map(request).collect()
+}
+
+fn the_hot_path_never_scans(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = database.dialect();
+    let query = PollQuery {
+        node: NodeId::fresh(),
+        application,
+        jobs: vec!["work".to_owned()],
+        until: START + 10_000,
+        limit: 1_000,
+    };
+    let mut statements = vec![("poll", poll::due(dialect, &query)), ("poll PENDING", poll::pending(dialect, &query))];
+    for count in [1, 16, 200] {
+        let want = claim::want_for_test(&requests(count));
+        statements.extend(match dialect {
+            Dialect::Postgres => vec![("claim", claim::move_and_insert(&want))],
+            Dialect::Sqlite => vec![("claim", claim::move_cursors(dialect, &want))],
+            Dialect::Mysql => {
+                vec![("lock", claim::lock_free(dialect, &want)), ("claim", claim::move_cursors(dialect, &want))]
+            }
+        });
+        statements.push(("settle", settle::start_for_test(dialect, count)));
+    }
+    for (name, statement) in statements {
+        assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{name}: {}", statement.text);
+    }
+    let by_name = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.payload = ?").bind("x");
+    assert_ne!(scans(session.as_mut(), &by_name), Vec::<String>::new(), "a scan is not recognised as one");
+}
+
+/// Keeps `Want` and `update` honest for a table without rows to match.
+fn a_padded_batch_matches_only_its_rows(database: &Database) {
+    let mut session = database.session();
+    let application = super::application();
+    for id in 0..3 {
+        let insert = sql("INSERT INTO QRTZ_APP (application, time_pre) VALUES (?, ?)");
+        session.execute(&insert.bind(format!("{application}-{id}")).bind(9_000_000_000_000_i64 + id)).unwrap();
+    }
+    let rows = (0..3).map(|id| vec![Value::Int(9_000_000_000_000 + id), Value::Text(format!("{application}-{id}"))]);
+    let want = Want::new(&["id", "name"], rows.collect());
+    let condition = "a.time_pre = w.id AND a.application = w.name";
+    let changed = update(database.dialect(), ("QRTZ_APP", "a"), &[("time_next", "7")], &want, condition);
+    assert_eq!(session.execute(&changed).unwrap(), 3);
+    assert_eq!(session.execute(&changed).unwrap(), 3, "matched rows are counted, changed or not");
+}
+
+macro_rules! plans {
+    ($database:ident, $feature:literal, $make:expr) => {
+        #[cfg(feature = $feature)]
+        mod $database {
+            use super::*;
+
+            #[test]
+            fn the_hot_path_never_scans() {
+                super::the_hot_path_never_scans(&$make);
+            }
+
+            #[test]
+            fn a_padded_batch_matches_only_its_rows() {
+                super::a_padded_batch_matches_only_its_rows(&$make);
+            }
+        }
+    };
+}
+
+plans!(sqlite, "sqlite", Database::sqlite());
+plans!(postgres, "postgres", Database::postgres());
+plans!(mariadb, "mysql", Database::mariadb());
