@@ -399,6 +399,7 @@ pub(crate) struct ExecutionQuery {
     pub application: Option<String>,
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
+    /// How the node's id begins.
     pub node: Option<String>,
     /// Scheduled at or after.
     pub since: Option<Millis>,

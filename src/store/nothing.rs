@@ -8,6 +8,7 @@ use crate::error::{Error, Kind};
 use crate::model::Millis;
 
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(dead_code, reason = "the scheduler fills them in; there is no database to read them")]
 pub(crate) struct Limits {
     pub call: Millis,
     pub connections: u32,
