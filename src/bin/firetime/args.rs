@@ -209,9 +209,11 @@ impl RawArgs {
         variable: impl Fn(&str) -> Option<OsString>,
         now: DateTime<Utc>,
     ) -> Result<Invocation, Failure> {
-        let logging = match &self.log_config {
-            Some(path) => Logging::File(path.clone()),
-            None => Logging::verbose(self.verbose),
+        let logging = match (&self.log_config, &self.command) {
+            (Some(path), _) => Logging::File(path.clone()),
+            // The demo itself shows what a node would warn of.
+            (None, RawCommand::DemoNode) if self.verbose == 0 => Logging::Stderr(log::LevelFilter::Error),
+            (None, _) => Logging::verbose(self.verbose),
         };
         let command = match self.command {
             RawCommand::Migrate { database, output } => {

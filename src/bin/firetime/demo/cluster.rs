@@ -84,7 +84,9 @@ impl Cluster {
 
     /// SIGKILL.
     pub(super) fn kill(&mut self, number: usize) -> Result<(), Failure> {
-        let Some(node) = self.nodes.get_mut(number) else { return Ok(()) };
+        let Some(node) = self.nodes.get_mut(number).filter(|node| node.life == Life::Running) else {
+            return Ok(());
+        };
         node.life = Life::Killed;
         node.child.kill().map_err(|error| Failure::Failed(format!("killing node {}: {error}", NAMES[number])))
     }
@@ -168,7 +170,7 @@ fn forward(number: usize, stdout: ChildStdout, say: &Sender<Heard>) {
     say.send((number, None)).ok();
 }
 
-/// A node's log is only for errors, unless somebody asked for more.
+/// Logs as the demo does.
 fn arguments(logging: &Logging) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("demo-node")];
     match logging {

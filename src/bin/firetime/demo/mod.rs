@@ -81,13 +81,9 @@ fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
     demo.watch()?;
     demo.stop()?;
     let verdict = judge(&demo.evidence(&plan)?);
-    let took = when::now().signed_duration_since(began);
-    screen.verdict(&verdict, demo_took(took), options.keep.is_some().then(|| folder.file()).as_deref())?;
+    let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
+    screen.verdict(&verdict, took, options.keep.is_some().then(|| folder.file()).as_deref())?;
     Ok(verdict.is_clean())
-}
-
-fn demo_took(span: chrono::TimeDelta) -> Duration {
-    span.to_std().unwrap_or_default()
 }
 
 fn join(cluster: &mut Cluster) -> Result<(), Failure> {
@@ -101,7 +97,10 @@ fn join(cluster: &mut Cluster) -> Result<(), Failure> {
                 return Err(Failure::Failed(format!("before the demo began: {reason}")));
             }
             None => {
-                return Err(Failure::Failed(format!("the nodes did not join within {} s", JOINING.as_secs())));
+                return Err(Failure::Failed(format!(
+                    "the nodes did not join within {} s",
+                    JOINING.as_secs()
+                )));
             }
         }
     }
@@ -132,8 +131,9 @@ impl Demo<'_, '_> {
                 self.hear(number, told)?;
             }
             let now = when::now().timestamp_millis();
+            // None was seen to begin a report: then any.
             if self.killed.is_none() && now > (self.start + LASTS * 3 / 4) * 1_000 {
-                self.kill(1, "")?;
+                self.kill(0, "")?;
             }
             if now >= next_look {
                 if self.has_ended() || now > end + OVERTIME {
