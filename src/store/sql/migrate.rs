@@ -56,7 +56,7 @@ impl Migration {
 ///
 /// # Errors
 /// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is.
-pub(crate) fn migrate(url: &str) -> Result<MigrationReport> {
+pub fn migrate(url: &str) -> Result<MigrationReport> {
     let target = Target::parse(url)?;
     let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
     bring_up(session.as_mut(), &Hook::default()).map_err(|fault| failed(&target.clean(fault)))

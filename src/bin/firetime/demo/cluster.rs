@@ -1,0 +1,186 @@
+//! The demo's node processes: started, listened to, killed, stopped.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use super::node::Told;
+use crate::args::{Database, URL_VARIABLE};
+use crate::failure::Failure;
+use crate::logging::Logging;
+
+pub(super) const NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// What comes from a node: a line, or `None` once it has ended.
+pub(super) type Heard = (usize, Option<Told>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    Killed,
+    /// It was asked to stop.
+    Stopping,
+    Ended,
+}
+
+struct Node {
+    child: Child,
+    /// Closing it asks the node to stop.
+    stdin: Option<ChildStdin>,
+    life: Life,
+    /// The ids it has had: one, unless it was wrongly declared dead.
+    ids: Vec<String>,
+}
+
+/// Three processes. Dropping it leaves none of them behind.
+pub(super) struct Cluster {
+    nodes: Vec<Node>,
+    heard: Receiver<Heard>,
+}
+
+impl Cluster {
+    pub(super) fn start(database: &Database, logging: &Logging) -> Result<Self, Failure> {
+        let (say, heard) = mpsc::channel();
+        let mut cluster = Self { nodes: Vec::new(), heard };
+        for number in 0..NAMES.len() {
+            let node = start(number, database, logging, say.clone())
+                .map_err(|error| Failure::Failed(format!("starting node {}: {error}", NAMES[number])))?;
+            cluster.nodes.push(node);
+        }
+        Ok(cluster)
+    }
+
+    /// The next thing a node tells; `None` if nothing comes for `span` or nobody is left.
+    pub(super) fn listen(&mut self, span: Duration) -> Option<Heard> {
+        match self.heard.recv_timeout(span) {
+            Ok((number, told)) => {
+                if let (Some(Told::Joined(id)), Some(node)) = (&told, self.nodes.get_mut(number)) {
+                    node.ids.push(id.clone());
+                }
+                Some((number, told))
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The name of the node that has or had this id.
+    pub(super) fn name(&self, id: &str) -> Option<&'static str> {
+        self.nodes
+            .iter()
+            .zip(NAMES)
+            .find(|(node, _)| node.ids.iter().any(|known| known == id))
+            .map(|(_, name)| name)
+    }
+
+    pub(super) fn have_all_joined(&self) -> bool {
+        self.nodes.iter().all(|node| !node.ids.is_empty())
+    }
+
+    pub(super) fn is_running(&self, number: usize) -> bool {
+        self.nodes.get(number).is_some_and(|node| node.life == Life::Running)
+    }
+
+    /// SIGKILL.
+    pub(super) fn kill(&mut self, number: usize) -> Result<(), Failure> {
+        let Some(node) = self.nodes.get_mut(number).filter(|node| node.life == Life::Running) else {
+            return Ok(());
+        };
+        node.life = Life::Killed;
+        node.child.kill().map_err(|error| Failure::Failed(format!("killing node {}: {error}", NAMES[number])))
+    }
+
+    /// Asks those that run to stop.
+    pub(super) fn stop(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| node.life == Life::Running) {
+            node.stdin = None;
+            node.life = Life::Stopping;
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.nodes.iter().any(|node| node.life == Life::Stopping)
+    }
+
+    /// A node's output has ended, so it has or will at once: what was wrong with that, if anything.
+    pub(super) fn ended(&mut self, number: usize) -> Option<String> {
+        let node = self.nodes.get_mut(number)?;
+        let life = std::mem::replace(&mut node.life, Life::Ended);
+        let status = match node.child.wait() {
+            Ok(status) => status,
+            Err(error) => return Some(format!("node {}: {error}", NAMES[number])),
+        };
+        match life {
+            Life::Killed | Life::Ended => None,
+            Life::Stopping if status.success() => None,
+            Life::Stopping => Some(format!("node {} did not stop cleanly: {status}", NAMES[number])),
+            Life::Running => Some(format!("node {} ended by itself: {status}", NAMES[number])),
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| node.life != Life::Ended) {
+            // It may have ended by itself; either way it is gone after the wait.
+            node.child.kill().ok();
+            node.child.wait().ok();
+        }
+    }
+}
+
+fn start(number: usize, database: &Database, logging: &Logging, say: Sender<Heard>) -> std::io::Result<Node> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments(logging))
+        .env(URL_VARIABLE, database.url())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let stdin = child.stdin.take();
+    let node = Node { stdin, life: Life::Running, ids: Vec::new(), child };
+    listen(number, node, say)
+}
+
+fn listen(number: usize, mut node: Node, say: Sender<Heard>) -> std::io::Result<Node> {
+    let stdout = node.child.stdout.take();
+    let name = format!("demo-{}", NAMES[number]);
+    #[expect(clippy::disallowed_methods, reason = "a pipe is read by waiting for it; ends with its process")]
+    let spawned =
+        std::thread::Builder::new().name(name).spawn(move || stdout.map(|out| forward(number, out, &say)));
+    match spawned {
+        Ok(_) => Ok(node),
+        Err(error) => {
+            node.child.kill().ok();
+            node.child.wait().ok();
+            Err(error)
+        }
+    }
+}
+
+/// Hands on line after line; what a kill cut off is no line.
+fn forward(number: usize, stdout: ChildStdout, say: &Sender<Heard>) {
+    let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+    for told in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+        if say.send((number, Some(told))).is_err() {
+            return;
+        }
+    }
+    // Nobody listens any more: then nobody needs to know.
+    say.send((number, None)).ok();
+}
+
+/// Logs as the demo does.
+fn arguments(logging: &Logging) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from("demo-node")];
+    match logging {
+        Logging::File(path) => {
+            arguments.extend([OsString::from("--log-config"), path.clone().into_os_string()])
+        }
+        Logging::Stderr(level) => {
+            let times = (*level as usize).saturating_sub(log::LevelFilter::Warn as usize);
+            arguments.extend(std::iter::repeat_n(OsString::from("-v"), times));
+        }
+    }
+    arguments
+}

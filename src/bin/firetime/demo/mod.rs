@@ -1,0 +1,282 @@
+//! `firetime demo`: a cluster of three processes at work, one of them killed, and the ledger's verdict.
+//!
+//! ```text
+//! plan ---- schedules ----> database <---- three nodes (cluster, node): one is killed
+//!   \                          |                  |
+//!    oracle: planned           | the ledger       | the log: a line per handler begun
+//!           \__________________|__________________/
+//!                           verdict
+//! ```
+
+mod cluster;
+mod node;
+mod oracle;
+mod plan;
+mod screen;
+mod verdict;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
+
+use crate::args::Database;
+use crate::failure::Failure;
+use crate::logging::Logging;
+use crate::output::Output;
+use crate::when;
+use cluster::{Cluster, NAMES};
+use node::Told;
+use plan::{LASTS, Planned, REPORT};
+use screen::Screen;
+use verdict::{Begun, Evidence, Row, judge};
+
+pub(crate) use node::run as node;
+
+const APPLICATION: &str = "demo";
+/// How long the nodes may take to join.
+const JOINING: Duration = Duration::from_secs(20);
+/// How long after the last fire time the demo waits for what is still open, milliseconds.
+const OVERTIME: i64 = 25_000;
+/// How long the nodes may take to stop.
+const STOPPING: Duration = Duration::from_secs(15);
+
+/// How the demo is run.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) keep: Option<PathBuf>,
+    pub(crate) output: Output,
+    pub(crate) logging: Logging,
+}
+
+pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut screen = Screen::new(out, options.output);
+    let clean = show(options, &mut screen).map_err(|failure| match failure {
+        Failure::ReaderGone => Failure::NoVerdict,
+        other => other,
+    })?;
+    if clean { Ok(()) } else { Err(Failure::Unclean) }
+}
+
+fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
+    let began = when::now();
+    let folder = Folder::make(options.keep.as_deref())?;
+    let database = folder.database()?;
+    firetime::migrate(database.url())?;
+    let client = Client::connect(APPLICATION, database.url())?;
+    screen.opening(&folder.file())?;
+
+    let mut cluster = Cluster::start(&database, &options.logging)?;
+    join(&mut cluster)?;
+    let start = when::now().timestamp() + 3;
+    let plan = plan::plan(start)?;
+    for planned in &plan {
+        client.ensure(&planned.schedule)?;
+    }
+    screen.plan(&plan, start)?;
+
+    let mut demo =
+        Demo { cluster, client, screen, start, killed: None, log: Vec::new(), mishaps: Vec::new() };
+    demo.watch()?;
+    demo.stop()?;
+    let verdict = judge(&demo.evidence(&plan)?);
+    let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
+    screen.verdict(&verdict, took, options.keep.is_some().then(|| folder.file()).as_deref())?;
+    Ok(verdict.is_clean())
+}
+
+fn join(cluster: &mut Cluster) -> Result<(), Failure> {
+    let until = when::now() + JOINING;
+    while !cluster.have_all_joined() {
+        let left = (until - when::now()).to_std().unwrap_or_default();
+        match cluster.listen(left) {
+            Some((_, Some(_))) => {}
+            Some((number, None)) => {
+                let reason = cluster.ended(number).unwrap_or_default();
+                return Err(Failure::Failed(format!("before the demo began: {reason}")));
+            }
+            None => {
+                return Err(Failure::Failed(format!(
+                    "the nodes did not join within {} s",
+                    JOINING.as_secs()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A demo at work.
+struct Demo<'a, 'b> {
+    cluster: Cluster,
+    client: Client,
+    screen: &'a mut Screen<'b>,
+    /// The first second, epoch.
+    start: i64,
+    killed: Option<&'static str>,
+    log: Vec<Begun>,
+    mishaps: Vec<String>,
+}
+
+impl Demo<'_, '_> {
+    /// Shows what happens until everything has ended, or the time is up.
+    fn watch(&mut self) -> Result<(), Failure> {
+        /// How often the database is asked whether everything has ended, milliseconds.
+        const EVERY: i64 = 500;
+        let end = (self.start + LASTS) * 1_000;
+        let mut next_look = end + EVERY;
+        loop {
+            if let Some((number, told)) = self.cluster.listen(Duration::from_millis(100)) {
+                self.hear(number, told)?;
+            }
+            let now = when::now().timestamp_millis();
+            // None was seen to begin a report: then any.
+            if self.killed.is_none() && now > (self.start + LASTS * 3 / 4) * 1_000 {
+                self.kill(0, "")?;
+            }
+            if now >= next_look {
+                if self.has_ended() || now > end + OVERTIME {
+                    return Ok(());
+                }
+                next_look = now + EVERY;
+            }
+        }
+    }
+
+    fn hear(&mut self, number: usize, told: Option<Told>) -> Result<(), Failure> {
+        let name = NAMES[number];
+        match told {
+            Some(Told::Begun { schedule, fire_time, attempt, at }) => {
+                self.screen.begun(number, &schedule, fire_time, attempt, at)?;
+                let attempt = attempt.into();
+                let half_way = at >= (self.start + LASTS / 2) * 1_000;
+                let at_work = format!(" while it is at {schedule} of {}", when::time_of_day(fire_time));
+                let slow = schedule.contains(REPORT.name());
+                self.log.push(Begun { occurrence: (schedule, fire_time), attempt, by: name });
+                if slow && half_way && self.killed.is_none() && self.cluster.is_running(number) {
+                    self.kill(number, &at_work)?;
+                }
+                Ok(())
+            }
+            Some(Told::Joined(_)) => self.note(&format!("node {name} had to join again")),
+            Some(Told::Died(id)) => {
+                let dead = self.cluster.name(&id).unwrap_or("?");
+                self.note(&format!("node {name} declares node {dead} dead"))
+            }
+            Some(Told::Repaired(what)) => self.note(&format!("node {name}: {what}")),
+            None => match self.cluster.ended(number) {
+                Some(mishap) => {
+                    self.note(&mishap)?;
+                    self.mishaps.push(mishap);
+                    Ok(())
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn kill(&mut self, number: usize, at_work: &str) -> Result<(), Failure> {
+        self.cluster.kill(number)?;
+        self.killed = Some(NAMES[number]);
+        self.screen.loud(&format!("killing node {} with SIGKILL{at_work}", NAMES[number]))
+    }
+
+    fn note(&mut self, what: &str) -> Result<(), Failure> {
+        self.screen.note(what)
+    }
+
+    /// Whether every schedule is complete and no execution is open. A database that does not answer is asked
+    /// again.
+    fn has_ended(&self) -> bool {
+        use ExecutionState::{Claimed, Pending, Running};
+        let open = ExecutionFilter {
+            states: vec![Pending, Claimed, Running],
+            limit: 1,
+            ..ExecutionFilter::default()
+        };
+        let complete = self.client.schedules().is_ok_and(|all| all.iter().all(|one| one.state == "complete"));
+        complete && self.client.executions(&open).is_ok_and(|open| open.is_empty())
+    }
+
+    fn stop(&mut self) -> Result<(), Failure> {
+        self.cluster.stop();
+        let until = when::now() + STOPPING;
+        while self.cluster.is_stopping() {
+            let left = (until - when::now()).to_std().unwrap_or_default();
+            match self.cluster.listen(left) {
+                Some((number, told)) => self.hear(number, told)?,
+                None => {
+                    self.mishaps.push(format!("a node did not stop within {} s", STOPPING.as_secs()));
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn evidence(&mut self, plan: &[Planned]) -> Result<Evidence, Failure> {
+        let planned =
+            plan.iter().flat_map(|one| one.fire_times.iter().map(|at| (one.name.to_owned(), *at))).collect();
+        let everything = ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() };
+        let rows = self.client.executions(&everything)?;
+        let ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_, Failure>>()?;
+        let incomplete = self.client.schedules()?.into_iter().filter(|one| one.state != "complete");
+        self.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
+        let (log, mishaps) = (std::mem::take(&mut self.log), std::mem::take(&mut self.mishaps));
+        Ok(Evidence { planned, ledger, log, killed: self.killed, mishaps })
+    }
+
+    fn row(&self, row: ExecutionView) -> Result<Row, Failure> {
+        let state = row.state.parse().map_err(|unknown| Failure::Failed(format!("the ledger: {unknown}")))?;
+        Ok(Row {
+            occurrence: (row.schedule, row.fire_time.map_or(-1, |at| at.timestamp_millis())),
+            until: row.until.map_or(-1, |at| at.timestamp_millis()),
+            count: row.count,
+            attempt: row.attempt,
+            state,
+            node: self.cluster.name(&row.node),
+        })
+    }
+}
+
+/// Where the demo's database lies.
+enum Folder {
+    /// Deleted at the end.
+    Temporary(tempfile::TempDir),
+    Kept(PathBuf),
+}
+
+impl Folder {
+    fn make(keep: Option<&Path>) -> Result<Self, Failure> {
+        let Some(folder) = keep else {
+            let folder = tempfile::Builder::new().prefix("firetime-demo-").tempdir();
+            return folder
+                .map(Self::Temporary)
+                .map_err(|error| Failure::file("making a folder in", &std::env::temp_dir(), &error));
+        };
+        let make = || std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder));
+        let kept = Self::Kept(make().map_err(|error| Failure::file("making the folder", folder, &error))?);
+        if kept.file().exists() {
+            return Err(Failure::usage(format!(
+                "{} exists already: a demo starts anew",
+                kept.file().display()
+            )));
+        }
+        Ok(kept)
+    }
+
+    fn file(&self) -> PathBuf {
+        let folder = match self {
+            Self::Temporary(folder) => folder.path(),
+            Self::Kept(folder) => folder,
+        };
+        folder.join("demo.db")
+    }
+
+    fn database(&self) -> Result<Database, Failure> {
+        let file = self.file();
+        let file = file.to_str().ok_or_else(|| Failure::usage(format!("{} is not UTF-8", file.display())))?;
+        Ok(Database::new(format!("sqlite:{file}")))
+    }
+}

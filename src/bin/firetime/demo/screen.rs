@@ -1,0 +1,174 @@
+//! What the demo shows.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::cluster::NAMES;
+use super::plan::{LASTS, Planned};
+use super::verdict::Verdict;
+use crate::failure::Failure;
+use crate::output::{self, Output, escaped};
+use crate::when::{self, time_of_day};
+
+/// The most problems listed one by one.
+const LISTED: usize = 20;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "1;31";
+const GREEN: &str = "1;32";
+/// One colour for each node.
+const NODES: [&str; NAMES.len()] = ["36", "33", "35"];
+
+/// Standard output: the demo as it happens for people, only the verdict as JSON.
+pub(super) struct Screen<'a> {
+    out: &'a mut dyn Write,
+    output: Output,
+    colour: bool,
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(out: &'a mut dyn Write, output: Output) -> Self {
+        let colour =
+            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+        Self { out, output, colour }
+    }
+
+    pub(super) fn opening(&mut self, database: &Path) -> Result<(), Failure> {
+        let database = escaped(&database.display().to_string());
+        self.line(&format!(
+            "Three nodes, {}, each a process of its own, share one SQLite file:",
+            NAMES.join(", ")
+        ))?;
+        self.line(&database)?;
+        self.line("Starting them ...")
+    }
+
+    pub(super) fn plan(&mut self, plan: &[Planned], start: i64) -> Result<(), Failure> {
+        let (from, to) = (time_of_day(start * 1_000), time_of_day((start + LASTS) * 1_000));
+        self.line("")?;
+        self.line(&format!(
+            "From {from} to {to} UTC they run these schedules. Half-way one node is killed with"
+        ))?;
+        self.line("SIGKILL; the others notice its death after 6 s and run again what it was at.")?;
+        self.line("")?;
+        for one in plan {
+            self.line(&format!(
+                "  {:<14} {:<44} {:>3} fire times",
+                one.name,
+                one.rule,
+                one.fire_times.len()
+            ))?;
+        }
+        self.line("")?;
+        let heading = "time (UTC)    node  schedule       fire time      begun after";
+        let heading = self.painted(BOLD, heading);
+        self.line(&heading)
+    }
+
+    pub(super) fn begun(
+        &mut self,
+        number: usize,
+        schedule: &str,
+        fire_time: i64,
+        attempt: u32,
+        at: i64,
+    ) -> Result<(), Failure> {
+        let time = self.painted(DIM, &time_of_day(at));
+        let name = self.painted(NODES[number], NAMES[number]);
+        let (planned, late) = (time_of_day(fire_time), at - fire_time);
+        let again =
+            if attempt > 1 { self.painted(BOLD, &format!("  attempt {attempt}")) } else { String::new() };
+        self.line(&format!("{time}  {name}     {schedule:<14} {planned}  {late:>8} ms{again}"))
+    }
+
+    pub(super) fn note(&mut self, what: &str) -> Result<(), Failure> {
+        self.aside(BOLD, what)
+    }
+
+    pub(super) fn loud(&mut self, what: &str) -> Result<(), Failure> {
+        self.aside(RED, what)
+    }
+
+    fn aside(&mut self, colour: &str, what: &str) -> Result<(), Failure> {
+        let time = self.painted(DIM, &time_of_day(when::now().timestamp_millis()));
+        let what = self.painted(colour, &format!("--- {what}"));
+        self.line(&format!("{time}  {what}"))
+    }
+
+    pub(super) fn verdict(
+        &mut self,
+        verdict: &Verdict,
+        took: Duration,
+        kept: Option<&Path>,
+    ) -> Result<(), Failure> {
+        if self.output == Output::Json {
+            let mut document = json!(verdict);
+            document["clean"] = verdict.is_clean().into();
+            document["milliseconds"] = json!(took.as_millis());
+            output::json(self.out, &document)?;
+            return Ok(self.out.flush()?);
+        }
+        self.line("")?;
+        let heading = self.painted(BOLD, "The ledger's verdict");
+        self.line(&heading)?;
+        for (word, count, meaning) in counts(verdict) {
+            self.line(&format!("  {word:<14} {count:>4}  {meaning}"))?;
+        }
+        for problem in verdict.problems.iter().take(LISTED) {
+            let problem = self.painted(RED, &escaped(problem));
+            self.line(&format!("  problem: {problem}"))?;
+        }
+        if verdict.problems.len() > LISTED {
+            self.line(&format!("  and {} more", verdict.problems.len() - LISTED))?;
+        }
+        let word =
+            if verdict.is_clean() { self.painted(GREEN, "clean") } else { self.painted(RED, "NOT CLEAN") };
+        self.line(&format!("{word}, after {:.1} s", took.as_secs_f64()))?;
+        match kept {
+            Some(file) => {
+                let file = escaped(&file.display().to_string());
+                self.line("Look at what it left with")?;
+                self.line(&format!(
+                    "  FIRETIME_DATABASE_URL='sqlite:{file}' firetime executions --application demo"
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn painted(&self, colour: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Shown at once.
+    fn line(&mut self, text: &str) -> Result<(), Failure> {
+        if self.output == Output::Table {
+            writeln!(self.out, "{text}")?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// What is always shown, and what only if there is any.
+fn counts(verdict: &Verdict) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
+    let always = [
+        ("planned", verdict.planned, "counted without the database and without the cron engine"),
+        ("fired", verdict.fired, "succeeded, each once"),
+        ("skipped", verdict.skipped, "deliberately not run"),
+        ("pending", verdict.pending, "not ended yet"),
+        ("missing", verdict.missing, "planned, but the ledger knows nothing of them"),
+        ("duplicates", verdict.duplicates, "handlers begun that should not have been"),
+        ("recovered", verdict.recovered, "run again because their node was killed at them"),
+    ];
+    let perhaps = [
+        ("failed", verdict.failed, "ended badly"),
+        ("unplanned", verdict.unplanned, "fired or skipped, but nobody planned them"),
+        ("contradictions", verdict.contradictions, "between the ledger and what the nodes said"),
+    ];
+    always.into_iter().chain(perhaps.into_iter().filter(|(_, count, _)| *count > 0))
+}

@@ -1,0 +1,94 @@
+//! What went wrong, and the exit code it ends with.
+
+use std::io;
+use std::path::Path;
+
+use firetime::{Error, Kind, TriggerError};
+
+const FAILURE: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
+const UNCLEAN: u8 = 3;
+
+/// For `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  it worked
+  1  it failed: the database, a file, a process
+  2  it was asked wrongly: arguments, configuration, a URL, a cron expression
+  3  the demo's verdict is not clean
+A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
+verdict, with 1.";
+
+/// Why the program ends without having done what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked makes no sense.
+    Usage(String),
+    /// The library's answer.
+    Firetime(Error),
+    /// Anything else that did not work.
+    Failed(String),
+    /// Whoever read our output has gone.
+    ReaderGone,
+    /// The same, before the demo had its verdict.
+    NoVerdict,
+    /// The demo's verdict, which has been shown, is not clean.
+    Unclean,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::Failed(format!("{doing} {}: {error}", path.display()))
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::ReaderGone => 0,
+            Self::Usage(_) => USAGE,
+            Self::Firetime(error) if error.kind() == Kind::Config => USAGE,
+            Self::Firetime(_) | Self::Failed(_) | Self::NoVerdict => FAILURE,
+            Self::Unclean => UNCLEAN,
+        }
+    }
+
+    /// What to say about it; nothing where everything has been said or nobody listens.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Self::Usage(message) | Self::Failed(message) => Some(message.clone()),
+            Self::Firetime(error) => Some(error.to_string()),
+            Self::ReaderGone | Self::NoVerdict | Self::Unclean => None,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Firetime(error)
+    }
+}
+
+impl From<TriggerError> for Failure {
+    fn from(error: TriggerError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Files say which they are ([`Failure::file`]); what is left are our own streams.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::Failed(format!("input or output: {error}")),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::from(io::Error::from(error))
+    }
+}

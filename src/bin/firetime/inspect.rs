@@ -1,0 +1,147 @@
+//! Looking at a cluster, and preparing its database.
+
+use std::io::Write;
+
+use firetime::{Client, ExecutionFilter, ExecutionView, NodeView, ScheduleView};
+use serde_json::json;
+
+use crate::args::{Database, Target};
+use crate::failure::Failure;
+use crate::output::{self, Output, shortened};
+use crate::when::utc;
+
+/// Errors are stored with up to 4,000 characters; a table shows their beginning.
+const ERROR_SHOWN: usize = 100;
+
+pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
+    let report = firetime::migrate(database.url())?;
+    if output == Output::Json {
+        let applied: Vec<_> = report
+            .applied
+            .iter()
+            .map(|(version, name)| json!({ "version": version, "name": name }))
+            .collect();
+        return output::json(out, &json!({ "version": report.version, "applied": applied }));
+    }
+    for (version, name) in &report.applied {
+        writeln!(out, "applied {version}: {}", output::escaped(name))?;
+    }
+    let nothing = if report.applied.is_empty() { "; nothing was to be done" } else { "" };
+    writeln!(out, "the schema is at version {}{nothing}", report.version)?;
+    Ok(())
+}
+
+pub(crate) fn nodes(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
+    let nodes = connect(target)?.nodes()?;
+    if target.output == Output::Json {
+        return output::json(out, &nodes);
+    }
+    let headings = [
+        "NODE",
+        "HOST",
+        "PID",
+        "STATE",
+        "BEAT",
+        "LAST BEAT (UTC)",
+        "STARTED (UTC)",
+        "THREADS",
+        "BUSY",
+        "QUEUED",
+        "JOBS",
+    ];
+    output::table(out, headings, nodes.into_iter().map(node))
+}
+
+fn node(node: NodeView) -> [String; 11] {
+    let state = match (node.ended.is_some(), node.enabled) {
+        (true, _) => format!("{} {}", node.end_reason, utc(node.ended)),
+        (false, true) => "live".to_owned(),
+        (false, false) => "disabled".to_owned(),
+    };
+    let host =
+        if node.host_ip.is_empty() { node.host_name } else { format!("{} {}", node.host_name, node.host_ip) };
+    [
+        node.id,
+        host,
+        node.pid.to_string(),
+        state,
+        node.beat.to_string(),
+        utc(node.last_beat),
+        utc(node.started),
+        node.threads.to_string(),
+        node.busy.to_string(),
+        node.queued.to_string(),
+        node.jobs.join(", "),
+    ]
+}
+
+pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
+    let schedules = connect(target)?.schedules()?;
+    if target.output == Output::Json {
+        return output::json(out, &schedules);
+    }
+    let headings =
+        ["ID", "NAME", "JOB", "STATE", "TRIGGER", "LAST (UTC)", "NEXT (UTC)", "TRIGGERED", "REASON"];
+    output::table(out, headings, schedules.into_iter().map(schedule))
+}
+
+fn schedule(schedule: ScheduleView) -> [String; 9] {
+    [
+        schedule.id.to_string(),
+        schedule.name,
+        schedule.job,
+        schedule.state,
+        schedule.trigger,
+        utc(schedule.prev),
+        utc(schedule.next),
+        schedule.triggered.to_string(),
+        shortened(&schedule.reason, ERROR_SHOWN),
+    ]
+}
+
+pub(crate) fn executions(
+    target: &Target,
+    filter: &ExecutionFilter,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let executions = connect(target)?.executions(filter)?;
+    if target.output == Output::Json {
+        return output::json(out, &executions);
+    }
+    let headings = [
+        "ID",
+        "SCHEDULE",
+        "FIRE TIME (UTC)",
+        "TRY",
+        "STATE",
+        "NODE",
+        "STARTED (UTC)",
+        "FINISHED (UTC)",
+        "REASON",
+        "ERROR",
+    ];
+    output::table(out, headings, executions.into_iter().map(execution))
+}
+
+fn execution(execution: ExecutionView) -> [String; 10] {
+    let fire_time = match execution.count {
+        0 | 1 => utc(execution.fire_time),
+        count => format!("{} ({count} until {})", utc(execution.fire_time), utc(execution.until)),
+    };
+    [
+        execution.id.to_string(),
+        execution.schedule,
+        fire_time,
+        execution.attempt.to_string(),
+        execution.state.to_lowercase(),
+        execution.node,
+        utc(execution.started),
+        utc(execution.finished),
+        execution.reason,
+        shortened(&execution.error, ERROR_SHOWN),
+    ]
+}
+
+fn connect(target: &Target) -> Result<Client, Failure> {
+    Ok(Client::connect(&target.application, target.database.url())?)
+}

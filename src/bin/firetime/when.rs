@@ -1,0 +1,108 @@
+//! Instants as people write and read them.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// The present.
+#[expect(clippy::disallowed_methods, reason = "the program's own clock: the library's is not public")]
+pub(crate) fn now() -> DateTime<Utc> {
+    Utc::now()
+}
+
+/// An instant as a person names it; one in the past may be given as its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(DateTime<Utc>),
+    Ago(TimeDelta),
+}
+
+impl When {
+    /// The instant, seen from `now`. An age beyond the calendar is its beginning.
+    pub(crate) fn from(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(age) => now.checked_sub_signed(age).unwrap_or(DateTime::<Utc>::MIN_UTC),
+        }
+    }
+}
+
+/// Reads `2025-01-31T09:00:00Z` (RFC 3339, any offset) or an age: `90s`, `15m`, `2h`, `1d`.
+pub(crate) fn parse(text: &str) -> Result<When, String> {
+    let at = || DateTime::parse_from_rfc3339(text).ok().map(|at| When::At(at.to_utc()));
+    age(text).or_else(at).ok_or_else(|| {
+        "write an instant such as 2025-01-31T09:00:00Z (RFC 3339), or an age such as 90s, 15m, 2h or 1d"
+            .to_owned()
+    })
+}
+
+/// As [`parse`]; a bare number is epoch milliseconds.
+pub(crate) fn parse_or_millis(text: &str) -> Result<When, String> {
+    match text.parse::<i64>() {
+        Ok(millis) => DateTime::from_timestamp_millis(millis)
+            .map(When::At)
+            .ok_or_else(|| format!("{millis} milliseconds are beyond the calendar")),
+        Err(_) => parse(text).map_err(|help| format!("{help}, or epoch milliseconds")),
+    }
+}
+
+fn age(text: &str) -> Option<When> {
+    let unit = text.chars().next_back()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
+    TimeDelta::try_seconds(i64::from(count).checked_mul(seconds)?).map(When::Ago)
+}
+
+/// `2025-01-31 09:00:00.000`: for tables, whose headings say UTC.
+pub(crate) fn utc(at: Option<DateTime<Utc>>) -> String {
+    at.map_or_else(|| "-".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S%.3f").to_string())
+}
+
+/// `09:00:00.000`, UTC.
+pub(crate) fn time_of_day(millis: i64) -> String {
+    DateTime::from_timestamp_millis(millis)
+        .map_or_else(|| millis.to_string(), |at| at.format("%H:%M:%S%.3f").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_instant_or_an_age_is_understood() {
+        let now = at("2025-01-02T00:00:00Z");
+        let cases = [
+            ("15m", "2025-01-01T23:45:00Z"),
+            ("90s", "2025-01-01T23:58:30Z"),
+            ("2h", "2025-01-01T22:00:00Z"),
+            ("1d", "2025-01-01T00:00:00Z"),
+            ("2024-12-31T23:00:00+01:00", "2024-12-31T22:00:00Z"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text).unwrap().from(now), at(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_examples() {
+        for text in ["", "m", "-5m", "15", "1w", "99999999999d", "yesterday", "2025-01-31", "5µ"] {
+            assert!(parse(text).unwrap_err().contains("15m"), "{text}");
+        }
+        assert!(parse_or_millis("99999999999999999").unwrap_err().contains("calendar"));
+        assert_eq!(parse_or_millis("-1").unwrap(), When::At(at("1969-12-31T23:59:59.999Z")));
+    }
+
+    #[test]
+    fn an_age_beyond_the_calendar_is_its_beginning() {
+        let long_ago = parse("4294967295d").unwrap().from(at("2025-01-02T00:00:00Z"));
+        assert_eq!(long_ago, DateTime::<Utc>::MIN_UTC);
+    }
+}
