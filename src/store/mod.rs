@@ -61,7 +61,8 @@ pub(crate) trait Store: Send + Sync {
     /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
 
-    /// Tries to become the application's misfire handler until `now + interval`.
+    /// Tries to become the application's misfire handler until `now + interval`. A mark further ahead than
+    /// [`ELECTION_AHEAD`](crate::window::ELECTION_AHEAD) and the interval counts as due.
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
 
     /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
@@ -78,7 +79,8 @@ pub(crate) trait Store: Send + Sync {
     /// token and state.
     fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
-    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR.
+    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR. One whose trigger
+    /// only a parser can refuse may be left out until it is overdue.
     fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>>;
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.

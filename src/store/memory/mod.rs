@@ -8,6 +8,7 @@ mod claims;
 pub(crate) mod hooks;
 mod nodes;
 mod repairs;
+mod rows;
 mod schedules;
 mod tables;
 #[cfg(test)]

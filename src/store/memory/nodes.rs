@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::tables::{Index, Node, Tables, Value, matches};
+use super::rows::{Node, Value, matches};
+use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
 use crate::store::guard::{self, Column};

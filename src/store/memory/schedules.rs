@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tables::{Run, Schedule, Shape, Tables};
+use super::rows::{Run, Schedule, Shape};
+use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
