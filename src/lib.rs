@@ -9,4 +9,4 @@ mod store;
 mod window;
 
 #[cfg(feature = "sql")]
-pub use store::sql::{CallerConnection, MigrationReport};
+pub use store::{CallerConnection, MigrationReport};

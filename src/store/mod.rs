@@ -16,6 +16,10 @@ pub(crate) mod when;
 use std::sync::Arc;
 
 pub(crate) use claimed::{Change, Claimed, Settlement};
+#[cfg(feature = "sql")]
+pub use sql::{CallerConnection, MigrationReport};
+#[cfg(feature = "sql")]
+pub(crate) use sql::{Limits, check_schema, ensure_in, migrate, open};
 
 use crate::clock::TimeSample;
 use crate::error::Error;

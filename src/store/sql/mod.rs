@@ -35,6 +35,7 @@ use std::sync::Arc;
 pub(crate) use connection::Limits;
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
+pub(crate) use ensure::ensure_in;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::{Fault, Nature, Session};

@@ -7,4 +7,6 @@ mod fixture;
 mod plans;
 mod views;
 
-pub(super) use fixture::{application, server};
+use fixture::application;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) use fixture::server;

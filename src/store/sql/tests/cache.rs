@@ -2,33 +2,17 @@
 
 use std::sync::Arc;
 
-use super::fixture::{Database, LIMITS};
+use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
-use crate::model::{Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, Token};
-use crate::schedule::{Simple, Trigger};
+use crate::model::{Entry, NodeId};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{Limits, SqlStore};
-use crate::store::{Claim, ClaimRequest, Definition, Store};
-
-const AT: i64 = 2_000_000_000_000;
+use crate::store::{Claim, ClaimRequest, Store};
 
 fn schedules(store: &SqlStore, application: &str, count: usize) -> Vec<Arc<Entry>> {
-    let policy =
-        JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: std::time::Duration::ZERO };
     let define = |number| {
-        let definition = Definition {
-            application: application.to_owned(),
-            name: format!("schedule-{number}"),
-            job: JobSpec { name: "work".to_owned(), policy },
-            payload: "{}".to_owned(),
-            trigger: Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap()),
-            start: None,
-            end: None,
-            priority: 0,
-            misfire: MisfirePolicy::FireOnce,
-            threshold: 60_000,
-        };
+        let definition = definition(application, &format!("schedule-{number}"));
         store.ensure(&definition).unwrap();
         Arc::new(store.find(application, &definition.name).unwrap().unwrap())
     };
@@ -38,15 +22,8 @@ fn schedules(store: &SqlStore, application: &str, count: usize) -> Vec<Arc<Entry
 /// Claims all, starts all, gives all back.
 fn round(store: &SqlStore, entries: &[Arc<Entry>]) {
     let node = NodeId::fresh();
-    let request = |entry: &Arc<Entry>| ClaimRequest {
-        candidate: Candidate::Planned(Occurrence::head(entry).unwrap()),
-        token: Token::fresh(),
-        node,
-        at_once: false,
-        deadline: i64::MAX,
-        now: AT,
-    };
-    let claims = store.claim(&entries.iter().map(request).collect::<Vec<_>>()).unwrap();
+    let claimed = |entry| ClaimRequest { at_once: false, ..request(entry, node) };
+    let claims = store.claim(&entries.iter().map(claimed).collect::<Vec<_>>()).unwrap();
     let won = claims.into_iter().map(|claim| match claim {
         Claim::Won(claimed) => claimed,
         other => panic!("{other:?}"),
