@@ -4,8 +4,10 @@
 //! the boot clock (which neither steps nor stops while the machine sleeps).
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use crate::model::Millis;
+use crate::window::{WALL_JUMP, millis};
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,16 @@ impl Clock {
 
     /// The host's wall clock, without the offset.
     pub(crate) fn wall(&self) -> Millis {
-        read(rustix::time::ClockId::Realtime)
+        millis(read(rustix::time::ClockId::Realtime))
+    }
+
+    /// How long to wait until a boot-clock instant; waiting in parts finer than the clock's millisecond, it
+    /// ends at the instant or up to a millisecond late, never early.
+    pub(crate) fn until_boot(&self, until: Millis) -> Duration {
+        /// Longer waits are cut: whoever waits asks again.
+        const LONGEST: Duration = Duration::from_secs(3_600);
+        let now = boot_time();
+        Duration::from_millis(u64::try_from(until).unwrap_or(0)).saturating_sub(now).min(LONGEST)
     }
 
     /// From now on database time is the wall clock plus `offset`.
@@ -46,6 +57,10 @@ impl Clock {
 }
 
 fn boot() -> Millis {
+    millis(boot_time())
+}
+
+fn boot_time() -> Duration {
     #[cfg(target_os = "linux")]
     let id = rustix::time::ClockId::Boottime;
     // Elsewhere the monotonic clock is the nearest there is: it may stand still while the machine sleeps.
@@ -54,9 +69,10 @@ fn boot() -> Millis {
     read(id)
 }
 
-fn read(id: rustix::time::ClockId) -> Millis {
+fn read(id: rustix::time::ClockId) -> Duration {
     let time = rustix::time::clock_gettime(id);
-    time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// One comparison of the database's clock with the host's: wall readings around the database's answer.
@@ -72,7 +88,7 @@ impl TimeSample {
         (self.answered - self.asked).max(0)
     }
 
-    fn offset(&self) -> Millis {
+    pub(crate) fn offset(&self) -> Millis {
         self.database - (self.asked + (self.answered - self.asked) / 2)
     }
 }
@@ -98,6 +114,28 @@ impl Offset {
     /// Forgets all samples: the clock they compared with has stepped.
     pub(crate) fn reset(&mut self) {
         self.samples.clear();
+    }
+}
+
+/// Notices when database time and the boot clock stop going in step: somebody set a clock.
+#[derive(Debug, Default)]
+pub(crate) struct Steady {
+    last: Option<Now>,
+}
+
+impl Steady {
+    /// True if between the last reading and this one the two clocks drifted apart by more than a step's worth.
+    pub(crate) fn jumped(&mut self, now: Now) -> bool {
+        let Some(last) = self.last.replace(now) else { return false };
+        let apart = (now.db - last.db) - (now.boot - last.boot);
+        apart.abs() > WALL_JUMP
+    }
+
+    /// Database time was corrected by `step` on purpose.
+    pub(crate) fn shifted(&mut self, step: Millis) {
+        if let Some(last) = &mut self.last {
+            last.db += step;
+        }
     }
 }
 

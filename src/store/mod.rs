@@ -4,10 +4,13 @@
 //! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an
 //! error is not lost, and an error whose kind is [`Kind::Unknown`](crate::Kind::Unknown) may be either.
 
+#[cfg(not(feature = "sql"))]
+mod absent;
 mod claimed;
 #[cfg(test)]
 pub(crate) mod conformance;
 pub(crate) mod guard;
+#[cfg(test)]
 pub(crate) mod memory;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
@@ -15,11 +18,13 @@ pub(crate) mod when;
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "sql"))]
+pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use claimed::{Change, Claimed, Settlement};
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
-pub(crate) use sql::{Limits, check_schema, ensure_in, migrate, open};
+pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use crate::clock::TimeSample;
 use crate::error::Error;
@@ -28,6 +33,7 @@ use crate::model::{
     Pending, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::Trigger;
+use crate::window::Window;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -110,6 +116,21 @@ pub(crate) trait Store: Send + Sync {
 
     /// The database's clock against ours.
     fn time(&self) -> Result<TimeSample>;
+}
+
+/// What a store may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
+    pub call: Millis,
+    /// The most connections opened at once.
+    pub connections: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { call: Window::default().call, connections: 4 }
+    }
 }
 
 /// A node about to join.

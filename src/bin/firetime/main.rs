@@ -1,1 +1,3 @@
+//! The `firetime` program.
+
 fn main() {}

@@ -104,5 +104,7 @@ fn days_up_to(last: u32) -> u64 {
 }
 
 fn members(set: u32) -> impl Iterator<Item = u32> {
-    (0..32).filter(move |bit| set & (1 << bit) != 0)
+    let without_lowest = |set: &u32| Some(set & set.wrapping_sub(1));
+    let sets = std::iter::successors(Some(set), without_lowest);
+    sets.take_while(|set| *set != 0).map(u32::trailing_zeros)
 }

@@ -1,4 +1,4 @@
-//! Changes of the clocks, against a walk through every minute (or second) around them.
+//! Changes of the clocks, against a walk in small steps through the days (or seconds) around them.
 //!
 //! The oracle shares nothing with the engine: what an expression means is written down by hand as
 //! a predicate, and the clocks are watched as a person would. It keeps the latest time the wall
@@ -29,8 +29,15 @@ fn is_last_friday(wall: &NaiveDateTime) -> bool {
     wall.weekday() == Weekday::Fri && (*wall + TimeDelta::days(7)).month() != wall.month()
 }
 
-/// Plans that fire on whole minutes.
-const BY_MINUTE: [Plan; 12] = [
+const POLICIES: [(Gap, Overlap); 4] = [
+    (Gap::FireAfter, Overlap::First),
+    (Gap::FireAfter, Overlap::Both),
+    (Gap::Skip, Overlap::First),
+    (Gap::Skip, Overlap::Both),
+];
+
+/// Plans that fire on multiples of five minutes, so that a walk in such steps misses nothing.
+const BY_MINUTES: [Plan; 12] = [
     by_wall("0 30 2 * * ?", |w| (w.hour(), w.minute()) == (2, 30)),
     by_wall("0 0 1-3 * * ?", |w| matches!((w.hour(), w.minute()), (1..=3, 0))),
     by_wall("0 0 0 * * ?", |w| (w.hour(), w.minute()) == (0, 0)),
@@ -39,11 +46,11 @@ const BY_MINUTE: [Plan; 12] = [
     }),
     by_wall("0 */20 22-1 * * ?", |w| w.minute() % 20 == 0 && matches!(w.hour(), 22 | 23 | 0 | 1)),
     by_wall("0 0/30 0-23 * * ?", |w| w.minute() % 30 == 0),
-    by_wall("0 59 23 L * ?", |w| (w.hour(), w.minute()) == (23, 59) && (*w + TimeDelta::days(1)).day() == 1),
+    by_wall("0 55 23 L * ?", |w| (w.hour(), w.minute()) == (23, 55) && (*w + TimeDelta::days(1)).day() == 1),
     by_wall("0 15 0 ? * FRIL", |w| (w.hour(), w.minute()) == (0, 15) && is_last_friday(w)),
     by_real_time("0 0/15 * * * ?", |w| w.minute() % 15 == 0),
     by_real_time("0 0 * * * ?", |w| w.minute() == 0),
-    by_real_time("0 5/10 */2 * * ?", |w| w.minute() % 10 == 5 && w.hour() % 2 == 0),
+    by_real_time("0 5/30 */2 * * ?", |w| w.minute() % 30 == 5 && w.hour() % 2 == 0),
     by_real_time("0 45 * ? * SAT-SUN", |w| {
         w.minute() == 45 && matches!(w.weekday(), Weekday::Sat | Weekday::Sun)
     }),
@@ -55,6 +62,16 @@ const BY_SECOND: [Plan; 4] = [
     by_wall("0/7 * 0-3 * * ?", |w| w.hour() <= 3 && w.second() % 7 == 0),
     by_wall("59 59 0,1,2,23 * * ?", |w| matches!((w.hour(), w.minute(), w.second()), (0..=2 | 23, 59, 59))),
 ];
+
+/// How the wall clock came to a time that a plan names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Shown,
+    /// It showed it before: the clocks went back.
+    Again,
+    /// It jumped over it; the instant is the first after the jump.
+    Skipped,
+}
 
 /// A stretch of time in a zone: every instant (seconds) and what the wall clock shows.
 struct Walk {
@@ -78,41 +95,45 @@ impl Walk {
         self.readings[self.readings.len() - 1].0 * 1_000
     }
 
-    /// The instants (milliseconds) at which the plan fires, by watching the clock.
-    fn watch(&self, plan: &Plan, gap: Gap, overlap: Overlap) -> Vec<i64> {
+    /// Everything the plan might fire for, in order, by watching the clock.
+    fn watch(&self, plan: &Plan) -> Vec<(i64, Sight)> {
         let step = TimeDelta::seconds(self.step);
         let mut latest = self.readings[0].1 - step;
-        let mut fired = Vec::new();
+        let mut seen = Vec::new();
         for (at, wall) in &self.readings {
-            let repeated = *wall <= latest;
-            let mut fires = (plan.matches)(wall);
-            if !plan.real_time {
-                fires &= !repeated || overlap == Overlap::Both;
-                let mut skipped = latest + step;
-                while skipped < *wall {
-                    fires |= gap == Gap::FireAfter && (plan.matches)(&skipped);
-                    skipped += step;
+            let mut skipped = latest + step;
+            while skipped < *wall {
+                if (plan.matches)(&skipped) {
+                    seen.push((at * 1_000, Sight::Skipped));
                 }
+                skipped += step;
             }
-            if fires {
-                fired.push(at * 1_000);
+            if (plan.matches)(wall) {
+                let sight = if *wall <= latest { Sight::Again } else { Sight::Shown };
+                seen.push((at * 1_000, sight));
             }
             latest = latest.max(*wall);
         }
-        fired
+        seen
     }
 
     /// Compares the engine with the oracle from the start of the walk, and from every instant
     /// within `near` seconds of the middle that is a multiple of `every` seconds.
     fn compare(&self, plan: &Plan, near: i64, every: i64) {
-        for (gap, overlap) in [
-            (Gap::FireAfter, Overlap::First),
-            (Gap::FireAfter, Overlap::Both),
-            (Gap::Skip, Overlap::First),
-            (Gap::Skip, Overlap::Both),
-        ] {
+        let seen = self.watch(plan);
+        for (gap, overlap) in POLICIES {
+            if plan.real_time && (gap == Gap::Skip) != (overlap == Overlap::Both) {
+                continue; // No policy matters to it; two are enough to show that.
+            }
             let cron = Cron::parse(plan.expression, self.tz.name()).unwrap().gap(gap).overlap(overlap);
-            let expected = self.watch(plan, gap, overlap);
+            let fires = |sight: &Sight| match sight {
+                Sight::Shown => true,
+                Sight::Again => plan.real_time || overlap == Overlap::Both,
+                Sight::Skipped => !plan.real_time && gap == Gap::FireAfter,
+            };
+            let fired = seen.iter().filter(|(_, sight)| fires(sight));
+            let mut expected: Vec<_> = fired.map(|(at, _)| *at).collect();
+            expected.dedup();
             let context = || format!("{} in {} {gap:?} {overlap:?}", plan.expression, self.tz);
             let found = occurrences(&cron, self.first() - 1, self.last());
             assert!(found == expected, "{}: {}", context(), difference(&found, &expected));
@@ -150,20 +171,32 @@ fn new_year(year: i32) -> i64 {
     format!("{year}-01-01T00:00:00Z").parse::<DateTime<chrono::Utc>>().unwrap().timestamp()
 }
 
-/// Every change of a zone's offset from the year `from` until before the year `until`.
+/// The first instant after each change of a zone's offset from the year `from` until `until`.
 fn changes(tz: Tz, from: i32, until: i32) -> Vec<i64> {
-    let moves = |at: &i64, step: i64| offset(tz, *at) != offset(tz, at + step);
-    let hours = (new_year(from)..new_year(until)).step_by(3_600).filter(|at| moves(at, 3_600));
-    hours.filter_map(|hour| (hour..hour + 3_600).find(|at| moves(at, 1)).map(|at| at + 1)).collect()
+    let mut found = Vec::new();
+    for at in (new_year(from)..new_year(until)).step_by(6 * HOUR as usize) {
+        let (mut before, mut after) = (at, at + 6 * HOUR);
+        if offset(tz, before) == offset(tz, after) {
+            continue;
+        }
+        while after - before > 1 {
+            let middle = (before + after) / 2;
+            let changed = offset(tz, middle) != offset(tz, at);
+            *(if changed { &mut after } else { &mut before }) = middle;
+        }
+        found.push(after);
+    }
+    found
 }
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
-fn compare_by_minute(tz: Tz, changes: &[i64]) {
+fn compare_by_minutes(tz: Tz, changes: &[i64], step: i64) {
     for change in changes {
-        let walk = Walk::around(tz, *change, 36 * HOUR, MINUTE);
-        BY_MINUTE.iter().for_each(|plan| walk.compare(plan, 2 * HOUR, 10 * MINUTE));
+        assert_eq!((change % step, i64::from(offset(tz, *change)) % step), (0, 0), "{tz}: smaller steps");
+        let walk = Walk::around(tz, *change, 36 * HOUR, step);
+        BY_MINUTES.iter().for_each(|plan| walk.compare(plan, 2 * HOUR, 20 * MINUTE));
     }
 }
 
@@ -174,34 +207,30 @@ fn compare_by_second(tz: Tz, changes: &[i64], half: i64) {
     }
 }
 
-const TODAY: [&str; 18] = [
+const TODAY: [&str; 14] = [
     "Europe/Berlin",
-    "Europe/London",
     "Europe/Dublin",
     "America/New_York",
     "America/St_Johns",
     "America/Havana",
     "America/Santiago",
-    "America/Asuncion",
     "America/Nuuk",
     "Africa/Cairo",
     "Africa/Casablanca",
     "Asia/Beirut",
     "Asia/Gaza",
-    "Asia/Tehran",
     "Australia/Lord_Howe",
-    "Pacific/Auckland",
     "Pacific/Chatham",
     "Antarctica/Troll",
 ];
 
 #[test]
-fn every_change_of_the_clocks_from_2020_to_2035_by_minute() {
+fn every_change_of_the_clocks_from_2020_to_2035() {
     let mut seen = 0;
     for tz in TODAY.map(|name| name.parse::<Tz>().unwrap()) {
         let changes = changes(tz, 2020, 2036);
         assert!(!changes.is_empty(), "{tz}");
-        compare_by_minute(tz, &changes);
+        compare_by_minutes(tz, &changes, 5 * MINUTE);
         seen += changes.len();
     }
     assert!(seen > 400, "only {seen} changes");
@@ -209,8 +238,9 @@ fn every_change_of_the_clocks_from_2020_to_2035_by_minute() {
 
 #[test]
 fn the_seconds_around_a_change_of_the_clocks() {
-    for tz in TODAY.map(|name| name.parse::<Tz>().unwrap()) {
-        compare_by_second(tz, &changes(tz, 2020, 2022), 150 * MINUTE);
+    for name in ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Antarctica/Troll"] {
+        let tz = name.parse().unwrap();
+        compare_by_second(tz, &changes(tz, 2024, 2025), 150 * MINUTE);
     }
 }
 
@@ -230,7 +260,7 @@ fn odd_changes_of_the_past() {
         let tz = name.parse().unwrap();
         let changes = changes(tz, from, until);
         assert!(!changes.is_empty(), "{tz}");
-        compare_by_minute(tz, &changes);
+        compare_by_minutes(tz, &changes, MINUTE);
     }
 }
 
@@ -244,6 +274,6 @@ fn a_change_by_minutes_and_seconds() {
 #[test]
 fn the_last_changes_the_tables_know() {
     for tz in ["Europe/Berlin", "America/New_York"].map(|name| name.parse::<Tz>().unwrap()) {
-        compare_by_minute(tz, &changes(tz, 2098, 2101));
+        compare_by_minutes(tz, &changes(tz, 2098, 2101), 5 * MINUTE);
     }
 }

@@ -14,16 +14,7 @@ use super::session::{Fault, Nature, Session};
 use super::statement::{Value, single, sql};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
-use crate::store::Result;
-
-/// What a store may use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
-    pub call: Millis,
-    /// The most connections opened at once.
-    pub connections: u32,
-}
+use crate::store::{Limits, Result};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;

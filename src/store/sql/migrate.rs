@@ -4,11 +4,11 @@
 //! each statement can be repeated, and a version's row in QRTZ_SCHEMA is written last: a crash in between
 //! is mended by the next run.
 
-use super::connection::{Dialect, Limits, Target};
+use super::connection::{Dialect, Target};
 use super::session::{Fault, Nature, Session};
 use super::statement::{single, sql};
 use crate::error::{Error, Kind};
-use crate::store::Result;
+use crate::store::{Limits, Result};
 
 struct Migration {
     version: i64,

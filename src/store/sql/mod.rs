@@ -32,7 +32,6 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(crate) use connection::Limits;
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
 pub(crate) use ensure::ensure_in;
@@ -42,9 +41,9 @@ use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
-    PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
-    Store, Stranded,
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
+    NodeRow, PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
+    StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;

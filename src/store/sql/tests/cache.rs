@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
 use crate::model::{Entry, NodeId};
+use crate::store::Limits;
+use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
-use crate::store::sql::{Limits, SqlStore};
 use crate::store::{Claim, ClaimRequest, Store};
 
 fn schedules(store: &SqlStore, application: &str, count: usize) -> Vec<Arc<Entry>> {

@@ -8,9 +8,10 @@ use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
 use crate::error::Kind;
 use crate::model::{Entry, NodeId, Outcome};
+use crate::store::Limits;
+use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::{Limits, SqlStore};
 use crate::store::{Claim, ClaimRequest, Claimed, Settled, Store};
 
 /// A store of its own with a schedule in an application of its own.

@@ -13,8 +13,8 @@ use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
-use crate::store::sql::{Limits, migrate, open};
-use crate::store::{ClaimRequest, Definition, Store};
+use crate::store::sql::{migrate, open};
+use crate::store::{ClaimRequest, Definition, Limits, Store};
 
 /// A test server's URL.
 pub(in crate::store::sql) fn server(variable: &str) -> String {

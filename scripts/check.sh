@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# check.sh: what every change must pass. CI runs this and nothing else. Quick checks first; scripts/test.sh
+# last, so its closing line is this script's.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    printf '\n== %s\n' "$*"
+    "$@"
+}
+
+scripts/install.sh
+for tool in fmt clippy; do
+    cargo $tool --version >/dev/null || { echo "install it: rustup component add rustfmt clippy" >&2; exit 2; }
+done
+
+step cargo fmt --check
+if command -v shellcheck >/dev/null; then
+    step shellcheck scripts/*.sh scripts/*/*.sh .ci/run
+else
+    echo "shell scripts: NOT CHECKED (shellcheck is not installed)"
+fi
+
+step scripts/licences.py
+if cargo deny --version >/dev/null 2>&1; then
+    step cargo deny --locked --all-features check licenses bans sources
+fi
+if timeout 60 cargo deny fetch db >/dev/null 2>&1; then
+    step cargo deny --locked --all-features check advisories
+else
+    echo "advisories: NOT CHECKED (no advisory database reachable)"
+fi
+
+# clippy checks all that cargo check does.
+for features in '' sqlite postgres mysql cli,sqlite; do
+    step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
+done
+step cargo clippy --locked --all-targets --all-features -- -D warnings
+RUSTDOCFLAGS='-D warnings' step cargo doc --locked --no-deps --all-features
+
+printf '\n== scripts/test.sh\n'
+exec scripts/test.sh

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# test.sh: every test, on every database; ends with the line "N passed, M failed". A part without tests, or
+# a test that was listed but did not pass (ignored, never reached), is a failure.
+# test.sh NAME: only the tests whose names contain NAME; arguments go to cargo test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${FIRETIME_TEST_POSTGRES_URL:-}" ] || [ -z "${FIRETIME_TEST_MARIADB_URL:-}" ]; then
+    export FIRETIME_FAST_SERVERS=${FIRETIME_FAST_SERVERS:-1}
+    exec scripts/with-servers.sh scripts/test.sh "$@"
+fi
+cargo_test=(cargo test --locked --all-features --no-fail-fast)
+[ $# -eq 0 ] || exec "${cargo_test[@]}" "$@"
+
+logs=$(mktemp -d) # not in the target folder, which two runs may share
+trap 'rm -rf "$logs"' EXIT
+trap 'exit 143' TERM
+it=$("${cargo_test[@]}" --no-run --message-format json-render-diagnostics |
+    sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
+export CARGO_MANIFEST_DIR=$PWD
+
+# count COMMAND...: how many tests the command lists.
+count() { "$@" --list 2>/dev/null | awk '/: test$/ { n++ } END { print n + 0 }'; }
+
+# part NAME COMMAND...: runs the command; leaves NAME.log and, in NAME.result, tests listed, passed, failed.
+part() {
+    local log=$logs/$1.log start=$SECONDS listed passed failed code=0
+    listed=$(count "${@:2}")
+    # A background job would inherit an ignored SIGINT, which tests send to processes they start.
+    env --default-signal=INT timeout --foreground -k 10 20m "${@:2}" >"$log" 2>&1 || code=$?
+    passed=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
+    failed=$((listed - passed))
+    if [ "$code" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+    echo "$listed $passed $failed" >"$logs/$1.result"
+    printf '%-9s %5d tests, %5d passed, exit code %d, %d s\n' "$1" "$listed" "$passed" "$code" $((SECONDS - start))
+}
+
+part unit "${cargo_test[@]}" --lib --bins --
+part doc "${cargo_test[@]}" --doc --
+part memory "$it" memory::
+part other "$it" --skip memory:: --skip sqlite:: --skip postgres:: --skip mariadb::
+for database in sqlite postgres mariadb; do
+    part $database "$it" $database:: --test-threads 2 &
+done
+wait
+
+all=0 passed=0 failed=0
+for name in unit doc memory other sqlite postgres mariadb; do
+    read -r part_listed part_passed part_failed <"$logs/$name.result" || { echo "$name did not run"; exit 1; }
+    all=$((all + part_listed)) passed=$((passed + part_passed)) failed=$((failed + part_failed))
+    [ "$part_failed" = 0 ] || { printf '\n---- %s ----\n' "$name"; cat "$logs/$name.log"; }
+    [ "$part_listed" != 0 ] || { echo "$name: no test at all"; failed=$((failed + 1)); }
+done
+listed=$(count "${cargo_test[@]}" --)
+[ "$listed" = "$all" ] || { echo "the parts hold $all tests, cargo lists $listed"; failed=$((failed + 1)); }
+echo "$SECONDS s"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# with-servers.sh COMMAND ARGS...: runs the command beside a private PostgreSQL and a private MariaDB
+# and exits with its code. The servers live in a temporary folder on free ports of 127.0.0.1, never run
+# as root, and are gone, folder and all, when this script is, however it ends. The command gets no stdin,
+# and: FIRETIME_TEST_POSTGRES_URL, FIRETIME_TEST_POSTGRES_PID (its user is a superuser),
+# FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
+# FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches.
+# shellcheck disable=SC2317 # functions called by traps and by name look unreachable
+set -euo pipefail
+
+[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
+"$(dirname "$0")/install.sh"
+PATH=$PATH:/usr/sbin:/sbin
+if ! command -v initdb >/dev/null; then
+    PATH=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -n 1)"):$PATH
+fi
+
+set -m # a process group each: Ctrl-C reaches this script alone, and the command can be ended with its children
+dir=$(mktemp -d "${TMPDIR:-/tmp}/firetime.XXXXXX")
+command='' pid='' port=''
+declare -A servers=() # pid -> the signal that ends it fast
+identity=()
+if [ "$(id -u)" = 0 ]; then
+    chown nobody "$dir"
+    identity=(--reuid nobody --regid "$(id -g nobody)" --clear-groups)
+fi
+fast_postgres=() fast_mariadb=()
+if [ "${FIRETIME_FAST_SERVERS:-0}" = 1 ]; then
+    fast_postgres=(-c fsync=off -c synchronous_commit=off -c full_page_writes=off)
+    fast_mariadb=(--innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0)
+fi
+
+alive() { kill -0 -- "$1" 2>/dev/null; }
+
+# stop SIGNAL TARGET: TARGET is a pid or, for a process group, its negative. It gets 10 s, then SIGKILL.
+stop() {
+    local deadline=$((SECONDS + 10))
+    kill -s "$1" -- "$2" 2>/dev/null || return 0
+    kill -s CONT -- "$2" 2>/dev/null || true # a test may have left it stopped
+    while alive "$2"; do
+        ((SECONDS < deadline)) || kill -s KILL -- "$2" 2>/dev/null || true
+        sleep 0.05
+    done
+}
+
+clean_up() {
+    trap '' INT TERM HUP
+    [ -z "$command" ] || stop TERM "-$command"
+    for pid in "${!servers[@]}"; do stop "${servers[$pid]}" "$pid"; done
+    rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# fail MESSAGE LOG
+fail() {
+    echo "with-servers.sh: $1; the end of its log:" >&2
+    tail -n 30 "$2" >&2
+    exit 1
+}
+
+# private SIGNAL COMMAND...: not as root, not in a folder that only root may enter, and the kernel sends it
+# SIGNAL if this script is killed outright.
+private() {
+    cd "$dir"
+    exec setpriv "${identity[@]}" --pdeathsig "$1" -- "${@:2}"
+}
+
+# set_up NAME COMMAND...
+set_up() {
+    (private KILL "${@:2}") >"$dir/$1.log" 2>&1 </dev/null || fail "$1 failed" "$dir/$1.log"
+}
+
+free_port() {
+    perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'
+}
+
+# start NAME SIGNAL: sets pid and port to those of a server that answers. Somebody else may take the port
+# before the server does, so it tries three.
+start() {
+    local log="$dir/$1.log" deadline=$((SECONDS + 20))
+    for _ in 1 2 3; do
+        port=$(free_port)
+        "run_$1" >"$log" 2>&1 </dev/null &
+        pid=$!
+        servers[$pid]=$2
+        until "ask_$1" >>"$dir/ask.log" 2>&1; do
+            alive "$pid" || break
+            ((SECONDS < deadline)) || fail "$1 did not answer within 20 s" "$log"
+            sleep 0.1
+        done
+        if alive "$pid"; then return; fi
+        unset "servers[$pid]"
+        grep -qi 'in use' "$log" || break
+    done
+    fail "$1 did not start" "$log"
+}
+
+run_postgres() {
+    private INT postgres -D "$dir/postgres" -p "$port" -c listen_addresses=127.0.0.1 \
+        -c unix_socket_directories= -c max_connections=200 "${fast_postgres[@]}"
+}
+ask_postgres() {
+    timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/postgres" -c 'CREATE DATABASE firetime'
+}
+
+run_mariadb() {
+    private TERM mariadbd --no-defaults --datadir="$dir/mariadb" --socket="$dir/mariadb.sock" \
+        --pid-file="$dir/mariadb.pid" --tmpdir="$dir" --bind-address=127.0.0.1 --port="$port" \
+        --skip-name-resolve --skip-networking=0 --max-connections=200 --init-file="$dir/mariadb.sql" \
+        --character-set-server=utf8mb4 --default-storage-engine=InnoDB "${fast_mariadb[@]}"
+}
+ask_mariadb() {
+    MYSQL_PWD=secret timeout 3 mariadb --no-defaults -h 127.0.0.1 -P "$port" -u firetime -N \
+        -e 'SELECT @@pid_file' firetime | grep -F "$dir/mariadb.pid"
+}
+
+set_up initdb initdb -D "$dir/postgres" -U firetime -A trust -E UTF8 --locale=C --no-sync
+set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/mariadb" --skip-test-db
+cat >"$dir/mariadb.sql" <<'SQL'
+CREATE DATABASE IF NOT EXISTS firetime;
+CREATE USER IF NOT EXISTS firetime@'%' IDENTIFIED BY 'secret';
+GRANT ALL ON *.* TO firetime@'%' WITH GRANT OPTION;
+SQL
+start postgres INT
+export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
+export FIRETIME_TEST_POSTGRES_PID=$pid
+start mariadb TERM
+export FIRETIME_TEST_MARIADB_URL=mysql://firetime:secret@127.0.0.1:$port/firetime
+export FIRETIME_TEST_MARIADB_PID=$pid
+
+setpriv --pdeathsig TERM -- "$@" </dev/null &
+command=$!
+code=0
+wait "$command" || code=$?
+exit "$code"

@@ -1,0 +1,182 @@
+//! Runs a machine on a thread: waits for its next instant or for a message, and performs its operations
+//! under a watchdog.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, never, unbounded};
+
+use crate::clock::Clock;
+use crate::error::{Error, Kind};
+use crate::machine::{Machine, Operation, Step};
+use crate::model::Millis;
+use crate::store::Store;
+use crate::window::span;
+
+/// Store calls given up on may still hold this many threads in all; beyond it nothing new is tried.
+const MOST_ABANDONED: usize = 16;
+
+/// What every driver of a scheduler shares.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub clock: Arc<Clock>,
+    pub store: Arc<dyn Store>,
+    /// The watchdog's limit for one store call.
+    pub call: Millis,
+    pub abandoned: Arc<AtomicUsize>,
+}
+
+/// A running machine.
+pub(crate) struct Driver<Input> {
+    inbox: Sender<Input>,
+    ended: Receiver<()>,
+}
+
+impl<Input> Driver<Input> {
+    pub(crate) fn send(&self, input: Input) {
+        // A machine that has ended needs no more input.
+        let _ = self.inbox.send(input);
+    }
+
+    /// Waits until the machine has ended; false if the deadline comes first.
+    pub(crate) fn join(&self, within: Duration) -> bool {
+        matches!(self.ended.recv_timeout(within), Err(RecvTimeoutError::Disconnected))
+    }
+}
+
+/// Inboxes first, so that machines can be wired to each other before any runs.
+pub(crate) fn inbox<Input>() -> (Sender<Input>, Receiver<Input>) {
+    unbounded()
+}
+
+/// Starts `machine` on a thread called `name`; what it tells goes to `tell`.
+pub(crate) fn drive<M: Machine>(
+    name: &str,
+    machine: M,
+    (inbox, messages): (Sender<M::Input>, Receiver<M::Input>),
+    surroundings: &Surroundings,
+    tell: impl FnMut(M::Output) + Send + 'static,
+) -> Result<Driver<M::Input>, Error> {
+    let (alive, ended) = bounded(0);
+    let surroundings = surroundings.clone();
+    let hands = Hands::new(name, &surroundings);
+    spawn(name, move || {
+        run(machine, &messages, &surroundings.clock, hands, tell);
+        drop::<Sender<()>>(alive);
+    })?;
+    Ok(Driver { inbox, ended })
+}
+
+fn run<M: Machine>(
+    mut machine: M,
+    messages: &Receiver<M::Input>,
+    clock: &Clock,
+    mut hands: Hands<M::Op>,
+    mut tell: impl FnMut(M::Output),
+) {
+    // Once every sender is gone no message comes any more, but the machine's own time goes on.
+    let silence = never();
+    let mut messages = messages;
+    loop {
+        while let Ok(input) = messages.try_recv() {
+            machine.receive(clock.now(), input);
+        }
+        match machine.next(clock.now()) {
+            Step::Do(op) => {
+                let answer = hands.perform(op);
+                machine.done(clock.now(), answer);
+            }
+            Step::Tell(output) => tell(output),
+            Step::Wait(until) => {
+                let wait = clock.until_boot(until);
+                match messages.recv_timeout(wait) {
+                    Ok(input) => machine.receive(clock.now(), input),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => messages = &silence,
+                }
+            }
+            Step::Stop => return,
+        }
+    }
+}
+
+/// Performs store calls on a thread of their own. A call that overruns is left behind with its thread and
+/// connection, and its result is unknown.
+struct Hands<Op: Operation> {
+    name: String,
+    surroundings: Surroundings,
+    worker: Option<Worker<Op>>,
+}
+
+struct Worker<Op: Operation> {
+    orders: Sender<Op>,
+    answers: Receiver<Result<Op::Answer, Error>>,
+}
+
+impl<Op: Operation> Hands<Op> {
+    fn new(name: &str, surroundings: &Surroundings) -> Self {
+        Self { name: format!("{name}-store"), surroundings: surroundings.clone(), worker: None }
+    }
+
+    fn perform(&mut self, op: Op) -> Result<Op::Answer, Error> {
+        let what = op.name();
+        let limit = span(self.surroundings.call);
+        let worker = self.worker()?;
+        if worker.orders.send(op).is_err() {
+            self.worker = None;
+            return Err(Error::new(Kind::System, format!("{what}: the store's thread is gone")));
+        }
+        match worker.answers.recv_timeout(limit) {
+            Ok(answer) => answer.map_err(|error| error.during(what)),
+            Err(RecvTimeoutError::Timeout) => {
+                self.surroundings.abandoned.fetch_add(1, Ordering::Relaxed);
+                self.worker = None;
+                Err(Error::new(
+                    Kind::Unknown,
+                    format!("{what}: no answer within {limit:?}; the call was abandoned"),
+                ))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                self.worker = None;
+                Err(Error::new(Kind::Unknown, format!("{what}: the store call panicked")))
+            }
+        }
+    }
+
+    fn worker(&mut self) -> Result<&Worker<Op>, Error> {
+        if self.worker.is_none() {
+            self.worker = Some(self.hire()?);
+        }
+        self.worker.as_ref().ok_or_else(|| Error::new(Kind::System, "no thread for store calls"))
+    }
+
+    fn hire(&self) -> Result<Worker<Op>, Error> {
+        if self.surroundings.abandoned.load(Ordering::Relaxed) >= MOST_ABANDONED {
+            let message =
+                format!("{MOST_ABANDONED} store calls hang already; nothing new is tried until one returns");
+            return Err(Error::new(Kind::Unavailable, message));
+        }
+        let (orders, todo) = bounded::<Op>(1);
+        // The worker's answer to an abandoned call finds nobody: that is how it learns that it was given up.
+        let (reply, answers) = bounded(0);
+        let store = Arc::clone(&self.surroundings.store);
+        let abandoned = Arc::clone(&self.surroundings.abandoned);
+        spawn(&self.name, move || {
+            for op in todo {
+                if reply.send(op.perform(store.as_ref())).is_err() {
+                    abandoned.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        })?;
+        Ok(Worker { orders, answers })
+    }
+}
+
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map(drop)
+        .map_err(|error| Error::new(Kind::System, format!("cannot start the thread {name}: {error}")))
+}

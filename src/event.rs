@@ -1,0 +1,214 @@
+//! What happened, as values: the one place that logs, and what observers and tests listen to.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::model::{ExecutionId, NodeId, ScheduleId};
+
+/// Something a running scheduler reports. Shown by [`fmt::Display`] as one line for people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node is registered and its first heartbeat confirmed.
+    Joined {
+        /// The node.
+        node: NodeId,
+    },
+    /// A poll ended.
+    Polled {
+        /// The grid tick it belongs to, epoch milliseconds UTC; `None` for an extra poll between ticks.
+        tick: Option<i64>,
+        /// Occurrences planned inside the window.
+        planned: usize,
+        /// Pending executions found.
+        pending: usize,
+    },
+    /// Polls came too late and whole ticks of the grid were left out.
+    TicksSkipped {
+        /// How many.
+        count: u64,
+    },
+    /// A store call failed; it is tried again after a pause.
+    StoreFailed {
+        /// What was attempted.
+        operation: &'static str,
+        /// Why it failed.
+        error: Error,
+    },
+    /// A claim's commit is unknown: its rows are being locked to find out.
+    CommitUnknown {
+        /// How many claims.
+        claims: usize,
+    },
+    /// A claim was lost to another node.
+    ClaimLost {
+        /// The schedule.
+        schedule: ScheduleId,
+    },
+    /// A row that alone makes its transaction fail, or cannot be understood, was put into ERROR.
+    Quarantined {
+        /// The schedule.
+        schedule: ScheduleId,
+        /// Why.
+        reason: String,
+    },
+    /// A handler has ended.
+    Finished {
+        /// The execution.
+        execution: ExecutionId,
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// The error it ended with, if any.
+        error: Option<String>,
+    },
+    /// A claimed execution could not start in time and went back.
+    GivenBack {
+        /// The execution.
+        execution: ExecutionId,
+    },
+    /// An execution was taken from this node before its outcome arrived; the outcome changed nothing.
+    Revoked {
+        /// The execution.
+        execution: ExecutionId,
+    },
+    /// A schedule is left alone because no handler here can decode its payload.
+    Undecodable {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A node was declared dead.
+    NodeDied {
+        /// The node.
+        node: NodeId,
+    },
+    /// This node's row was ended by others; it joins again as a new node.
+    Fenced {
+        /// The old incarnation.
+        old: NodeId,
+        /// The new one.
+        new: NodeId,
+    },
+    /// The misfire handler moved a cursor or took an execution back.
+    Repaired {
+        /// The schedule.
+        schedule: ScheduleId,
+        /// What was done.
+        what: &'static str,
+    },
+    /// The clock stepped: the plan was dropped and a poll asked for.
+    ClockJumped,
+    /// The database's clock and this host's differ by more than a second.
+    ClockOffset {
+        /// Database minus host, milliseconds.
+        millis: i64,
+    },
+    /// No thread could be started for the pool; work waits for those there are.
+    ThreadRefused {
+        /// What the system said.
+        reason: String,
+    },
+    /// The scheduler was dropped without a shutdown: it claims nothing more.
+    Dropped,
+    /// The scheduler has stopped.
+    Stopped {
+        /// Whether every running job ended and every outcome was stored before the deadline.
+        clean: bool,
+    },
+}
+
+impl Event {
+    fn level(&self) -> log::Level {
+        match self {
+            Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
+            Self::Finished { error: None, .. } => log::Level::Debug,
+            Self::Joined { .. }
+            | Self::Repaired { .. }
+            | Self::GivenBack { .. }
+            | Self::Stopped { clean: true } => log::Level::Info,
+            Self::Quarantined { .. } | Self::Fenced { .. } => log::Level::Error,
+            _ => log::Level::Warn,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Joined { node } => write!(f, "node {node} joined"),
+            Self::Polled { tick: Some(tick), planned, pending } => {
+                write!(f, "poll at tick {tick}: {planned} planned, {pending} pending")
+            }
+            Self::Polled { tick: None, planned, pending } => {
+                write!(f, "extra poll: {planned} planned, {pending} pending")
+            }
+            Self::TicksSkipped { count } => write!(f, "polls fell behind: {count} ticks left out"),
+            Self::StoreFailed { operation, error } => {
+                write!(f, "{operation} failed, will be tried again: {error}")
+            }
+            Self::CommitUnknown { claims } => {
+                write!(f, "the commit of {claims} claims is unknown: asking the database what became of them")
+            }
+            Self::ClaimLost { schedule } => write!(f, "schedule {schedule}: claim lost to another node"),
+            Self::Quarantined { schedule, reason } => write!(f, "schedule {schedule} quarantined: {reason}"),
+            Self::Finished { execution, schedule, error: None } => {
+                write!(f, "{schedule:?}: execution {execution} succeeded")
+            }
+            Self::Finished { execution, schedule, error: Some(error) } => {
+                write!(f, "{schedule:?}: execution {execution} failed: {error:?}")
+            }
+            Self::GivenBack { execution } => {
+                write!(f, "execution {execution} was not started in time and went back")
+            }
+            Self::Revoked { execution } => {
+                write!(f, "execution {execution} was taken from this node; its outcome changed nothing")
+            }
+            Self::Undecodable { schedule, reason } => {
+                write!(f, "schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
+            }
+            Self::NodeDied { node } => write!(f, "node {node} declared dead"),
+            Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
+            Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
+            Self::ClockOffset { millis } => {
+                write!(
+                    f,
+                    "the database's clock is {millis} ms ahead of this host's; check time synchronisation"
+                )
+            }
+            Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
+            Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
+            Self::Stopped { clean: true } => f.write_str("stopped"),
+            Self::Stopped { clean: false } => {
+                f.write_str("stopped at the deadline with work unfinished; other nodes will settle it")
+            }
+        }
+    }
+}
+
+type Observer = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// Where events go: the log, then every observer. Never called under a lock.
+#[derive(Default)]
+pub(crate) struct Events {
+    observers: Vec<Observer>,
+}
+
+impl Events {
+    pub(crate) fn new(observers: Vec<Observer>) -> Self {
+        Self { observers }
+    }
+
+    pub(crate) fn emit(&self, event: &Event) {
+        log::log!(target: "firetime", event.level(), "{event}");
+        for observer in &self.observers {
+            // An observer is the application's code: its panic must not cost an execution its outcome.
+            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+                log::error!(target: "firetime", "an event observer panicked");
+            }
+        }
+    }
+}

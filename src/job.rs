@@ -1,0 +1,216 @@
+//! Jobs: a stable name tied to a payload type, the handlers that run them, and what a handler is told.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::{ExecutionId, JobPolicy, JobSpec};
+use crate::pipeline::poll::Catalog;
+
+/// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
+pub type HandlerError = Box<dyn StdError + Send + Sync>;
+
+/// A job: a name that stays the same over releases and servers, and the type of its payload.
+///
+/// The payload is stored as JSON. By default an occurrence whose node dies while it runs is run again on
+/// another (at-least-once), with at most 5 attempts, and a failure is not retried.
+///
+/// ```
+/// use firetime::Job;
+/// use std::time::Duration;
+///
+/// const GREET: Job<String> = Job::new("greet");
+/// const BILL: Job<u64> = Job::new("bill").retries(3, Duration::from_secs(30));
+/// assert_eq!(GREET.name(), "greet");
+/// # let _ = BILL;
+/// ```
+#[derive(Debug)]
+pub struct Job<P> {
+    name: &'static str,
+    policy: JobPolicy,
+    payload: PhantomData<fn(P)>,
+}
+
+impl<P> Clone for Job<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Job<P> {}
+
+impl<P> Job<P> {
+    /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        let policy = JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+        Self { name, policy, payload: PhantomData }
+    }
+
+    /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
+    /// false makes it at-most-once.
+    #[must_use]
+    pub const fn recovery(mut self, recover: bool) -> Self {
+        self.policy.recover = recover;
+        self
+    }
+
+    /// The most attempts an occurrence gets, deaths and failures together. Default: 5; at least 1.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.policy.max_attempts = if attempts == 0 { 1 } else { attempts };
+        self
+    }
+
+    /// Tries again up to `retries` times after a failure, each `delay` after the last. Default: none.
+    #[must_use]
+    pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
+        self.policy.max_tries = retries.saturating_add(1);
+        self.policy.retry_delay = delay;
+        if self.policy.max_attempts <= retries {
+            self.policy.max_attempts = self.policy.max_tries;
+        }
+        self
+    }
+
+    /// The name stored in the database.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn spec(&self) -> JobSpec {
+        JobSpec { name: self.name.to_owned(), policy: self.policy }
+    }
+}
+
+impl<P: Serialize> Job<P> {
+    pub(crate) fn encode(payload: &P) -> Result<String, serde_json::Error> {
+        serde_json::to_string(payload)
+    }
+}
+
+/// What a handler is told about the execution it runs.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) schedule: Arc<str>,
+    pub(crate) job: Arc<str>,
+    pub(crate) execution: ExecutionId,
+    pub(crate) fire_time: DateTime<Utc>,
+    pub(crate) attempt: u32,
+    pub(crate) fence: i64,
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// The schedule's name.
+    #[must_use]
+    pub fn schedule(&self) -> &str {
+        &self.schedule
+    }
+
+    /// The job's name.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The row id of this execution in `QRTZ_RUN`.
+    #[must_use]
+    pub fn execution(&self) -> ExecutionId {
+        self.execution
+    }
+
+    /// The planned instant of the occurrence, UTC, to the millisecond; later attempts keep it.
+    #[must_use]
+    pub fn fire_time(&self) -> DateTime<Utc> {
+        self.fire_time
+    }
+
+    /// 1 for the first attempt at this occurrence.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The fencing token: grows with every claim of the schedule. Hand it to what you write to, and let
+    /// that refuse a lower number than it has seen: so a process that was stopped for minutes and wakes up
+    /// cannot overwrite what its successor did.
+    #[must_use]
+    pub fn fence(&self) -> i64 {
+        self.fence
+    }
+
+    /// Whether the scheduler is shutting down: a long job may end early.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+type Run = Box<dyn Fn(&Context, &str) -> Result<(), HandlerError> + Send + Sync>;
+type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// A handler with its payload's type erased.
+struct Handler {
+    spec: JobSpec,
+    check: Check,
+    run: Run,
+}
+
+/// The handlers of one scheduler, by job name.
+#[derive(Default)]
+pub(crate) struct Handlers {
+    by_name: BTreeMap<String, Handler>,
+}
+
+impl Handlers {
+    /// Adds a handler; false if the job has one already.
+    pub(crate) fn add<P: DeserializeOwned + 'static>(
+        &mut self,
+        job: Job<P>,
+        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+    ) -> bool {
+        let handler = Handler {
+            spec: job.spec(),
+            check: Box::new(|payload| decode::<P>(payload).map(drop).map_err(|error| error.to_string())),
+            run: Box::new(move |context, payload| run(context, decode(payload)?)),
+        };
+        self.by_name.insert(job.name.to_owned(), handler).is_none()
+    }
+
+    pub(crate) fn specs(&self) -> Vec<JobSpec> {
+        self.by_name.values().map(|handler| handler.spec.clone()).collect()
+    }
+
+    pub(crate) fn policy(&self, job: &str) -> Option<JobPolicy> {
+        self.by_name.get(job).map(|handler| handler.spec.policy)
+    }
+
+    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<(), HandlerError> {
+        let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
+        (handler.run)(context, payload)
+    }
+}
+
+fn decode<P: DeserializeOwned>(payload: &str) -> Result<P, serde_json::Error> {
+    serde_json::from_str(payload)
+}
+
+impl Catalog for Handlers {
+    fn jobs(&self) -> Vec<String> {
+        self.by_name.keys().cloned().collect()
+    }
+
+    fn decodes(&self, job: &str, payload: &str) -> Result<(), String> {
+        let handler = self.by_name.get(job).ok_or("no handler for the job")?;
+        (handler.check)(payload)
+    }
+}

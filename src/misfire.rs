@@ -1,0 +1,619 @@
+//! The misfire handler: what the flow left behind is repaired, by one node at a time, under the same guards.
+//!
+//! The decisions ([`decide`], [`resume`], [`recover`]) are pure; the machine asks, decides and repairs in
+//! passes with a time budget. Two at once only waste work: every repair is guarded by what it saw.
+
+use std::collections::VecDeque;
+
+use crate::clock::Now;
+use crate::error::{Error, Kind};
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
+use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
+use crate::window::Window;
+
+/// The most occurrences one repair passes; the rest waits for the next pass.
+const MOST_PASSED: u64 = 100_000;
+/// The most occurrences "fire all" runs in one repair; those beyond are skipped.
+const MOST_FIRED: usize = 1_000;
+/// "Fire all" lets a missed occurrence start at least this often.
+const SLOWEST_PACE: Millis = 1_000;
+/// Rows per question.
+const PAGE: usize = 200;
+/// A pass ends after this long; the next election goes on.
+const BUDGET: Millis = 3_000;
+const FAILURE_PAUSE: Millis = 1_000;
+
+/// The occurrences of a schedule from its cursor to `now`, counted.
+struct Missed {
+    first: Millis,
+    last: Millis,
+    /// The one before the last.
+    before: Option<Millis>,
+    count: u64,
+    following: Option<Millis>,
+    /// The first ones, as many as "fire all" may run.
+    times: Vec<Millis>,
+    /// The first one behind those, if it was missed too.
+    beyond: Option<Millis>,
+}
+
+fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
+    let first = entry.cursor.next.filter(|next| *next <= now)?;
+    let mut missed = Missed {
+        first,
+        last: first,
+        before: None,
+        count: 1,
+        following: entry.timing.after(first),
+        times: vec![first],
+        beyond: None,
+    };
+    while let Some(next) = missed.following.filter(|next| *next <= now && missed.count < MOST_PASSED) {
+        missed.before = Some(missed.last);
+        missed.last = next;
+        missed.count += 1;
+        missed.following = entry.timing.after(next);
+        if missed.times.len() < MOST_FIRED {
+            missed.times.push(next);
+        } else {
+            missed.beyond.get_or_insert(next);
+        }
+    }
+    Some(missed)
+}
+
+impl Missed {
+    /// Whether it reaches `now`; otherwise the cap cut it off.
+    fn is_whole(&self, now: Millis) -> bool {
+        self.following.is_none_or(|next| next > now)
+    }
+
+    fn all_skipped(&self, prev: Option<Millis>, reason: Reason) -> Vec<LedgerRow> {
+        vec![LedgerRow::Skipped {
+            from: self.first,
+            to: self.last,
+            count: self.count,
+            prev,
+            following: self.following,
+            reason,
+        }]
+    }
+
+    /// The latest runs now, the earlier ones are skipped.
+    fn fire_once(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let skipped = self.before.map(|before| LedgerRow::Skipped {
+            from: self.first,
+            to: before,
+            count: self.count - 1,
+            prev,
+            following: Some(self.last),
+            reason: Reason::Misfire,
+        });
+        let fired = LedgerRow::Pending {
+            at: self.last,
+            due: now,
+            prev: self.before.or(prev),
+            following: self.following,
+            reason: Reason::Misfire,
+        };
+        skipped.into_iter().chain([fired]).collect()
+    }
+
+    /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
+    fn fire_all(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let pace = self.pace();
+        let followers = self.times.iter().skip(1).copied().map(Some);
+        let mut behind = prev;
+        let mut rows = Vec::with_capacity(self.times.len() + 1);
+        for ((n, at), follower) in
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+        {
+            rows.push(LedgerRow::Pending {
+                at: *at,
+                due: now + n * pace,
+                prev: behind,
+                following: follower,
+                reason: Reason::Misfire,
+            });
+            behind = Some(*at);
+        }
+        if let Some(from) = self.beyond {
+            rows.push(LedgerRow::Skipped {
+                from,
+                to: self.last,
+                count: self.count - MOST_FIRED as u64,
+                prev: behind,
+                following: self.following,
+                reason: Reason::Misfire,
+            });
+        }
+        rows
+    }
+
+    fn pace(&self) -> Millis {
+        let gaps = i64::try_from(self.count - 1).unwrap_or(i64::MAX).max(1);
+        ((self.last - self.first) / gaps / 2).min(SLOWEST_PACE)
+    }
+}
+
+/// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not.
+pub(crate) fn decide(entry: &Entry, now: Millis, least_threshold: Millis) -> Option<Repair> {
+    let threshold = entry.threshold.max(least_threshold);
+    let next = entry.cursor.next?;
+    if entry.state != ScheduleState::Active || next >= now.saturating_sub(threshold) {
+        return None;
+    }
+    let missed = missed(entry, now)?;
+    let prev = entry.cursor.prev;
+    let rows = match entry.misfire {
+        MisfirePolicy::FireAll => missed.fire_all(prev, now),
+        MisfirePolicy::FireOnce if missed.is_whole(now) => missed.fire_once(prev, now),
+        MisfirePolicy::FireOnce | MisfirePolicy::DoNothing => missed.all_skipped(prev, Reason::Misfire),
+    };
+    let supersede = entry.misfire == MisfirePolicy::FireOnce;
+    Some(repair(entry, &missed, rows, now, Passing { supersede, resume: false }))
+}
+
+/// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
+pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
+    if entry.state != ScheduleState::Paused {
+        return None;
+    }
+    let passing = Passing { supersede: false, resume: true };
+    Some(match missed(entry, now) {
+        Some(missed) => {
+            let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
+            repair(entry, &missed, rows, now, passing)
+        }
+        None => Repair {
+            id: entry.id,
+            generation: entry.generation,
+            state: entry.state,
+            cursor: entry.cursor,
+            version: entry.version,
+            to: entry.cursor,
+            passed: 0,
+            rows: Vec::new(),
+            supersede: false,
+            resume: true,
+            now,
+        },
+    })
+}
+
+struct Passing {
+    supersede: bool,
+    resume: bool,
+}
+
+fn repair(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis, passing: Passing) -> Repair {
+    Repair {
+        id: entry.id,
+        generation: entry.generation,
+        state: entry.state,
+        cursor: entry.cursor,
+        version: entry.version,
+        to: Cursor { prev: Some(missed.last), next: missed.following },
+        passed: missed.count,
+        rows,
+        supersede: passing.supersede,
+        resume: passing.resume,
+        now,
+    }
+}
+
+/// How an execution nobody answers for is taken back.
+pub(crate) fn recover(stranded: Stranded, now: Millis) -> Revocation {
+    let policy = stranded.policy;
+    let (to, reason, again) = match stranded.state {
+        ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, false),
+        ExecutionState::Running if stranded.attempt >= policy.max_attempts => {
+            (ExecutionState::Failed, Reason::AttemptsExhausted, false)
+        }
+        ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, true),
+        _ => (ExecutionState::Pending, Reason::Recovery, false),
+    };
+    Revocation { stranded, to, reason, again, fresh: Token::fresh(), now }
+}
+
+#[derive(Clone)]
+pub(crate) enum MisfireOp {
+    Elect { application: String, now: Millis, interval: Millis },
+    Stalled(StalledQuery),
+    Repair(Repair),
+    Stranded(String),
+    Revoke(Revocation),
+    Broken(String),
+    Quarantine(Broken),
+}
+
+pub(crate) enum MisfireAnswer {
+    Elected(bool),
+    Stalled(Vec<Entry>),
+    Repaired(ScheduleId, bool),
+    Stranded(Vec<Stranded>),
+    Revoked(ScheduleId, bool),
+    Broken(Vec<Broken>),
+    Quarantined(Broken, bool),
+}
+
+impl Operation for MisfireOp {
+    type Answer = MisfireAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Elect { .. } => "electing the misfire handler",
+            Self::Stalled(_) => "looking for misfires",
+            Self::Repair(_) => "repairing a misfire",
+            Self::Stranded(_) => "looking for executions of dead nodes",
+            Self::Revoke(_) => "taking an execution back from a dead node",
+            Self::Broken(_) => "looking for broken rows",
+            Self::Quarantine(_) => "putting a broken row into quarantine",
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<MisfireAnswer, Error> {
+        match self {
+            Self::Elect { application, now, interval } => {
+                store.elect(&application, now, interval).map(MisfireAnswer::Elected)
+            }
+            Self::Stalled(query) => store.stalled(&query).map(MisfireAnswer::Stalled),
+            Self::Repair(repair) => store.repair(&repair).map(|won| MisfireAnswer::Repaired(repair.id, won)),
+            Self::Stranded(application) => store.stranded(&application, PAGE).map(MisfireAnswer::Stranded),
+            Self::Revoke(revocation) => {
+                let schedule = revocation.stranded.schedule;
+                store.revoke(&revocation).map(|won| MisfireAnswer::Revoked(schedule, won))
+            }
+            Self::Broken(application) => store.broken(&application, PAGE).map(MisfireAnswer::Broken),
+            Self::Quarantine(broken) => {
+                store.quarantine(&broken).map(|won| MisfireAnswer::Quarantined(broken, won))
+            }
+        }
+    }
+}
+
+pub(crate) enum MisfireInput {
+    /// A poll ended: time to try for election.
+    Polled {
+        app: bool,
+        node: bool,
+    },
+    Stop,
+}
+
+pub(crate) enum MisfireOutput {
+    WakePoll,
+    Event(Event),
+}
+
+pub(crate) struct MisfireMachine {
+    application: String,
+    window: Window,
+    /// Operations of the pass still to do, first come first.
+    todo: VecDeque<MisfireOp>,
+    pass_ends: Millis,
+    /// The application is switched on: cursors may be moved.
+    cursors: bool,
+    repaired: bool,
+    hold: Millis,
+    outbox: VecDeque<MisfireOutput>,
+    stopping: bool,
+}
+
+impl MisfireMachine {
+    pub(crate) fn new(application: String, window: Window) -> Self {
+        Self {
+            application,
+            window,
+            todo: VecDeque::new(),
+            pass_ends: 0,
+            cursors: false,
+            repaired: false,
+            hold: Millis::MIN,
+            outbox: VecDeque::new(),
+            stopping: false,
+        }
+    }
+
+    /// A pass takes back the dead nodes' work first: it is what waits longest.
+    fn begin_pass(&mut self, now: Now) {
+        self.pass_ends = now.boot + BUDGET;
+        self.todo.push_back(MisfireOp::Stranded(self.application.clone()));
+        if self.cursors {
+            self.todo.push_back(self.stalled(now, ScheduleId(i64::MIN)));
+            self.todo.push_back(MisfireOp::Broken(self.application.clone()));
+        }
+    }
+
+    fn stalled(&self, now: Now, after: ScheduleId) -> MisfireOp {
+        MisfireOp::Stalled(StalledQuery {
+            application: self.application.clone(),
+            before: now.db - self.window.least_threshold(),
+            after,
+            limit: PAGE,
+        })
+    }
+
+    fn found_stalled(&mut self, entries: &[Entry], now: Now) {
+        if let (true, Some(last)) = (entries.len() == PAGE, entries.last()) {
+            self.todo.push_front(self.stalled(now, last.id));
+        }
+        let least = self.window.least_threshold();
+        let repairs = entries.iter().filter_map(|entry| decide(entry, now.db, least));
+        for repair in repairs.collect::<Vec<_>>().into_iter().rev() {
+            self.todo.push_front(MisfireOp::Repair(repair));
+        }
+    }
+
+    fn repaired(&mut self, schedule: ScheduleId, won: bool, what: &'static str) {
+        if won {
+            self.repaired = true;
+            self.outbox.push_back(MisfireOutput::Event(Event::Repaired { schedule, what }));
+        }
+    }
+
+    fn end_pass(&mut self) {
+        self.todo.clear();
+        if std::mem::take(&mut self.repaired) {
+            self.outbox.push_back(MisfireOutput::WakePoll);
+        }
+    }
+}
+
+impl Machine for MisfireMachine {
+    type Op = MisfireOp;
+    type Input = MisfireInput;
+    type Output = MisfireOutput;
+
+    fn next(&mut self, now: Now) -> Step<MisfireOp, MisfireOutput> {
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
+        }
+        if self.stopping {
+            return Step::Stop;
+        }
+        if now.boot < self.hold {
+            return Step::Wait(self.hold);
+        }
+        match self.todo.pop_front() {
+            Some(op) => Step::Do(op),
+            None if self.repaired => {
+                self.end_pass();
+                self.next(now)
+            }
+            None => Step::Wait(Millis::MAX),
+        }
+    }
+
+    fn done(&mut self, now: Now, answer: Result<MisfireAnswer, Error>) {
+        match answer {
+            Ok(MisfireAnswer::Elected(true)) => self.begin_pass(now),
+            Ok(MisfireAnswer::Elected(false)) => {}
+            Ok(MisfireAnswer::Stalled(entries)) => self.found_stalled(&entries, now),
+            Ok(MisfireAnswer::Repaired(id, won)) => self.repaired(id, won, "misfire repaired"),
+            Ok(MisfireAnswer::Stranded(found)) => {
+                if found.len() == PAGE {
+                    self.todo.push_front(MisfireOp::Stranded(self.application.clone()));
+                }
+                for stranded in found {
+                    self.todo.push_front(MisfireOp::Revoke(recover(stranded, now.db)));
+                }
+            }
+            Ok(MisfireAnswer::Revoked(id, won)) => {
+                self.repaired(id, won, "execution taken back from a dead node")
+            }
+            Ok(MisfireAnswer::Broken(found)) => {
+                self.todo.extend(found.into_iter().map(MisfireOp::Quarantine))
+            }
+            Ok(MisfireAnswer::Quarantined(broken, won)) => {
+                if won {
+                    let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
+                    self.outbox.push_back(MisfireOutput::Event(event));
+                }
+            }
+            Err(error) => {
+                // A row the database refuses does not keep the others from being repaired.
+                if error.kind() != Kind::Refused {
+                    self.hold = now.boot + FAILURE_PAUSE;
+                    self.todo.clear();
+                }
+                let event = Event::StoreFailed { operation: "misfire handling", error };
+                self.outbox.push_back(MisfireOutput::Event(event));
+            }
+        }
+        if now.boot > self.pass_ends {
+            self.end_pass();
+        }
+    }
+
+    fn receive(&mut self, now: Now, input: MisfireInput) {
+        match input {
+            MisfireInput::Polled { app, node } => {
+                self.cursors = app;
+                if node && self.todo.is_empty() {
+                    self.pass_ends = now.boot + BUDGET;
+                    self.todo.push_back(MisfireOp::Elect {
+                        application: self.application.clone(),
+                        now: now.db,
+                        interval: self.window.election,
+                    });
+                }
+            }
+            MisfireInput::Stop => self.stopping = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ExecutionId, JobPolicy};
+    use crate::pipeline::fixtures::simple;
+    use std::time::Duration;
+
+    const LEAST: Millis = 10_000;
+    /// When the tests' schedules are repaired: 100 s after their first occurrence.
+    const NOW: Millis = 1_100_000;
+
+    fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
+        let mut entry = simple(1, 1_000_000, interval, -1, None);
+        entry.misfire = policy;
+        entry
+    }
+
+    /// A row's (first, last, count, prev, following).
+    fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
+        match row {
+            LedgerRow::Skipped { from, to, count, prev, following, .. } => {
+                (*from, *to, *count, *prev, *following)
+            }
+            LedgerRow::Pending { at, prev, following, .. } => (*at, *at, 1, *prev, *following),
+        }
+    }
+
+    /// The rows' cursor moves follow one another from the entry's cursor to the repair's.
+    fn assert_without_gap(entry: &Entry, repair: &Repair) {
+        let (mut prev, mut next, mut passed) = (entry.cursor.prev, entry.cursor.next, 0);
+        for row in &repair.rows {
+            let (from, to, count, row_prev, following) = moves(row);
+            assert_eq!((row_prev, Some(from)), (prev, next), "{row:?}");
+            (prev, next, passed) = (Some(to), following, passed + count);
+        }
+        assert_eq!(Cursor { prev, next }, repair.to);
+        assert_eq!(passed, repair.passed);
+    }
+
+    fn pending(repair: &Repair) -> Vec<Millis> {
+        let at = |row: &LedgerRow| match row {
+            LedgerRow::Pending { at, .. } => Some(*at),
+            LedgerRow::Skipped { .. } => None,
+        };
+        repair.rows.iter().filter_map(at).collect()
+    }
+
+    #[test]
+    fn a_cursor_within_its_threshold_is_left_alone() {
+        let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+        entry.threshold = 100_000;
+        assert_eq!(decide(&entry, NOW, LEAST), None);
+        entry.threshold = 99_999;
+        assert!(decide(&entry, NOW, LEAST).is_some());
+    }
+
+    #[test]
+    fn a_threshold_below_the_least_counts_as_the_least() {
+        let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+        entry.threshold = 1;
+        assert_eq!(decide(&entry, 1_000_000 + LEAST, LEAST), None);
+        assert!(decide(&entry, 1_000_001 + LEAST, LEAST).is_some());
+    }
+
+    #[test]
+    fn fire_once_runs_the_latest_and_skips_the_earlier() {
+        let entry = behind(MisfirePolicy::FireOnce, 30_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!(pending(&repair), [1_090_000]);
+        assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
+        assert!(repair.supersede);
+    }
+
+    #[test]
+    fn a_single_missed_occurrence_runs_without_a_skip() {
+        let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+    }
+
+    #[test]
+    fn do_nothing_skips_all() {
+        let entry = behind(MisfirePolicy::DoNothing, 30_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert!(pending(&repair).is_empty());
+    }
+
+    #[test]
+    fn fire_all_runs_each_in_order_faster_than_planned() {
+        let entry = behind(MisfirePolicy::FireAll, 1_500);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!(pending(&repair).len(), 67);
+        let dues: Vec<Millis> = repair
+            .rows
+            .iter()
+            .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { 0 })
+            .collect();
+        assert!(dues.windows(2).all(|two| two[1] - two[0] == 750), "{dues:?}");
+    }
+
+    #[test]
+    fn fire_all_skips_what_is_beyond_its_cap() {
+        let entry = behind(MisfirePolicy::FireAll, 10);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair).len(), repair.passed), (MOST_FIRED, 10_001));
+    }
+
+    #[test]
+    fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
+        let mut entry = simple(1, 1_000_000, 30_000, 1, None);
+        entry.misfire = MisfirePolicy::FireOnce;
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
+    }
+
+    #[test]
+    fn more_than_one_repair_passes_is_left_to_the_next() {
+        let entry = behind(MisfirePolicy::FireOnce, 1);
+        let now = 1_000_000 + 250_000;
+        let repair = decide(&entry, now, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
+        assert!(repair.to.next.is_some_and(|next| next <= now));
+    }
+
+    #[test]
+    fn what_is_not_active_is_not_repaired() {
+        for state in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active) {
+            let entry = Entry { state: *state, ..behind(MisfirePolicy::FireOnce, 1_000) };
+            assert_eq!(decide(&entry, NOW, LEAST), None, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn resuming_skips_what_was_planned_during_the_pause() {
+        let entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 30_000) };
+        let repair = resume(&entry, NOW).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert!(pending(&repair).is_empty() && repair.resume);
+        assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
+        let early = resume(&entry, 999_999).unwrap();
+        assert_eq!((early.to, early.passed), (entry.cursor, 0));
+        assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+    }
+
+    #[test]
+    fn what_becomes_of_an_execution_nobody_answers_for() {
+        let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+        let cases = [
+            (ExecutionState::Claimed, 3, true, ExecutionState::Pending, false),
+            (ExecutionState::Running, 1, true, ExecutionState::Abandoned, true),
+            (ExecutionState::Running, 3, true, ExecutionState::Failed, false),
+            (ExecutionState::Running, 1, false, ExecutionState::Abandoned, false),
+        ];
+        for (state, attempt, recovery, to, again) in cases {
+            let policy = JobPolicy { recover: recovery, ..policy };
+            let (id, schedule, token) = (ExecutionId(1), ScheduleId(1), Token::fresh());
+            let stranded = Stranded { id, schedule, state, token, attempt, policy };
+            let revocation = recover(stranded, NOW);
+            assert_eq!((revocation.to, revocation.again), (to, again), "{state:?}, attempt {attempt}");
+            assert!(state.can_become(to));
+            assert_ne!(revocation.fresh, token);
+        }
+    }
+}

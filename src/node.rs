@@ -1,0 +1,400 @@
+//! Registration, heartbeat, lease and death.
+//!
+//! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this node
+//! may start what it claims. A node is dead only when an observer, itself confirmed throughout, saw its beat
+//! unchanged for `d`; so a stopped or slow database kills nobody.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::clock::Now;
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::misfire;
+use crate::model::{JobSpec, Millis, NodeId, Token};
+use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store};
+use crate::window::Window;
+
+/// The tokens this process answers for: from before the claim's transaction until its outcome is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    tokens: Mutex<HashSet<Token>>,
+}
+
+impl Held {
+    pub(crate) fn add(&self, token: Token) {
+        self.lock().insert(token);
+    }
+
+    pub(crate) fn remove(&self, token: Token) {
+        self.lock().remove(&token);
+    }
+
+    pub(crate) fn contains(&self, token: Token) -> bool {
+        self.lock().contains(&token)
+    }
+
+    /// The incarnation is over: it answers for nothing any more.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Token>> {
+        // A set of plain values is whole whatever panicked beside it.
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Watches every node's beat on the observer's own boot clock. Pure.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    seen: HashMap<NodeId, (i64, Millis)>,
+    last_confirmed: Option<Millis>,
+}
+
+impl Observer {
+    /// Takes in what a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock), saw of the others;
+    /// gives those whose beat has not moved for `death`. A gap of more than `patience` between the
+    /// observer's own confirmations makes it begin anew.
+    pub(crate) fn observe(
+        &mut self,
+        peers: &[Peer],
+        sent: Millis,
+        now: Millis,
+        death: Millis,
+        patience: Millis,
+    ) -> Vec<Peer> {
+        if self.last_confirmed.replace(now).is_none_or(|last| now - last > patience) {
+            self.seen.clear();
+        }
+        self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
+        peers.iter().filter(|peer| sent - self.unchanged_since(peer, now) >= death).copied().collect()
+    }
+
+    /// When this beat was first seen: the answer's arrival, the latest instant it can have been written.
+    fn unchanged_since(&mut self, peer: &Peer, now: Millis) -> Millis {
+        let entry = self.seen.entry(peer.id).or_insert((peer.beat, now));
+        if entry.0 != peer.beat {
+            *entry = (peer.beat, now);
+        }
+        entry.1
+    }
+
+    /// An own heartbeat failed: nothing seen before it counts.
+    pub(crate) fn reset(&mut self) {
+        self.seen.clear();
+        self.last_confirmed = None;
+    }
+}
+
+/// What a node says of itself when it joins.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: u32,
+    pub jobs: Vec<JobSpec>,
+}
+
+impl Identity {
+    pub(crate) fn new_node(&self, id: NodeId, now: Millis) -> NewNode {
+        NewNode {
+            id,
+            application: self.application.clone(),
+            host_ip: self.host_ip.clone(),
+            host_name: self.host_name.clone(),
+            pid: self.pid,
+            jobs: self.jobs.clone(),
+            now,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum NodeOp {
+    Register(NewNode),
+    Beat(Beat),
+    DeclareDead(Peer, Millis),
+    Revoke(Revocation),
+    Leave(NodeId, Millis),
+}
+
+pub(crate) enum NodeAnswer {
+    Registered,
+    Pulse(Pulse),
+    Declared(Peer, bool),
+    Revoked,
+    Left,
+}
+
+impl Operation for NodeOp {
+    type Answer = NodeAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Register(_) => "joining",
+            Self::Beat(_) => "heartbeat",
+            Self::DeclareDead(..) => "declaring a node dead",
+            Self::Revoke(_) => "settling an execution nobody holds",
+            Self::Leave(..) => "leaving",
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<NodeAnswer, Error> {
+        match self {
+            Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
+            Self::Beat(beat) => store.beat(&beat).map(NodeAnswer::Pulse),
+            Self::DeclareDead(peer, now) => {
+                store.declare_dead(peer.id, peer.beat, now).map(|won| NodeAnswer::Declared(peer, won))
+            }
+            Self::Revoke(revocation) => store.revoke(&revocation).map(|_| NodeAnswer::Revoked),
+            Self::Leave(node, now) => store.leave(node, now).map(|()| NodeAnswer::Left),
+        }
+    }
+}
+
+pub(crate) enum NodeInput {
+    /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
+    Stop { leave: bool },
+}
+
+pub(crate) enum NodeOutput {
+    /// Claims may start before this boot-clock instant.
+    Lease(Millis),
+    /// This node goes on under a new name.
+    Reborn(NodeId),
+    Event(Event),
+}
+
+/// What is asked of the database right now.
+enum Asked {
+    Register(NodeId),
+    Beat { sent: Millis },
+    Other(&'static str),
+    Leave,
+}
+
+pub(crate) struct NodeMachine<F> {
+    id: NodeId,
+    identity: Identity,
+    window: Window,
+    held: Arc<Held>,
+    figures: F,
+    registered: bool,
+    observer: Observer,
+    next_beat: Millis,
+    hold: Millis,
+    asked: Option<Asked>,
+    todo: VecDeque<NodeOp>,
+    outbox: VecDeque<NodeOutput>,
+    stopping: bool,
+    left: bool,
+}
+
+impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
+    /// A node that has registered and whose first heartbeat was confirmed.
+    pub(crate) fn new(
+        id: NodeId,
+        identity: Identity,
+        window: Window,
+        held: Arc<Held>,
+        figures: F,
+        now: Now,
+    ) -> Self {
+        Self {
+            id,
+            identity,
+            window,
+            held,
+            figures,
+            registered: true,
+            observer: Observer::default(),
+            next_beat: now.boot + window.beat,
+            hold: Millis::MIN,
+            asked: None,
+            todo: VecDeque::new(),
+            outbox: VecDeque::new(),
+            stopping: false,
+            left: false,
+        }
+    }
+
+    fn ask(&mut self, now: Now) -> Option<NodeOp> {
+        if self.stopping {
+            self.asked = Some(Asked::Leave);
+            return Some(NodeOp::Leave(self.id, now.db));
+        }
+        if !self.registered {
+            self.asked = Some(Asked::Register(self.id));
+            return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
+        }
+        if now.boot >= self.next_beat {
+            // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
+            self.next_beat = now.boot + self.window.beat;
+            self.asked = Some(Asked::Beat { sent: now.boot });
+            return Some(NodeOp::Beat(Beat {
+                node: self.id,
+                application: self.identity.application.clone(),
+                figures: (self.figures)(),
+                now: now.db,
+            }));
+        }
+        let op = self.todo.pop_front()?;
+        self.asked = Some(Asked::Other(op.name()));
+        Some(op)
+    }
+
+    fn pulse(&mut self, pulse: Pulse, sent: Millis, now: Now) {
+        match pulse {
+            Pulse::Alive { peers, owned } => {
+                self.outbox.push_back(NodeOutput::Lease(sent + self.window.lease()));
+                let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
+                let patience = 2 * self.window.beat + self.window.call;
+                let dead = self.observer.observe(&others, sent, now.boot, self.window.death, patience);
+                self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
+                let orphans = owned.into_iter().filter(|it| !self.held.contains(it.token));
+                self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db))));
+            }
+            Pulse::Ended => self.rebirth(),
+        }
+    }
+
+    /// Others ended this incarnation: it holds nothing any more and joins again as another.
+    fn rebirth(&mut self) {
+        let old = std::mem::replace(&mut self.id, NodeId::fresh());
+        self.registered = false;
+        self.held.clear();
+        self.todo.clear();
+        self.observer.reset();
+        self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
+    }
+
+    fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        let operation = match asked {
+            Asked::Register(_) => {
+                // The row may exist after all: a fresh name makes sure that nothing is claimed under a doubtful one.
+                self.id = NodeId::fresh();
+                "joining"
+            }
+            Asked::Beat { .. } => {
+                self.observer.reset();
+                "heartbeat"
+            }
+            Asked::Other(name) => name,
+            // Tried once: a node that could not say that it left is found dead.
+            Asked::Leave => {
+                self.left = true;
+                "leaving"
+            }
+        };
+        self.hold = now.boot + (self.window.beat / 5).min(1_000);
+        self.next_beat = self.next_beat.min(self.hold);
+        self.outbox.push_back(NodeOutput::Event(Event::StoreFailed { operation, error }));
+    }
+}
+
+impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
+    type Op = NodeOp;
+    type Input = NodeInput;
+    type Output = NodeOutput;
+
+    fn next(&mut self, now: Now) -> Step<NodeOp, NodeOutput> {
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
+        }
+        if self.left {
+            return Step::Stop;
+        }
+        if now.boot < self.hold {
+            return Step::Wait(self.hold);
+        }
+        match self.ask(now) {
+            Some(op) => Step::Do(op),
+            None => Step::Wait(self.next_beat),
+        }
+    }
+
+    fn done(&mut self, now: Now, answer: Result<NodeAnswer, Error>) {
+        let Some(asked) = self.asked.take() else { return };
+        match answer {
+            Ok(NodeAnswer::Registered) => {
+                self.registered = true;
+                self.next_beat = now.boot;
+                self.outbox.push_back(NodeOutput::Reborn(self.id));
+                self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
+            }
+            Ok(NodeAnswer::Pulse(pulse)) => {
+                if let Asked::Beat { sent } = asked {
+                    self.pulse(pulse, sent, now);
+                }
+            }
+            Ok(NodeAnswer::Declared(peer, true)) => {
+                self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
+            }
+            Ok(NodeAnswer::Declared(_, false) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Left) => self.left = true,
+            Err(error) => self.failed(asked, error, now),
+        }
+    }
+
+    fn receive(&mut self, _now: Now, input: NodeInput) {
+        match input {
+            NodeInput::Stop { leave } => {
+                self.stopping = true;
+                self.left = !leave;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEATH: Millis = 25_000;
+    const PATIENCE: Millis = 13_000;
+
+    fn watch(observer: &mut Observer, peer: Peer, at: Millis) -> bool {
+        !observer.observe(&[peer], at, at + 10, DEATH, PATIENCE).is_empty()
+    }
+
+    #[test]
+    fn a_beat_unchanged_for_d_under_unbroken_observation_is_death() {
+        let mut observer = Observer::default();
+        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        let seen: Vec<bool> = (0..7).map(|n| watch(&mut observer, peer, n * 5_000)).collect();
+        assert_eq!(seen, [false, false, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_beat_that_moves_starts_the_count_again() {
+        let mut observer = Observer::default();
+        let mut peer = Peer { id: NodeId::fresh(), beat: 0 };
+        for n in 0..50 {
+            peer.beat = n / 5;
+            assert!(!watch(&mut observer, peer, n * 5_000), "at {n}");
+        }
+    }
+
+    #[test]
+    fn a_gap_in_the_observers_own_heartbeats_kills_nobody() {
+        let mut observer = Observer::default();
+        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        assert!(!watch(&mut observer, peer, 0));
+        assert!(!watch(&mut observer, peer, 60_000));
+        assert!(!watch(&mut observer, peer, 65_000));
+    }
+
+    #[test]
+    fn a_failed_own_heartbeat_kills_nobody() {
+        let mut observer = Observer::default();
+        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        for n in 0..5 {
+            assert!(!watch(&mut observer, peer, n * 5_000));
+        }
+        observer.reset();
+        assert!(!watch(&mut observer, peer, 30_000));
+    }
+}

@@ -1,0 +1,632 @@
+//! Wheel, permit, claim, pool: when a planned occurrence comes due, reserve a seat, claim it, hand it over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::plan::{Plan, Slot};
+use super::poll::{POLL_LIMIT, Planned};
+use crate::clock::{Now, Steady};
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::model::{Candidate, Millis, NodeId, Token};
+use crate::node::Held;
+use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
+use crate::window::SKIP_RETRY;
+
+/// The most claims in one transaction.
+const BATCH: usize = 256;
+/// After a failed claim nothing is tried for this long.
+const FAILURE_PAUSE: Millis = 500;
+
+/// Seats of the pool: one is reserved before each claim, so nothing claimed can be refused.
+pub(crate) trait Seats: Send + 'static {
+    /// Gives the seat back when dropped.
+    type Permit: Send + 'static;
+
+    fn reserve(&mut self) -> Option<Self::Permit>;
+
+    /// Whether the item starts at once or waits in the queue.
+    fn starts_at_once(permit: &Self::Permit) -> bool;
+
+    /// Lets the pool grow for those who wait; hands back who waited too long, and says when to look again.
+    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>);
+}
+
+pub(crate) enum DispatchInput {
+    Planned(Planned),
+    /// The newest lease: claims may start before this boot-clock instant.
+    Lease(Millis),
+    /// A seat has become free after one was refused.
+    SeatFreed,
+    /// Drop the plan: the clock stepped.
+    Jumped,
+    /// The node joined again under a new name; what the old one held is no longer ours.
+    Reborn(NodeId),
+    Stop,
+}
+
+pub(crate) enum DispatchOutput<P> {
+    Run(P, Claimed),
+    GiveBack(Settlement),
+    WakePoll,
+    Event(Event),
+}
+
+#[derive(Clone)]
+pub(crate) enum ClaimOp {
+    Claim(Vec<ClaimRequest>),
+    Resolve(Vec<ClaimRequest>),
+    Quarantine(Broken),
+}
+
+pub(crate) enum ClaimAnswer {
+    Claims(Vec<Claim>),
+    Quarantined,
+}
+
+impl Operation for ClaimOp {
+    type Answer = ClaimAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Resolve(_) => "resolving an unknown commit",
+            Self::Quarantine(_) => "quarantine",
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<ClaimAnswer, Error> {
+        match self {
+            Self::Claim(requests) => store.claim(&requests).map(ClaimAnswer::Claims),
+            Self::Resolve(requests) => store.resolve(&requests).map(ClaimAnswer::Claims),
+            Self::Quarantine(broken) => store.quarantine(&broken).map(|_| ClaimAnswer::Quarantined),
+        }
+    }
+}
+
+/// A claim that was asked for, with the seat it would fill.
+struct InFlight<P> {
+    slot: Slot,
+    request: ClaimRequest,
+    permit: P,
+}
+
+pub(crate) struct DispatchMachine<S: Seats> {
+    plan: Plan,
+    seats: S,
+    node: NodeId,
+    held: Arc<Held>,
+    lease: Millis,
+    enabled: bool,
+    in_flight: Vec<InFlight<S::Permit>>,
+    /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
+    unresolved: bool,
+    hold: Millis,
+    starved: bool,
+    steady: Steady,
+    broken: VecDeque<Broken>,
+    outbox: VecDeque<DispatchOutput<S::Permit>>,
+    stopping: bool,
+}
+
+impl<S: Seats> DispatchMachine<S> {
+    pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Millis, seats: S, now: Now) -> Self {
+        Self {
+            plan: Plan::new(now.db, 2 * POLL_LIMIT),
+            seats,
+            node,
+            held,
+            lease,
+            enabled: false,
+            in_flight: Vec::new(),
+            unresolved: false,
+            hold: now.boot,
+            starved: false,
+            steady: Steady::default(),
+            broken: VecDeque::new(),
+            outbox: VecDeque::new(),
+            stopping: false,
+        }
+    }
+
+    /// How many items wait in the plan.
+    #[cfg(test)]
+    pub(crate) fn planned(&self) -> usize {
+        self.plan.len()
+    }
+
+    fn drop_plan(&mut self, now: Now) {
+        self.plan.clear(now.db);
+        self.outbox.push_back(DispatchOutput::WakePoll);
+    }
+
+    /// Lets the pool look after those who wait in it; gives the boot-clock instant of the next look.
+    fn tend(&mut self, now: Now) -> Option<Millis> {
+        let (late, next) = self.seats.tick(now.boot);
+        for claimed in late {
+            self.give_back(claimed, now);
+        }
+        next
+    }
+
+    fn give_back(&mut self, claimed: Claimed, now: Now) {
+        self.outbox.push_back(DispatchOutput::Event(Event::GivenBack { execution: claimed.execution() }));
+        self.outbox.push_back(DispatchOutput::GiveBack(claimed.give_back(now.db)));
+    }
+
+    fn may_claim(&self, now: Now) -> bool {
+        self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
+    }
+
+    /// The next batch, each with a seat; empty when nothing is due or no seat is free.
+    fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
+        self.plan.advance(now.db);
+        let seats = &mut self.seats;
+        let picked = self.plan.pick(BATCH, || seats.reserve());
+        self.starved = picked.is_empty() && self.plan.has_ready();
+        for (slot, candidate, permit) in picked {
+            let request = self.request(candidate, S::starts_at_once(&permit), now);
+            self.in_flight.push(InFlight { slot, request, permit });
+        }
+        self.in_flight.iter().map(|it| it.request.clone()).collect()
+    }
+
+    fn request(&self, candidate: Candidate, at_once: bool, now: Now) -> ClaimRequest {
+        let token = Token::fresh();
+        self.held.add(token);
+        ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
+    }
+
+    fn ended(&mut self, it: InFlight<S::Permit>, claim: Claim, now: Now) {
+        let InFlight { slot, request, permit } = it;
+        let lost = !matches!(claim, Claim::Won(_));
+        match claim {
+            Claim::Won(claimed) => {
+                self.plan.over(slot, now.boot);
+                if claimed.may_start(now.boot) {
+                    self.outbox.push_back(DispatchOutput::Run(permit, claimed));
+                } else {
+                    self.give_back(claimed, now);
+                }
+            }
+            Claim::Lost => {
+                let schedule = request.candidate.entry().id;
+                self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
+                self.plan.over(slot, now.boot);
+            }
+            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.boot),
+            Claim::Failed(error) => self.failed(slot, &request, &error),
+        }
+        if lost {
+            self.held.remove(request.token);
+        }
+    }
+
+    /// A row that alone makes the claim fail would fail for ever: it goes into quarantine.
+    fn failed(&mut self, slot: Slot, request: &ClaimRequest, error: &Error) {
+        self.plan.forget(slot);
+        let entry = request.candidate.entry();
+        let reason = error.to_string();
+        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined {
+            schedule: entry.id,
+            reason: reason.clone(),
+        }));
+        self.broken.push_back(Broken {
+            id: entry.id,
+            version: entry.version,
+            state: entry.state.as_str().to_owned(),
+            reason,
+        });
+    }
+
+    fn failed_call(&mut self, error: Error, now: Now) {
+        self.hold = now.boot + FAILURE_PAUSE;
+        if error.is_unknown() {
+            self.unresolved = true;
+            self.outbox
+                .push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
+        }
+        if !self.unresolved {
+            for it in std::mem::take(&mut self.in_flight) {
+                self.held.remove(it.request.token);
+                self.plan.again(it.slot);
+            }
+        }
+        self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
+    }
+
+    /// When to look again if nothing else happens.
+    fn rest_until(&mut self, now: Now, tend: Option<Millis>) -> Millis {
+        let due = if !self.may_claim(now) {
+            Some(self.hold).filter(|hold| *hold > now.boot)
+        } else if self.starved {
+            None
+        } else {
+            self.plan.next_due().map(|at| now.boot_at(at))
+        };
+        [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
+    }
+}
+
+impl<S: Seats> Machine for DispatchMachine<S> {
+    type Op = ClaimOp;
+    type Input = DispatchInput;
+    type Output = DispatchOutput<S::Permit>;
+
+    fn next(&mut self, now: Now) -> Step<ClaimOp, Self::Output> {
+        if self.steady.jumped(now) {
+            self.drop_plan(now);
+        }
+        let tend = self.tend(now);
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
+        }
+        if self.unresolved {
+            if now.boot < self.hold {
+                return Step::Wait(self.hold);
+            }
+            return Step::Do(ClaimOp::Resolve(self.in_flight.iter().map(|it| it.request.clone()).collect()));
+        }
+        if let Some(broken) = self.broken.pop_front() {
+            return Step::Do(ClaimOp::Quarantine(broken));
+        }
+        if self.stopping {
+            return Step::Stop;
+        }
+        if self.may_claim(now) {
+            let requests = self.batch(now);
+            if !requests.is_empty() {
+                return Step::Do(ClaimOp::Claim(requests));
+            }
+            if self.plan.wants_poll() {
+                return Step::Tell(DispatchOutput::WakePoll);
+            }
+        }
+        Step::Wait(self.rest_until(now, tend))
+    }
+
+    fn done(&mut self, now: Now, answer: Result<ClaimAnswer, Error>) {
+        match answer {
+            Ok(ClaimAnswer::Claims(claims)) => {
+                self.unresolved = false;
+                for (it, claim) in std::mem::take(&mut self.in_flight).into_iter().zip(claims) {
+                    self.ended(it, claim, now);
+                }
+            }
+            Ok(ClaimAnswer::Quarantined) => {}
+            Err(error) => self.failed_call(error, now),
+        }
+    }
+
+    fn receive(&mut self, now: Now, input: DispatchInput) {
+        match input {
+            DispatchInput::Planned(planned) if planned.enabled => {
+                self.enabled = true;
+                self.plan.take(planned, now.boot);
+            }
+            DispatchInput::Planned(_) => {
+                self.enabled = false;
+                self.plan.clear(now.db);
+            }
+            DispatchInput::Lease(deadline) => self.lease = deadline,
+            DispatchInput::SeatFreed => self.starved = false,
+            DispatchInput::Jumped => self.plan.clear(now.db),
+            DispatchInput::Reborn(node) => {
+                self.node = node;
+                self.lease = now.boot;
+                self.drop_plan(now);
+            }
+            DispatchInput::Stop => {
+                self.stopping = true;
+                self.plan.clear(now.db);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Kind;
+    use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
+    use crate::pipeline::expand::expand;
+    use crate::schedule::Trigger;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Definition, ExecutionQuery, NewNode, PollQuery};
+
+    const START: Millis = 1_767_225_600_000;
+
+    /// As many seats as there are, all of them threads.
+    #[derive(Clone)]
+    struct Chairs(Arc<AtomicUsize>);
+
+    struct Chair(Arc<AtomicUsize>);
+
+    impl Drop for Chair {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Seats for Chairs {
+        type Permit = Chair;
+
+        fn reserve(&mut self) -> Option<Chair> {
+            let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+            taken.ok().map(|_| Chair(Arc::clone(&self.0)))
+        }
+
+        fn starts_at_once(_permit: &Chair) -> bool {
+            true
+        }
+
+        fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+            (Vec::new(), None)
+        }
+    }
+
+    struct Bench {
+        store: MemoryStore,
+        machine: DispatchMachine<Chairs>,
+        chairs: Arc<AtomicUsize>,
+        held: Arc<Held>,
+        node: NodeId,
+        now: Millis,
+        ran: Vec<(Chair, Claimed)>,
+        events: Vec<Event>,
+        given_back: Vec<Settlement>,
+        wakes: usize,
+    }
+
+    impl Bench {
+        /// `schedules` schedules every second from one second on, five occurrences each.
+        fn new(schedules: usize, chairs: usize) -> Self {
+            let store = MemoryStore::new(START);
+            let policy =
+                JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+            let job = JobSpec { name: "job".to_owned(), policy };
+            let node = NodeId::fresh();
+            store
+                .register(&NewNode {
+                    id: node,
+                    application: "app".to_owned(),
+                    host_ip: String::new(),
+                    host_name: String::new(),
+                    pid: 0,
+                    jobs: vec![job.clone()],
+                    now: START,
+                })
+                .unwrap();
+            for n in 0..schedules {
+                let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
+                let definition = Definition {
+                    application: "app".to_owned(),
+                    name: format!("s{n}"),
+                    job: job.clone(),
+                    payload: "null".to_owned(),
+                    trigger: every.anchored(START + 1_000).unwrap(),
+                    start: None,
+                    end: None,
+                    priority: 5,
+                    misfire: MisfirePolicy::FireOnce,
+                    threshold: 60_000,
+                };
+                store.ensure(&definition).unwrap();
+            }
+            let chairs = Arc::new(AtomicUsize::new(chairs));
+            let held = Arc::new(Held::default());
+            let now = Now { db: START, boot: START };
+            let seats = Chairs(Arc::clone(&chairs));
+            let machine = DispatchMachine::new(node, Arc::clone(&held), START + 60_000, seats, now);
+            let (ran, events, given_back) = Default::default();
+            Self { store, machine, chairs, held, node, now: START, ran, events, given_back, wakes: 0 }
+        }
+
+        fn now(&self) -> Now {
+            Now { db: self.now, boot: self.now }
+        }
+
+        fn poll(&mut self, until: Millis) {
+            let query = PollQuery {
+                node: self.node,
+                application: "app".to_owned(),
+                jobs: vec!["job".to_owned()],
+                until,
+                limit: 1_000,
+            };
+            let polled = self.store.poll(&query).unwrap();
+            let planned = Planned {
+                occurrences: expand(&polled.entries, self.now, until),
+                pendings: polled.pendings,
+                complete: polled.complete,
+                enabled: polled.app_enabled && polled.node_enabled,
+                sent: self.now,
+            };
+            self.machine.receive(self.now(), DispatchInput::Planned(planned));
+        }
+
+        /// Runs at this instant until the machine asks for something or waits.
+        fn next(&mut self) -> Option<ClaimOp> {
+            loop {
+                match self.machine.next(self.now()) {
+                    Step::Do(op) => return Some(op),
+                    Step::Tell(DispatchOutput::Run(chair, claimed)) => self.ran.push((chair, claimed)),
+                    Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
+                    Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
+                    Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
+                    Step::Wait(_) | Step::Stop => return None,
+                }
+            }
+        }
+
+        /// Runs at `at`, performing what is asked.
+        fn run(&mut self, at: Millis) {
+            self.now = at;
+            while let Some(op) = self.next() {
+                let answer = op.perform(&self.store);
+                self.machine.done(self.now(), answer);
+            }
+        }
+
+        fn times(&self) -> Vec<Millis> {
+            self.ran.iter().map(|(_, claimed)| claimed.scheduled() - START).collect()
+        }
+
+        fn rows(&self, state: ExecutionState) -> usize {
+            let query = ExecutionQuery { states: vec![state], limit: 1_000, ..ExecutionQuery::default() };
+            self.store.executions(&query).unwrap().len()
+        }
+    }
+
+    #[test]
+    fn each_occurrence_is_claimed_when_due_and_its_link_armed() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 6_000);
+        bench.run(START + 999);
+        assert!(bench.ran.is_empty(), "never early");
+        for second in 1..=5 {
+            bench.run(START + 1_000 * second);
+        }
+        assert_eq!(bench.times(), [1_000, 2_000, 3_000, 4_000, 5_000]);
+        assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn without_a_seat_nothing_is_claimed_and_nothing_lost() {
+        let mut bench = Bench::new(3, 2);
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (2, 2));
+        bench.ran.clear();
+        bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+        bench.run(START + 1_040);
+        assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
+    }
+
+    #[test]
+    fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(ClaimOp::Claim(_)) = bench.next() else { panic!("a claim was due") };
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke in COMMIT")));
+        assert!(bench.next().is_none() && bench.ran.is_empty());
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!(bench.times(), [1_000], "it was not made: resolving makes it");
+        assert!(bench.events.iter().any(|event| matches!(event, Event::CommitUnknown { claims: 1 })));
+    }
+
+    #[test]
+    fn a_commit_whose_answer_was_lost_is_won_once() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(op) = bench.next() else { panic!("a claim was due") };
+        drop(op.perform(&bench.store));
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!((bench.times(), bench.rows(ExecutionState::Running)), (vec![1_000], 1));
+    }
+
+    #[test]
+    fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
+        let mut bench = Bench::new(1, 1);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        assert!(bench.next().is_some());
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+        assert!(bench.next().is_none(), "no hot loop");
+        assert_eq!(bench.chairs.load(Ordering::Relaxed), 1, "the seat is free meanwhile");
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!(bench.times(), [1_000]);
+    }
+
+    #[test]
+    fn nothing_is_claimed_without_a_lease() {
+        let mut bench = Bench::new(1, 9);
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 900));
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert!(bench.ran.is_empty());
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 30_000));
+        bench.run(START + 1_001);
+        assert_eq!(bench.times(), [1_000]);
+    }
+
+    #[test]
+    fn a_claim_answered_after_its_own_deadline_goes_back() {
+        let mut bench = Bench::new(1, 9);
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 2_000));
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(op) = bench.next() else { panic!("a claim was due") };
+        let answer = op.perform(&bench.store);
+        bench.now = START + 2_000;
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 60_000));
+        bench.machine.done(bench.now(), answer);
+        assert!(bench.next().is_none());
+        assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1), "a later lease does not extend it");
+    }
+
+    #[test]
+    fn items_still_waiting_when_a_claim_ends_are_not_dropped() {
+        let mut bench = Bench::new(300, 300);
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert_eq!(bench.ran.len(), 300, "more than one batch");
+    }
+
+    #[test]
+    fn a_lost_claim_leaves_the_token_and_arms_the_next_link() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let mut other = Bench::new(0, 9);
+        other.node = bench.node;
+        std::mem::swap(&mut other.store, &mut bench.store);
+        other.poll(START + 1_500);
+        other.run(START + 1_000);
+        std::mem::swap(&mut other.store, &mut bench.store);
+        assert_eq!(other.times(), [1_000]);
+        bench.run(START + 1_000);
+        assert!(bench.events.iter().any(|event| matches!(event, Event::ClaimLost { .. })));
+        bench.run(START + 2_000);
+        assert_eq!(bench.times(), [2_000]);
+        let (_, claimed) = &bench.ran[0];
+        assert!(bench.held.contains(claimed.token()));
+    }
+
+    #[test]
+    fn a_poll_that_no_longer_brings_a_schedule_takes_it_from_the_plan() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let entry = bench.store.find("app", "s0").unwrap().unwrap();
+        assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+        bench.now = START + 500;
+        bench.poll(START + 3_000);
+        assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn a_pause_holds_at_once_whatever_is_planned() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let entry = bench.store.find("app", "s0").unwrap().unwrap();
+        assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+        bench.run(START + 1_000);
+        assert!(bench.ran.is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_jumps_drops_the_plan_and_asks_for_a_poll() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        bench.run(START + 10);
+        let ahead = Now { db: START + 3_600_000, boot: START + 20 };
+        assert!(matches!(bench.machine.next(ahead), Step::Tell(DispatchOutput::WakePoll)));
+        assert_eq!(bench.machine.planned(), 0);
+    }
+}

@@ -1,0 +1,298 @@
+//! What this node means to claim: per schedule a chain of occurrences of which one link is armed at a time,
+//! and the pending executions. Pure.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use super::poll::Planned;
+use super::wheel::{Due, Handle, Refused, Wheel};
+use crate::model::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+
+/// What an item of the plan is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Slot {
+    Schedule(ScheduleId),
+    Execution(ExecutionId),
+}
+
+/// The order in which due items are claimed.
+type Rank = (Millis, Reverse<i32>, i64, Slot);
+
+#[derive(Debug)]
+enum Place {
+    Wheel(Handle),
+    Ready(Rank),
+    InFlight,
+}
+
+#[derive(Debug)]
+struct Item {
+    candidate: Candidate,
+    /// The links behind it inside the window.
+    rest: VecDeque<Occurrence>,
+    place: Place,
+    /// Boot-clock instant of its last change here: a poll sent before knows less.
+    touched: Millis,
+    /// It has already been tried a second time after a lock.
+    retried: bool,
+}
+
+pub(crate) struct Plan {
+    items: HashMap<Slot, Item>,
+    wheel: Wheel<Slot>,
+    ready: BTreeMap<Rank, Slot>,
+    cap: usize,
+    /// The cap refused something: a poll is needed once there is room.
+    overflowed: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(now: Millis, cap: usize) -> Self {
+        Self {
+            items: HashMap::new(),
+            wheel: Wheel::new(now, cap),
+            ready: BTreeMap::new(),
+            cap,
+            overflowed: false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The next instant, in database time, at which something becomes due.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.wheel.next_due()
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether rows were cut off for want of room and there is room again; asks once.
+    pub(crate) fn wants_poll(&mut self) -> bool {
+        let wants = self.overflowed && self.items.len() <= self.cap / 2;
+        self.overflowed &= !wants;
+        wants
+    }
+
+    /// Drops everything but claims in flight, and starts the wheel anew at `now`.
+    pub(crate) fn clear(&mut self, now: Millis) {
+        self.items.retain(|_, item| matches!(item.place, Place::InFlight));
+        for item in self.items.values_mut() {
+            item.rest.clear();
+        }
+        self.ready.clear();
+        self.wheel = Wheel::new(now, self.cap);
+    }
+
+    /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
+    /// extended, rows that are gone leave. Claims in flight and what changed since the poll was sent stay.
+    pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
+        self.overflowed |= !planned.complete;
+        let complete = planned.complete;
+        let mut seen = HashSet::with_capacity(planned.pendings.len());
+        for (id, chain) in chains(planned.occurrences) {
+            seen.insert(Slot::Schedule(id));
+            self.take_chain(id, chain, planned.sent, boot);
+        }
+        for pending in planned.pendings {
+            seen.insert(Slot::Execution(pending.id));
+            self.take_pending(pending, planned.sent, boot);
+        }
+        if complete {
+            self.forget_unseen(&seen, planned.sent);
+        }
+    }
+
+    fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
+        let slot = Slot::Schedule(id);
+        if let Some(item) = self.items.get_mut(&slot) {
+            let Candidate::Planned(head) = &item.candidate else { return };
+            let same_version = chain.front().is_some_and(|it| it.entry.version == head.entry.version);
+            let same_cursor = chain.front().is_some_and(|it| it.at == head.at && it.prev == head.prev);
+            if item.is_newer_than(sent) || (same_version && same_cursor) {
+                if same_version {
+                    item.extend(chain);
+                }
+                return;
+            }
+            self.remove(slot);
+        }
+        if let Some(head) = chain.pop_front() {
+            self.insert(slot, Candidate::Planned(head), chain, boot);
+        }
+    }
+
+    fn take_pending(&mut self, pending: Pending, sent: Millis, boot: Millis) {
+        let slot = Slot::Execution(pending.id);
+        if let Some(item) = self.items.get(&slot) {
+            let same = matches!(&item.candidate, Candidate::Pending(old) if old.token == pending.token);
+            if same || item.is_newer_than(sent) {
+                return;
+            }
+            self.remove(slot);
+        }
+        self.insert(slot, Candidate::Pending(pending), VecDeque::new(), boot);
+    }
+
+    fn forget_unseen(&mut self, seen: &HashSet<Slot>, sent: Millis) {
+        let gone: Vec<Slot> = self
+            .items
+            .iter()
+            .filter(|(slot, item)| !seen.contains(slot) && !item.is_newer_than(sent))
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in gone {
+            self.remove(slot);
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let Some(item) = self.items.remove(&slot) else { return };
+        match item.place {
+            Place::Wheel(handle) => drop(self.wheel.cancel(handle)),
+            Place::Ready(rank) => drop(self.ready.remove(&rank)),
+            Place::InFlight => {}
+        }
+    }
+
+    fn insert(&mut self, slot: Slot, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
+        if self.items.len() >= self.cap {
+            self.overflowed = true;
+            return;
+        }
+        let due = candidate.due();
+        let item = Item { candidate, rest, place: Place::InFlight, touched: boot, retried: false };
+        self.items.insert(slot, item);
+        self.arm(slot, due);
+    }
+
+    /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
+    fn arm(&mut self, slot: Slot, due: Millis) {
+        let Some(item) = self.items.get_mut(&slot) else { return };
+        let rank = rank(slot, &item.candidate);
+        let (at, priority, id) = (due, rank.1.0, rank.2);
+        item.place = match self.wheel.insert(Due { at, priority, id }, slot) {
+            Ok(handle) => Place::Wheel(handle),
+            Err(Refused::Elapsed(_)) => {
+                self.ready.insert(rank, slot);
+                Place::Ready(rank)
+            }
+            // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row again.
+            Err(Refused::Full(_)) => {
+                self.overflowed = true;
+                self.items.remove(&slot);
+                return;
+            }
+        };
+    }
+
+    /// Moves what has become due among the ready.
+    pub(crate) fn advance(&mut self, now: Millis) {
+        for (_, slot) in self.wheel.advance(now) {
+            if let Some(item) = self.items.get_mut(&slot) {
+                let rank = rank(slot, &item.candidate);
+                item.place = Place::Ready(rank);
+                self.ready.insert(rank, slot);
+            }
+        }
+    }
+
+    /// The next due candidates in order, at most one per schedule, as long as `permit` grants; each is in
+    /// flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
+    pub(crate) fn pick<P>(
+        &mut self,
+        most: usize,
+        mut permit: impl FnMut() -> Option<P>,
+    ) -> Vec<(Slot, Candidate, P)> {
+        let mut picked = Vec::new();
+        let mut schedules = HashSet::new();
+        let ready: Vec<(Rank, Slot)> =
+            self.ready.iter().take(4 * most).map(|(rank, slot)| (*rank, *slot)).collect();
+        for (rank, slot) in ready {
+            let Some(item) = self.items.get_mut(&slot) else { continue };
+            if picked.len() == most {
+                break;
+            }
+            if !schedules.insert(item.candidate.entry().id) {
+                continue;
+            }
+            let Some(granted) = permit() else { break };
+            item.place = Place::InFlight;
+            self.ready.remove(&rank);
+            picked.push((slot, item.candidate.clone(), granted));
+        }
+        picked
+    }
+
+    /// The claim was won or lost: either way its occurrence is over and the next link is armed.
+    pub(crate) fn over(&mut self, slot: Slot, boot: Millis) {
+        let Some(item) = self.items.get_mut(&slot) else { return };
+        item.touched = boot;
+        item.retried = false;
+        let next = item.rest.pop_front();
+        match next {
+            Some(next) => {
+                let due = next.at;
+                item.candidate = Candidate::Planned(next);
+                self.arm(slot, due);
+            }
+            None => drop(self.items.remove(&slot)),
+        }
+    }
+
+    /// Its row was locked by another: once more after a moment, then left to the next poll.
+    pub(crate) fn skipped(&mut self, slot: Slot, retry_at: Millis, boot: Millis) {
+        let Some(item) = self.items.get_mut(&slot) else { return };
+        item.touched = boot;
+        if std::mem::replace(&mut item.retried, true) {
+            self.items.remove(&slot);
+        } else {
+            self.arm(slot, retry_at);
+        }
+    }
+
+    /// The claim was certainly not made: it is due as before.
+    pub(crate) fn again(&mut self, slot: Slot) {
+        if let Some(item) = self.items.get(&slot) {
+            let due = item.candidate.due();
+            self.arm(slot, due);
+        }
+    }
+
+    /// Leaves it to the next poll.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.remove(slot);
+    }
+}
+
+impl Item {
+    fn is_newer_than(&self, sent: Millis) -> bool {
+        matches!(self.place, Place::InFlight) || self.touched > sent
+    }
+
+    /// Appends the links beyond what is already planned.
+    fn extend(&mut self, chain: VecDeque<Occurrence>) {
+        let known = self.rest.back().map_or(self.candidate.due(), |last| last.at);
+        self.rest.extend(chain.into_iter().filter(|it| it.at > known));
+    }
+}
+
+fn rank(slot: Slot, candidate: &Candidate) -> Rank {
+    let id = match slot {
+        Slot::Schedule(id) => id.0,
+        Slot::Execution(id) => id.0,
+    };
+    (candidate.due(), Reverse(candidate.entry().priority), id, slot)
+}
+
+/// Time-ordered occurrences, by schedule.
+fn chains(occurrences: Vec<Occurrence>) -> HashMap<ScheduleId, VecDeque<Occurrence>> {
+    let mut chains: HashMap<ScheduleId, VecDeque<Occurrence>> = HashMap::new();
+    for occurrence in occurrences {
+        chains.entry(occurrence.entry.id).or_default().push_back(occurrence);
+    }
+    chains
+}

@@ -1,0 +1,477 @@
+//! The poll loop: on a grid of the epoch, with the database's clock measured on the way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::clock::{Now, Offset, Steady};
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
+use crate::pipeline::expand::expand;
+use crate::store::{PollQuery, Polled, Store};
+use crate::window::{OFFSET_JUMP, OFFSET_WARNING, Window};
+
+/// The most schedules and pending executions one poll brings into memory.
+pub(crate) const POLL_LIMIT: usize = 50_000;
+/// After a failed poll nothing is tried for this long.
+const FAILURE_PAUSE: Millis = 1_000;
+/// Extra polls are at least this far apart.
+const EXTRA_PAUSE: Millis = 100;
+
+/// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    period: Millis,
+    phase: Millis,
+    next: Millis,
+}
+
+impl Ticker {
+    /// The first tick is the first of the grid after `now`.
+    pub(crate) fn new(period: Millis, phase: Millis, now: Millis) -> Self {
+        let mut ticker = Self { period, phase: phase.rem_euclid(period), next: 0 };
+        ticker.next = ticker.last_at(now) + period;
+        ticker
+    }
+
+    pub(crate) fn next(&self) -> Millis {
+        self.next
+    }
+
+    /// The tick that has come by `now` and how many before it were left out; `None` before the next tick.
+    ///
+    /// After a clock that stepped back by more than a period the grid is taken up again from `now`.
+    pub(crate) fn tick(&mut self, now: Millis) -> Option<(Millis, u64)> {
+        if self.next > now.saturating_add(self.period) {
+            self.next = self.last_at(now) + self.period;
+        }
+        if now < self.next {
+            return None;
+        }
+        let tick = self.last_at(now);
+        let skipped = (tick - self.next) / self.period;
+        self.next = tick + self.period;
+        Some((tick, u64::try_from(skipped).unwrap_or(0)))
+    }
+
+    fn last_at(&self, now: Millis) -> Millis {
+        now - (now - self.phase).rem_euclid(self.period)
+    }
+}
+
+/// Tells which rows this node can run: the jobs it knows, the payloads it can decode.
+pub(crate) trait Catalog: Send + Sync + 'static {
+    fn jobs(&self) -> Vec<String>;
+    fn decodes(&self, job: &str, payload: &str) -> Result<(), String>;
+}
+
+pub(crate) enum PollInput {
+    /// Poll between two ticks.
+    Wake,
+    /// The node joined again under a new name.
+    Reborn(NodeId),
+    Stop,
+}
+
+pub(crate) enum PollOutput {
+    /// What to do next, for dispatch.
+    Planned(Planned),
+    /// For the misfire handler: the states of application and node.
+    Enabled {
+        app: bool,
+        node: bool,
+    },
+    /// Database time is the wall clock plus this from now on.
+    Offset(Millis),
+    /// Drop what is planned: the clock it was planned by is gone.
+    Jumped,
+    Event(Event),
+}
+
+/// A poll's result, expanded.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub occurrences: Vec<Occurrence>,
+    pub pendings: Vec<Pending>,
+    /// False when the memory cap cut rows off.
+    pub complete: bool,
+    /// Nothing may be claimed: the application or the node is switched off.
+    pub enabled: bool,
+    /// Boot-clock instant at which the poll was sent: what changed later is not in it.
+    pub sent: Millis,
+}
+
+#[derive(Clone)]
+pub(crate) struct PollOp(pub PollQuery);
+
+impl Operation for PollOp {
+    type Answer = Polled;
+
+    fn name(&self) -> &'static str {
+        "poll"
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<Polled, Error> {
+        store.poll(&self.0)
+    }
+}
+
+/// What is being asked of the database right now.
+#[derive(Clone, Copy)]
+struct Asked {
+    tick: Option<Millis>,
+    sent: Millis,
+    until: Millis,
+}
+
+pub(crate) struct PollMachine {
+    node: NodeId,
+    application: String,
+    catalog: Arc<dyn Catalog>,
+    window: Window,
+    ticker: Ticker,
+    /// An extra poll is wanted.
+    wanted: bool,
+    /// Not before this boot-clock instant.
+    hold: Millis,
+    asked: Option<Asked>,
+    offset: Offset,
+    applied: Millis,
+    steady: Steady,
+    outbox: Vec<PollOutput>,
+    refused: HashMap<ScheduleId, i64>,
+    stopping: bool,
+}
+
+impl PollMachine {
+    pub(crate) fn new(
+        node: NodeId,
+        application: String,
+        catalog: Arc<dyn Catalog>,
+        window: Window,
+        applied: Millis,
+        now: Now,
+    ) -> Self {
+        let phase = phase_of(node, window.poll);
+        Self {
+            node,
+            application,
+            catalog,
+            window,
+            ticker: Ticker::new(window.poll, phase, now.db),
+            wanted: true,
+            hold: now.boot,
+            asked: None,
+            offset: Offset::default(),
+            applied,
+            steady: Steady::default(),
+            outbox: Vec::new(),
+            refused: HashMap::new(),
+            stopping: false,
+        }
+    }
+
+    fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
+        self.wanted = false;
+        let until = self.window.end(self.ticker.next() - self.window.poll).max(now.db + self.window.lead);
+        self.asked = Some(Asked { tick, sent: now.boot, until });
+        PollOp(PollQuery {
+            node: self.node,
+            application: self.application.clone(),
+            jobs: self.catalog.jobs(),
+            until,
+            limit: POLL_LIMIT,
+        })
+    }
+
+    fn jumped(&mut self) {
+        self.offset.reset();
+        self.wanted = true;
+        self.outbox.push(PollOutput::Jumped);
+        self.outbox.push(PollOutput::Event(Event::ClockJumped));
+    }
+
+    fn measure(&mut self, polled: &Polled) {
+        let offset = self.offset.observe(polled.time);
+        let step = offset - self.applied;
+        if step != 0 {
+            self.applied = offset;
+            self.steady.shifted(step);
+            self.outbox.push(PollOutput::Offset(offset));
+        }
+        if step.abs() > OFFSET_JUMP {
+            self.jumped();
+        }
+        if offset.abs() > OFFSET_WARNING {
+            self.outbox.push(PollOutput::Event(Event::ClockOffset { millis: offset }));
+        }
+    }
+
+    /// Leaves out what no handler here can decode, saying so once per version.
+    fn understood(&mut self, entry: &Arc<Entry>) -> bool {
+        let Err(reason) = self.catalog.decodes(&entry.job, &entry.payload) else { return true };
+        if self.refused.insert(entry.id, entry.version) != Some(entry.version) {
+            let schedule = Arc::clone(&entry.name);
+            self.outbox.push(PollOutput::Event(Event::Undecodable { schedule, reason }));
+        }
+        false
+    }
+
+    fn planned(&mut self, now: Now, asked: Asked, mut polled: Polled) {
+        polled.entries.retain(|entry| self.understood(entry));
+        polled.pendings.retain(|pending| self.understood(&pending.entry));
+        let occurrences = expand(&polled.entries, now.db, asked.until);
+        self.outbox.push(PollOutput::Event(Event::Polled {
+            tick: asked.tick,
+            planned: occurrences.len(),
+            pending: polled.pendings.len(),
+        }));
+        self.outbox.push(PollOutput::Enabled { app: polled.app_enabled, node: polled.node_enabled });
+        self.outbox.push(PollOutput::Planned(Planned {
+            occurrences,
+            pendings: polled.pendings,
+            complete: polled.complete,
+            enabled: polled.app_enabled && polled.node_enabled,
+            sent: asked.sent,
+        }));
+    }
+}
+
+/// A node's place on the grid: nodes started together do not poll together.
+fn phase_of(node: NodeId, period: Millis) -> Millis {
+    let spread = i64::try_from(node.0.as_u128() % 1_000_000).unwrap_or(0);
+    spread % period
+}
+
+impl Machine for PollMachine {
+    type Op = PollOp;
+    type Input = PollInput;
+    type Output = PollOutput;
+
+    fn next(&mut self, now: Now) -> Step<PollOp, PollOutput> {
+        // A correction of ours reaches the clock only when it is told: look for steps after that.
+        if self.outbox.is_empty() && self.steady.jumped(now) {
+            self.jumped();
+        }
+        if !self.outbox.is_empty() {
+            return Step::Tell(self.outbox.remove(0));
+        }
+        if self.stopping {
+            return Step::Stop;
+        }
+        if now.boot < self.hold {
+            return Step::Wait(self.hold);
+        }
+        match self.ticker.tick(now.db) {
+            Some((tick, skipped)) => {
+                if skipped > 0 {
+                    self.outbox.push(PollOutput::Event(Event::TicksSkipped { count: skipped }));
+                }
+                Step::Do(self.ask(now, Some(tick)))
+            }
+            None if self.wanted => Step::Do(self.ask(now, None)),
+            None => Step::Wait(now.boot_at(self.ticker.next())),
+        }
+    }
+
+    fn done(&mut self, now: Now, answer: Result<Polled, Error>) {
+        let Some(asked) = self.asked.take() else { return };
+        match answer {
+            Ok(polled) => {
+                self.hold = now.boot + EXTRA_PAUSE;
+                self.measure(&polled);
+                self.planned(now, asked, polled);
+            }
+            Err(error) => {
+                self.hold = now.boot + FAILURE_PAUSE;
+                self.wanted = true;
+                self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: "poll", error }));
+            }
+        }
+    }
+
+    fn receive(&mut self, _now: Now, input: PollInput) {
+        match input {
+            PollInput::Wake => self.wanted = true,
+            PollInput::Reborn(node) => {
+                self.node = node;
+                self.wanted = true;
+            }
+            PollInput::Stop => self.stopping = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TimeSample;
+    use crate::error::Kind;
+    use crate::pipeline::fixtures::cron;
+
+    const PERIOD: Millis = 5_000;
+
+    struct Strict;
+
+    impl Catalog for Strict {
+        fn jobs(&self) -> Vec<String> {
+            vec!["job".to_owned()]
+        }
+
+        fn decodes(&self, _job: &str, payload: &str) -> Result<(), String> {
+            if payload == "null" { Ok(()) } else { Err("no such field".to_owned()) }
+        }
+    }
+
+    fn at(time: Millis) -> Now {
+        Now { db: time, boot: time }
+    }
+
+    fn machine(now: Millis) -> PollMachine {
+        PollMachine::new(NodeId::fresh(), "app".to_owned(), Arc::new(Strict), Window::default(), 0, at(now))
+    }
+
+    fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
+        Polled {
+            time: TimeSample { asked: now, database: now, answered: now },
+            app_enabled: true,
+            node_enabled: true,
+            entries: entries.into_iter().map(Arc::new).collect(),
+            pendings: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Runs until the next poll is asked for; gives when, and what was told on the way.
+    fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
+        let mut told = Vec::new();
+        loop {
+            match machine.next(at(now)) {
+                Step::Do(_) => return (now, told),
+                Step::Tell(output) => told.push(output),
+                Step::Wait(until) => now = now.max(until),
+                Step::Stop => panic!("stopped"),
+            }
+        }
+    }
+
+    fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
+        told.iter().filter_map(|output| match output {
+            PollOutput::Event(Event::Polled { tick, .. }) => *tick,
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
+        const HOURS: Millis = 100 * 3_600_000;
+        let begin = 1_767_225_601_234;
+        let mut machine = machine(begin);
+        let phase = machine.ticker.phase;
+        let (mut now, mut seed, mut on_grid, mut skipped) = (begin, 1_u64, 0, 0);
+        while now < begin + HOURS {
+            let (asked, told) = until_asked(&mut machine, now);
+            for tick in ticks(&told) {
+                assert_eq!((tick - phase).rem_euclid(PERIOD), 0, "off the grid");
+                on_grid += 1;
+            }
+            for output in &told {
+                if let PollOutput::Event(Event::TicksSkipped { count }) = output {
+                    skipped += *count;
+                }
+            }
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Mostly a few milliseconds, now and then longer than a period.
+            let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
+            now = asked + i64::try_from(delay).unwrap();
+            machine.done(at(now), Ok(answer(now, Vec::new())));
+        }
+        let periods = u64::try_from(HOURS / PERIOD).unwrap();
+        assert!(skipped > 100, "the delays never overran");
+        assert!(
+            periods.abs_diff(on_grid + skipped) <= 4,
+            "{on_grid} polled + {skipped} left out of {periods}"
+        );
+    }
+
+    #[test]
+    fn an_overrun_leaves_ticks_out_and_says_so() {
+        let mut ticker = Ticker::new(PERIOD, 0, 1);
+        assert_eq!(ticker.tick(4_999), None);
+        assert_eq!(ticker.tick(5_003), Some((5_000, 0)));
+        assert_eq!(ticker.tick(21_000), Some((20_000, 2)));
+        assert_eq!(ticker.next(), 25_000);
+    }
+
+    #[test]
+    fn extra_polls_never_move_the_grid() {
+        let mut machine = machine(1_000_000);
+        let (first, _) = until_asked(&mut machine, 1_000_000);
+        assert_eq!(first, 1_000_000, "a node polls at once when it starts");
+        machine.done(at(first), Ok(answer(first, Vec::new())));
+        let grid = machine.ticker.next();
+        machine.receive(at(first + 500), PollInput::Wake);
+        let (extra, _) = until_asked(&mut machine, first + 500);
+        assert!(extra < grid);
+        machine.done(at(extra), Ok(answer(extra, Vec::new())));
+        assert_eq!(until_asked(&mut machine, extra).0, grid);
+    }
+
+    #[test]
+    fn a_backward_clock_step_does_not_sleep_for_hours() {
+        let day = 86_400_000;
+        let mut ticker = Ticker::new(PERIOD, 0, day);
+        assert_eq!(ticker.tick(day - 3_600_000), None);
+        assert_eq!(ticker.next(), day - 3_600_000 + PERIOD);
+
+        let mut machine = machine(day);
+        let (asked, _) = until_asked(&mut machine, day);
+        machine.done(at(asked), Ok(answer(asked, Vec::new())));
+        let back = |boot: Millis| Now { db: boot - 3_600_000, boot };
+        let mut now = asked + 1_000;
+        let mut jumped = false;
+        let polled_at = loop {
+            match machine.next(back(now)) {
+                Step::Do(_) => break now,
+                Step::Tell(output) => jumped |= matches!(output, PollOutput::Jumped),
+                Step::Wait(until) => now = until,
+                Step::Stop => panic!("stopped"),
+            }
+        };
+        assert!(jumped && polled_at <= asked + PERIOD, "polled again after {} ms", polled_at - asked);
+    }
+
+    #[test]
+    fn there_is_no_hot_loop_while_the_database_is_down() {
+        let mut machine = machine(1_000_000);
+        let mut now = 1_000_000;
+        let mut polls = 0;
+        while now < 1_060_000 {
+            now = until_asked(&mut machine, now).0;
+            machine.done(at(now), Err(Error::new(Kind::Unavailable, "down")));
+            polls += 1;
+        }
+        assert!((50..=75).contains(&polls), "{polls} polls in a minute");
+    }
+
+    #[test]
+    fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
+        let mut machine = machine(1_000_000);
+        let mut odd = cron(1, "* * * * * ?", 1_001_000);
+        odd.payload = Arc::from("{}");
+        let mut said = 0;
+        let mut now = 1_000_000;
+        for _ in 0..3 {
+            now = until_asked(&mut machine, now).0;
+            machine.done(at(now), Ok(answer(now, vec![odd.clone()])));
+            let (_, told) = until_asked(&mut machine, now);
+            said +=
+                told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
+            let planned =
+                told.iter().any(|it| matches!(it, PollOutput::Planned(plan) if !plan.occurrences.is_empty()));
+            assert!(!planned);
+        }
+        assert_eq!(said, 1);
+    }
+}

@@ -1,0 +1,270 @@
+//! Who gets a thread, who waits, who is turned away: the pool's decisions, as pure counting.
+//!
+//! A thread is busy or spare. A seat promises a thread (a spare one, or one yet to be made) or a
+//! place in the queue. A thread that is busy or promised is *committed*, and one invariant carries
+//! the promises:
+//!
+//! > **No more threads are committed than the pool may have.**
+//!
+//! So each promised thread exists or can be made, whatever queues and however the items end: a
+//! promised start never waits for another item to finish.
+
+use std::collections::VecDeque;
+
+#[cfg(test)]
+mod tests;
+
+/// How large the pool may be and how long things last. Spans are in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads that are made before anything queues, and kept; at least 1 (0 counts as 1).
+    pub core: usize,
+    /// Threads at most; at least `core` (less counts as `core`).
+    pub max: usize,
+    /// Places in the queue; 0 is allowed.
+    pub queue: usize,
+    /// An item that waits longer grows the pool. Default 1,000.
+    pub grow_after: i64,
+    /// An item that waits longer, while the pool cannot grow, is handed back. Default 5,000.
+    pub give_back_after: i64,
+    /// A thread above `core` that is spare for so long retires. Default 6,000.
+    pub retire_after: i64,
+}
+
+impl Limits {
+    /// Limits with the default spans.
+    #[must_use]
+    pub fn new(core: usize, max: usize, queue: usize) -> Self {
+        Self { core, max, queue, grow_after: 1_000, give_back_after: 5_000, retire_after: 6_000 }
+    }
+}
+
+/// What the pool is doing at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Threads there are, busy or spare.
+    pub threads: usize,
+    /// Threads with an item.
+    pub busy: usize,
+    /// Items that wait in the queue.
+    pub queued: usize,
+    /// Permits given out and not yet used.
+    pub reserved: usize,
+    /// Threads at most.
+    pub max: usize,
+    /// Places in the queue.
+    pub queue: usize,
+}
+
+/// What a permit promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// A thread: the item starts at once.
+    Thread,
+    /// A place in the queue.
+    Place,
+}
+
+/// What becomes of an item that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Stay,
+    Grow,
+    GiveBack,
+}
+
+#[derive(Debug)]
+pub(super) struct Admission {
+    limits: Limits,
+    /// The latest time it was told; never decreases.
+    now: i64,
+    busy: usize,
+    /// Since when each spare thread is spare, longest first. Threads are alike: the entry that
+    /// is used last stands for whichever thread wakes, so one that is not needed ages.
+    spare: VecDeque<i64>,
+    queued: usize,
+    promised_threads: usize,
+    promised_places: usize,
+    /// The last thread could not be made: count on those there are until one can.
+    stunted: bool,
+    closed: bool,
+    /// A seat was asked for in vain, and none has become free since.
+    wanted: bool,
+}
+
+impl Admission {
+    pub(super) fn new(limits: Limits) -> Self {
+        let core = limits.core.max(1);
+        Self {
+            limits: Limits { core, max: limits.max.max(core), ..limits },
+            now: i64::MIN,
+            busy: 0,
+            spare: VecDeque::new(),
+            queued: 0,
+            promised_threads: 0,
+            promised_places: 0,
+            stunted: false,
+            closed: false,
+            wanted: false,
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures {
+            threads: self.threads(),
+            busy: self.busy,
+            queued: self.queued,
+            reserved: self.promised_threads + self.promised_places,
+            max: self.limits.max,
+            queue: self.limits.queue,
+        }
+    }
+
+    /// Learns the time; returns the latest it was ever told.
+    pub(super) fn observe(&mut self, now: i64) -> i64 {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    // Seats.
+
+    pub(super) fn reserve(&mut self) -> Option<Seat> {
+        let seat = self.free_seat();
+        match seat {
+            Some(Seat::Thread) => self.promised_threads += 1,
+            Some(Seat::Place) => self.promised_places += 1,
+            None => self.wanted = true,
+        }
+        seat
+    }
+
+    /// The seat is used, or given back.
+    pub(super) fn release(&mut self, seat: Seat) {
+        match seat {
+            Seat::Thread => self.promised_threads -= 1,
+            Seat::Place => self.promised_places -= 1,
+        }
+    }
+
+    /// Whether a seat is free again after one was asked for in vain: true once per such time.
+    pub(super) fn freed(&mut self) -> bool {
+        let freed = self.wanted && self.free_seat().is_some();
+        self.wanted &= !freed;
+        freed
+    }
+
+    /// No more seats; those given out stay good. Spare threads retire at once.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Core threads first, then the queue until it is full, then threads up to max.
+    fn free_seat(&self) -> Option<Seat> {
+        if self.closed {
+            None
+        } else if self.committed() < self.settled() {
+            Some(Seat::Thread)
+        } else if self.queued + self.promised_places < self.limits.queue {
+            Some(Seat::Place)
+        } else if self.can_grow() {
+            Some(Seat::Thread)
+        } else {
+            None
+        }
+    }
+
+    // Items.
+
+    pub(super) fn queued(&mut self) {
+        self.queued += 1;
+    }
+
+    pub(super) fn unqueued(&mut self) {
+        self.queued -= 1;
+    }
+
+    /// An item was given to a spare thread.
+    pub(super) fn started(&mut self) {
+        self.spare.pop_back();
+        self.busy += 1;
+    }
+
+    pub(super) fn finished(&mut self) {
+        self.busy -= 1;
+        self.spare.push_back(self.now);
+    }
+
+    /// Whether the head of the queue starts now. It may take even a promised spare thread, as long
+    /// as another can be made for the promise.
+    pub(super) fn may_start_queued(&self) -> bool {
+        let thread = self.committed() < self.settled() || self.has_spare() && self.can_grow();
+        self.queued > 0 && thread
+    }
+
+    /// What becomes of the head of the queue, which has waited since `since`.
+    pub(super) fn waited(&self, since: i64) -> Verdict {
+        let waited = self.now.saturating_sub(since);
+        if waited > self.limits.grow_after && self.can_grow() {
+            Verdict::Grow
+        } else if waited > self.limits.give_back_after {
+            Verdict::GiveBack
+        } else {
+            Verdict::Stay
+        }
+    }
+
+    pub(super) fn at_rest(&self) -> bool {
+        self.busy == 0 && self.queued == 0
+    }
+
+    // Threads.
+
+    pub(super) fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    pub(super) fn spawned(&mut self) {
+        self.stunted = false;
+        self.spare.push_back(self.now);
+    }
+
+    pub(super) fn spawn_failed(&mut self) {
+        self.stunted = true;
+    }
+
+    pub(super) fn stunted(&self) -> bool {
+        self.stunted
+    }
+
+    /// Whether the thread that is spare longest should go.
+    pub(super) fn may_retire(&self) -> bool {
+        let above_core = self.threads() > self.limits.core;
+        self.spare.len() > self.promised_threads
+            && self.spare.front().is_some_and(|since| {
+                let spare_for = self.now.saturating_sub(*since);
+                self.closed || above_core && spare_for >= self.limits.retire_after
+            })
+    }
+
+    pub(super) fn retired(&mut self) {
+        self.spare.pop_front();
+    }
+
+    fn threads(&self) -> usize {
+        self.busy + self.spare.len()
+    }
+
+    fn committed(&self) -> usize {
+        self.busy + self.promised_threads
+    }
+
+    /// The threads to count on before anything queues: those there are, and core.
+    fn settled(&self) -> usize {
+        let core = if self.stunted { 0 } else { self.limits.core };
+        self.threads().max(core)
+    }
+
+    fn can_grow(&self) -> bool {
+        !self.stunted && self.committed() < self.limits.max
+    }
+}

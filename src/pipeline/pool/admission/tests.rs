@@ -1,0 +1,303 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits =
+    Limits { core: 2, max: 4, queue: 2, grow_after: 1_000, give_back_after: 5_000, retire_after: 6_000 };
+
+/// (busy, spare, queued, promised threads, promised places)
+type Counts = (usize, usize, usize, usize, usize);
+
+fn at((busy, spare, queued, promised_threads, promised_places): Counts) -> Admission {
+    let spare = VecDeque::from(vec![0; spare]);
+    let now = 0;
+    let counts = Admission::new(LIMITS);
+    Admission { now, busy, spare, queued, promised_threads, promised_places, ..counts }
+}
+
+#[test]
+fn seats_are_core_threads_then_places_then_threads_up_to_max() {
+    let table: [(Counts, Option<Seat>); 15] = [
+        ((0, 0, 0, 0, 0), Some(Seat::Thread)), // below core
+        ((0, 0, 0, 1, 0), Some(Seat::Thread)), // still below core
+        ((1, 0, 2, 0, 0), Some(Seat::Thread)), // below core, whatever queues
+        ((0, 0, 0, 2, 0), Some(Seat::Place)),  // core is promised
+        ((2, 0, 0, 0, 0), Some(Seat::Place)),  // core is busy
+        ((1, 1, 0, 0, 0), Some(Seat::Thread)), // a spare thread
+        ((1, 1, 0, 1, 0), Some(Seat::Place)),  // the spare thread is promised
+        ((2, 2, 0, 1, 0), Some(Seat::Thread)), // one above core is not
+        ((2, 0, 1, 0, 1), Some(Seat::Thread)), // the queue is full: growth
+        ((3, 0, 0, 0, 2), Some(Seat::Thread)), // full of promises: growth
+        ((3, 0, 2, 1, 0), None),               // the growth is promised
+        ((4, 0, 2, 0, 0), None),               // at max
+        ((4, 0, 1, 0, 1), None),
+        ((4, 0, 1, 0, 0), Some(Seat::Place)),
+        ((0, 4, 2, 4, 0), None),
+    ];
+    for (counts, seat) in table {
+        assert_eq!(at(counts).reserve(), seat, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_seat_given_back_is_free_again() {
+    let mut pool = at((4, 0, 1, 0, 0));
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+    assert_eq!(pool.reserve(), None);
+    pool.release(Seat::Place);
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+}
+
+#[test]
+fn the_queue_starts_only_where_every_promise_can_still_be_kept() {
+    let table: [(Counts, bool); 8] = [
+        ((2, 0, 1, 0, 0), false), // no thread is spare
+        ((1, 1, 1, 0, 0), true),
+        ((1, 1, 1, 1, 0), true),  // the promise gets a new thread
+        ((1, 1, 1, 3, 0), false), // it could not
+        ((1, 0, 1, 0, 0), true),  // below core
+        ((1, 0, 1, 1, 0), false), // core is promised, and growth waits for its time
+        ((3, 1, 1, 1, 0), false),
+        ((1, 1, 0, 0, 0), false), // nothing waits
+    ];
+    for (counts, starts) in table {
+        assert_eq!(at(counts).may_start_queued(), starts, "{counts:?}");
+    }
+}
+
+#[test]
+fn what_waits_grows_the_pool_or_goes_back() {
+    let table = [
+        ((2, 0, 1, 0, 0), 1_000, Verdict::Stay),
+        ((2, 0, 1, 0, 0), 1_001, Verdict::Grow),
+        ((2, 0, 1, 0, 0), 9_000, Verdict::Grow),
+        ((4, 0, 1, 0, 0), 1_001, Verdict::Stay),
+        ((4, 0, 1, 0, 0), 5_000, Verdict::Stay),
+        ((4, 0, 1, 0, 0), 5_001, Verdict::GiveBack),
+        ((3, 0, 1, 1, 0), 5_001, Verdict::GiveBack), // the last thread is promised
+    ];
+    for (counts, now, verdict) in table {
+        let mut pool = at(counts);
+        pool.observe(now);
+        assert_eq!(pool.waited(0), verdict, "{counts:?} at {now}");
+    }
+}
+
+#[test]
+fn spare_threads_above_core_retire() {
+    let table = [
+        ((0, 3, 0, 0, 0), 5_999, false),
+        ((0, 3, 0, 0, 0), 6_000, true),
+        ((1, 2, 0, 0, 0), 6_000, true),
+        ((0, 2, 0, 0, 0), 6_000, false), // core
+        ((3, 0, 0, 0, 0), 6_000, false), // busy
+        ((1, 2, 0, 2, 0), 6_000, false), // promised
+    ];
+    for (counts, now, retires) in table {
+        let mut pool = at(counts);
+        pool.observe(now);
+        assert_eq!(pool.may_retire(), retires, "{counts:?} at {now}");
+    }
+}
+
+#[test]
+fn a_thread_that_light_load_never_needs_still_ages() {
+    let mut pool = at((0, 3, 0, 0, 0));
+    for now in (0..=6_000).step_by(100) {
+        assert!(!pool.may_retire());
+        pool.observe(now);
+        pool.started();
+        pool.finished();
+    }
+    pool.retired();
+    assert_eq!(pool.threads(), 2);
+    assert!(!pool.may_retire());
+}
+
+#[test]
+fn a_backward_clock_step_changes_nothing() {
+    let mut pool = at((2, 0, 1, 0, 0));
+    assert_eq!(pool.observe(3_000), 3_000);
+    assert_eq!(pool.observe(-3_000), 3_000);
+    assert_eq!(pool.waited(3_000), Verdict::Stay);
+    assert_eq!(pool.waited(i64::MIN), Verdict::Grow);
+}
+
+#[test]
+fn without_new_threads_only_those_there_are_count() {
+    let mut pool = at((0, 0, 0, 0, 0));
+    pool.spawn_failed();
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+    assert_eq!(pool.reserve(), None);
+
+    let mut pool = at((2, 0, 1, 0, 0));
+    pool.spawn_failed();
+    pool.observe(5_000);
+    assert_eq!(pool.waited(0), Verdict::Stay);
+    pool.observe(5_001);
+    assert_eq!(pool.waited(0), Verdict::GiveBack);
+    pool.spawned();
+    assert!(!pool.stunted());
+    assert!(pool.may_start_queued());
+}
+
+#[test]
+fn a_freed_seat_is_told_once() {
+    let mut pool = at((4, 0, 2, 0, 0));
+    assert!(!pool.freed());
+    assert_eq!(pool.reserve(), None);
+    assert!(!pool.freed());
+    pool.finished();
+    assert!(pool.freed());
+    assert!(!pool.freed());
+}
+
+#[test]
+fn a_closed_pool_gives_no_seats_and_keeps_no_spare_thread() {
+    let mut pool = at((0, 2, 0, 1, 0));
+    pool.close();
+    assert_eq!(pool.reserve(), None);
+    assert!(!pool.freed());
+    assert!(pool.may_retire());
+    pool.retired();
+    assert!(!pool.may_retire(), "the last one is promised");
+    pool.release(Seat::Thread);
+    assert!(pool.may_retire());
+}
+
+#[test]
+fn limits_that_make_no_sense_are_raised() {
+    let pool = Admission::new(Limits::new(0, 0, 0));
+    assert_eq!((pool.limits.core, pool.limits.max), (1, 1));
+    assert_eq!(Admission::new(Limits::new(5, 3, 0)).limits.max, 5);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Reserve,
+    Submit,
+    Release,
+    Finish,
+    Tick(i64),
+    Close,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        40 => Just(Op::Reserve),
+        30 => Just(Op::Submit),
+        10 => Just(Op::Release),
+        30 => Just(Op::Finish),
+        10 => (0..2_000_i64).prop_map(Op::Tick),
+        1 => Just(Op::Close),
+    ]
+}
+
+/// The core without threads or lock.
+struct Pool {
+    admission: Admission,
+    permits: VecDeque<Seat>,
+    queue: VecDeque<i64>,
+    wanted: bool,
+}
+
+impl Pool {
+    fn new(limits: Limits) -> Self {
+        let admission = Admission::new(limits);
+        Self { admission, permits: VecDeque::new(), queue: VecDeque::new(), wanted: false }
+    }
+
+    fn start(&mut self) {
+        if !self.admission.has_spare() {
+            assert!(self.admission.threads() < self.admission.limits.max, "nowhere to start");
+            self.admission.spawned();
+        }
+        self.admission.started();
+    }
+
+    fn start_queued(&mut self) {
+        self.queue.pop_front();
+        self.admission.unqueued();
+        self.start();
+    }
+
+    fn play(&mut self, op: Op) {
+        match op {
+            Op::Reserve => match self.admission.reserve() {
+                Some(seat) => self.permits.push_back(seat),
+                None => self.wanted = true,
+            },
+            Op::Submit => match self.permits.pop_front() {
+                Some(Seat::Thread) => {
+                    self.admission.release(Seat::Thread);
+                    self.start();
+                }
+                Some(Seat::Place) => {
+                    self.admission.release(Seat::Place);
+                    self.admission.queued();
+                    self.queue.push_back(self.admission.now);
+                }
+                None => {}
+            },
+            Op::Release => {
+                self.permits.pop_back().into_iter().for_each(|seat| self.admission.release(seat));
+            }
+            Op::Finish if self.admission.busy > 0 => self.admission.finished(),
+            Op::Finish => {}
+            Op::Tick(by) => self.tick(by),
+            Op::Close => self.admission.close(),
+        }
+    }
+
+    fn tick(&mut self, by: i64) {
+        self.admission.observe(self.admission.now.saturating_add(by));
+        while let Some(since) = self.queue.front() {
+            match self.admission.waited(*since) {
+                Verdict::Stay => break,
+                Verdict::Grow => self.start_queued(),
+                Verdict::GiveBack => {
+                    self.queue.pop_front();
+                    self.admission.unqueued();
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        while self.admission.may_start_queued() {
+            self.start_queued();
+        }
+        while self.admission.may_retire() {
+            self.admission.retired();
+        }
+        if self.admission.freed() {
+            assert!(self.wanted, "told without being asked");
+            self.wanted = false;
+        }
+    }
+
+    fn check(&self) {
+        let Admission { limits, busy, queued, .. } = self.admission;
+        assert!(self.admission.threads() <= limits.max);
+        assert!(self.admission.committed() <= limits.max, "a promise that cannot be kept");
+        assert!(queued + self.admission.promised_places <= limits.queue);
+        assert!(queued == 0 || busy > 0 || self.admission.promised_threads > 0, "nobody works");
+        assert!(!self.wanted || self.admission.free_seat().is_none(), "a free seat is not told");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_promise_is_kept_whatever_happens(
+        (core, more, queue) in (1..4_usize, 0..3_usize, 0..4_usize),
+        ops in prop::collection::vec(op(), 0..200),
+    ) {
+        let mut pool = Pool::new(Limits::new(core, core + more, queue));
+        for op in ops {
+            pool.play(op);
+            pool.settle();
+            pool.check();
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The pool's moving parts: one lock, two condition variables and the threads.
+//!
+//! Every event passes through [`Core::change`]: under the lock it alters the counts and then
+//! settles what follows from them; what is to be told is told after the lock is released. An item
+//! moves to `ready` together with a thread: the threads without an item number exactly
+//! `spare + ready`, so a ready item never waits for another to finish, and no thread retires on it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::time::Duration;
+use std::{io, iter};
+
+use super::admission::{Admission, Figures, Limits, Seat, Verdict};
+use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
+
+/// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
+#[derive(Debug)]
+pub enum Notice {
+    /// A seat is free after [`Pool::reserve`] returned `None`. Told once per such time; another
+    /// caller may have been faster.
+    Freed,
+    /// The operating system gave no thread. What needed it waits in the queue, and every
+    /// [`Pool::tick`] tries again.
+    SpawnFailed(io::Error),
+    /// An item's run panicked with this payload. Its thread goes on.
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Threads that run items of type `T`, in a number that follows the load.
+///
+/// Dropping the pool closes it; items still queued are dropped, those that run finish.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use firetime::pipeline::pool::{Limits, Pool};
+///
+/// let (done, outcome) = mpsc::channel();
+/// let pool = Pool::new(Limits::new(1, 2, 10), move |n: u64| done.send(n * n).unwrap(), |_| {});
+/// let permit = pool.reserve().unwrap();
+/// assert!(permit.starts_at_once());
+/// permit.submit(7, 0);
+/// assert_eq!(outcome.recv(), Ok(49));
+///
+/// assert!(pool.close().is_empty());
+/// assert!(pool.reserve().is_none());
+/// assert!(pool.wait_idle(Duration::from_secs(1)));
+/// ```
+pub struct Pool<T: Send + 'static> {
+    core: Arc<Core<T>>,
+}
+
+impl<T: Send + 'static> Pool<T> {
+    /// A pool without threads as yet. Each item goes to `run` on a thread `firetime-job-N`;
+    /// `notify` must be quick and must not panic (a panic of either ends no thread).
+    pub fn new(
+        limits: Limits,
+        run: impl Fn(T) + Send + Sync + 'static,
+        notify: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Self {
+        let core = Core {
+            state: Mutex::new(State::new(limits)),
+            work: Condvar::new(),
+            rest: Condvar::new(),
+            run: Box::new(run),
+            notify: Box::new(notify),
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    /// Reserves a seat for one item; `None` when the pool is full or closed. Never blocks.
+    ///
+    /// Reserve only for items at hand: a seat taken on the off chance and dropped again after a
+    /// `None` is a seat freed, and [`Notice::Freed`] says so.
+    pub fn reserve(&self) -> Option<Permit<T>> {
+        let seat = self.core.lock().admission.reserve()?;
+        Some(Permit { core: Arc::clone(&self.core), seat, spent: false })
+    }
+
+    /// Looks after what waits, at `now` (monotonic milliseconds; an earlier `now` counts as the
+    /// latest seen). Items that waited long enough start on new threads, and those that cannot
+    /// are returned. Call it a few times a second: all of the pool's spans are this coarse.
+    #[must_use = "these items were not run"]
+    pub fn tick(&self, now: i64) -> Vec<T> {
+        self.core.tick(now)
+    }
+
+    /// Gives out no more permits and returns the items that wait.
+    ///
+    /// Permits given out before stay good: their items start, or wait. Once the last permit is
+    /// spent, another `close` returns what came to wait since.
+    #[must_use = "these items were not run"]
+    pub fn close(&self) -> Vec<T> {
+        self.core.change(|state| {
+            state.admission.close();
+            iter::from_fn(|| state.dequeue()).collect()
+        })
+    }
+
+    /// Waits until nothing runs or is queued, for `deadline` at most; says whether it came to that.
+    pub fn wait_idle(&self, deadline: Duration) -> bool {
+        self.core.wait_idle(deadline)
+    }
+
+    /// What the pool is doing now.
+    pub fn figures(&self) -> Figures {
+        self.core.lock().admission.figures()
+    }
+}
+
+impl<T: Send + 'static> Drop for Pool<T> {
+    fn drop(&mut self) {
+        drop(self.close());
+    }
+}
+
+/// A seat in the pool, for one item. Dropping it gives the seat back.
+#[must_use = "dropping a permit gives its seat back"]
+pub struct Permit<T: Send + 'static> {
+    core: Arc<Core<T>>,
+    seat: Seat,
+    spent: bool,
+}
+
+impl<T: Send + 'static> Permit<T> {
+    /// Whether the item will start at once; else it waits in the queue.
+    pub fn starts_at_once(&self) -> bool {
+        self.seat == Seat::Thread
+    }
+
+    /// Hands the item in at `now` (monotonic milliseconds). It is never refused: should no thread
+    /// be had for it, it waits.
+    pub fn submit(mut self, item: T, now: i64) {
+        self.spent = true;
+        self.core.submit(self.seat, item, now);
+    }
+}
+
+impl<T: Send + 'static> Drop for Permit<T> {
+    fn drop(&mut self) {
+        if !self.spent {
+            self.core.change(|state| state.admission.release(self.seat));
+        }
+    }
+}
+
+struct Core<T> {
+    state: Mutex<State<T>>,
+    /// Something is ready, or a thread may retire.
+    work: Condvar,
+    /// Nothing runs or is queued.
+    rest: Condvar,
+    run: Box<dyn Fn(T) + Send + Sync>,
+    notify: Box<dyn Fn(Notice) + Send + Sync>,
+}
+
+struct State<T> {
+    admission: Admission,
+    /// Items that have a thread: it only has to wake up.
+    ready: VecDeque<T>,
+    /// Items that wait for a thread, with the time since when; longest first.
+    queue: VecDeque<(i64, T)>,
+    threads_made: u64,
+    spawn_error: Option<io::Error>,
+}
+
+impl<T> State<T> {
+    fn new(limits: Limits) -> Self {
+        Self {
+            admission: Admission::new(limits),
+            ready: VecDeque::new(),
+            queue: VecDeque::new(),
+            threads_made: 0,
+            spawn_error: None,
+        }
+    }
+
+    fn enqueue(&mut self, item: T, since: i64) {
+        self.admission.queued();
+        self.queue.push_back((since, item));
+    }
+
+    fn dequeue(&mut self) -> Option<T> {
+        let (_, item) = self.queue.pop_front()?;
+        self.admission.unqueued();
+        Some(item)
+    }
+
+    fn verdict(&self) -> Verdict {
+        let head = self.queue.front();
+        head.map_or(Verdict::Stay, |(since, _)| self.admission.waited(*since))
+    }
+}
+
+impl<T: Send + 'static> Core<T> {
+    /// Nothing of the owner's runs under the lock, so a poisoned one is as good as any.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<R>(self: &Arc<Self>, event: impl FnOnce(&mut State<T>) -> R) -> R {
+        let mut state = self.lock();
+        let result = event(&mut state);
+        self.settle(&mut state);
+        let spawn_error = state.spawn_error.take();
+        let freed = state.admission.freed();
+        drop(state);
+        if let Some(error) = spawn_error {
+            self.tell(Notice::SpawnFailed(error));
+        }
+        if freed {
+            self.tell(Notice::Freed);
+        }
+        result
+    }
+
+    /// Brings about what the counts now call for.
+    fn settle(self: &Arc<Self>, state: &mut State<T>) {
+        while state.admission.may_start_queued() && self.have_spare(state) {
+            self.start_queued(state);
+        }
+        if state.admission.may_retire() {
+            self.work.notify_all();
+        }
+        if state.admission.at_rest() {
+            self.rest.notify_all();
+        }
+    }
+
+    fn submit(self: &Arc<Self>, seat: Seat, item: T, now: i64) {
+        self.change(|state| {
+            let now = state.admission.observe(now);
+            state.admission.release(seat);
+            if seat == Seat::Thread && self.have_spare(state) {
+                self.start(state, item);
+            } else {
+                state.enqueue(item, now);
+            }
+        });
+    }
+
+    fn tick(self: &Arc<Self>, now: i64) -> Vec<T> {
+        self.change(|state| {
+            state.admission.observe(now);
+            if state.admission.stunted() {
+                self.spawn(state);
+            }
+            let mut given_back = Vec::new();
+            loop {
+                match state.verdict() {
+                    Verdict::Stay => return given_back,
+                    Verdict::GiveBack => given_back.extend(state.dequeue()),
+                    Verdict::Grow if self.spawn(state) => self.start_queued(state),
+                    Verdict::Grow => {} // No thread was to be had: the next verdict knows.
+                }
+            }
+        })
+    }
+
+    fn wait_idle(&self, deadline: Duration) -> bool {
+        let restless = |state: &mut State<T>| !state.admission.at_rest();
+        let waited = self.rest.wait_timeout_while(self.lock(), deadline, restless);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.admission.at_rest()
+    }
+
+    fn start_queued(&self, state: &mut State<T>) {
+        if let Some(item) = state.dequeue() {
+            self.start(state, item);
+        }
+    }
+
+    /// Gives the item to a spare thread.
+    fn start(&self, state: &mut State<T>, item: T) {
+        state.admission.started();
+        state.ready.push_back(item);
+        self.work.notify_one();
+    }
+
+    fn have_spare(self: &Arc<Self>, state: &mut State<T>) -> bool {
+        state.admission.has_spare() || self.spawn(state)
+    }
+
+    /// Makes a thread, under the lock: so the counts are never ahead of what there is.
+    fn spawn(self: &Arc<Self>, state: &mut State<T>) -> bool {
+        state.threads_made += 1;
+        let name = format!("firetime-job-{}", state.threads_made);
+        let core = Arc::clone(self);
+        match spawn(name, move || core.work()) {
+            Ok(()) => {
+                state.admission.spawned();
+                true
+            }
+            Err(error) => {
+                state.admission.spawn_failed();
+                state.spawn_error = Some(error);
+                false
+            }
+        }
+    }
+
+    /// The life of a thread.
+    fn work(self: &Arc<Self>) {
+        while let Some(item) = self.next_item() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.run)(item))) {
+                self.tell(Notice::Panicked(payload));
+            }
+            self.change(|state| state.admission.finished());
+        }
+    }
+
+    /// The next item for this thread; `None` when it should retire.
+    fn next_item(&self) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(item) = state.ready.pop_front() {
+                return Some(item);
+            }
+            if state.admission.may_retire() {
+                state.admission.retired();
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn tell(&self, notice: Notice) {
+        let told = catch_unwind(AssertUnwindSafe(|| (self.notify)(notice)));
+        drop(told); // The owner's panic has been reported by the panic hook; a thread is worth more.
+    }
+}

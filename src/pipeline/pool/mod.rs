@@ -1,0 +1,26 @@
+//! The elastic pool: what is claimed runs here.
+//!
+//! A seat is reserved before the claim, so the pool never has to refuse what was claimed, and a
+//! full pool is known before anything is at stake:
+//!
+//! ```text
+//!     reserve -> Permit -> (claim) -> submit -> runs at once, or waits in the queue
+//!        |         '- dropped: the seat is free again
+//!        '- None: full; Notice::Freed says when to ask again
+//! ```
+//!
+//! `admission` decides, purely; `core` carries it out with a lock and threads. The core reads no
+//! clock: it learns the time from `submit` and `tick`. It names its primitives only through
+//! `sync`, so that the model check runs the very same file on simulated threads.
+
+mod admission;
+mod core;
+mod sync;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+pub use self::admission::{Figures, Limits};
+pub use self::core::{Notice, Permit, Pool};

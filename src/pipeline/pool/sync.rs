@@ -1,0 +1,9 @@
+//! What the core is built on: real threads and locks.
+
+use std::{io, thread};
+
+pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+pub(super) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name).spawn(body).map(drop)
+}

@@ -1,0 +1,292 @@
+//! The pool on real threads. Nothing here sleeps: tests wait for events, with a deadline.
+
+use std::cell::RefCell;
+use std::panic::panic_any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// What the tests hear of.
+#[derive(Debug, PartialEq)]
+enum Event {
+    Began(u32),
+    Ended(u32),
+    Freed,
+    Panicked(String),
+    ThreadEnded(String),
+}
+use Event::*;
+
+enum Work {
+    /// Says that it begins, waits to be let go, says that it ends.
+    Job(u32, Receiver<()>),
+    Panic(&'static str),
+}
+
+/// Lets a job go, at the latest when it is dropped.
+type Gate = Sender<()>;
+
+struct Bench {
+    pool: Pool<Work>,
+    events: Receiver<Event>,
+    now: i64,
+}
+
+impl Bench {
+    fn new(limits: Limits) -> Self {
+        let (tell, events) = channel();
+        let notices = tell.clone();
+        let notify = move |notice| match notice {
+            Notice::Freed => notices.send(Freed).unwrap(),
+            Notice::Panicked(payload) => {
+                notices.send(Panicked(payload.downcast_ref::<&str>().unwrap().to_string())).unwrap();
+                panic!("a panic of the owner ends no thread either");
+            }
+            Notice::SpawnFailed(error) => panic!("{error}"),
+        };
+        Self { pool: Pool::new(limits, move |work| run(work, &tell), notify), events, now: 0 }
+    }
+
+    fn job(&self, id: u32) -> Gate {
+        self.submit(id, self.pool.reserve().expect("a seat"))
+    }
+
+    fn submit(&self, id: u32, permit: Permit<Work>) -> Gate {
+        let (gate, go) = channel();
+        permit.submit(Work::Job(id, go), self.now);
+        gate
+    }
+
+    fn next(&self) -> Event {
+        self.events.recv_timeout(DEADLINE).expect("an event within the deadline")
+    }
+
+    fn nothing_more(&self) {
+        assert_eq!(self.events.try_recv(), Err(TryRecvError::Empty));
+    }
+
+    /// The numbers of the jobs handed back at `now`.
+    fn tick(&mut self, now: i64) -> Vec<u32> {
+        self.now = now;
+        numbers(self.pool.tick(now))
+    }
+
+    fn finish(&self, job: u32, gate: &Gate) {
+        gate.send(()).unwrap();
+        assert_eq!(self.next(), Ended(job));
+    }
+}
+
+fn numbers(work: Vec<Work>) -> Vec<u32> {
+    let number = |work| match work {
+        Work::Job(number, _) => number,
+        Work::Panic(why) => panic!("{why}"),
+    };
+    work.into_iter().map(number).collect()
+}
+
+fn run(work: Work, tell: &Sender<Event>) {
+    announce_the_end_of_this_thread(tell);
+    match work {
+        Work::Job(id, go) => {
+            let _ = tell.send(Began(id));
+            let _ = go.recv();
+            let _ = tell.send(Ended(id));
+        }
+        Work::Panic(why) => panic_any(why),
+    }
+}
+
+struct OnEnd(Sender<Event>);
+
+impl Drop for OnEnd {
+    fn drop(&mut self) {
+        let _ = self.0.send(ThreadEnded(thread::current().name().unwrap().to_string()));
+    }
+}
+
+fn announce_the_end_of_this_thread(tell: &Sender<Event>) {
+    thread_local!(static ON_END: RefCell<Option<OnEnd>> = const { RefCell::new(None) });
+    ON_END.with_borrow_mut(|on_end| {
+        on_end.get_or_insert_with(|| OnEnd(tell.clone()));
+    });
+}
+
+#[test]
+fn a_full_pool_neither_blocks_nor_loses() {
+    let bench = Bench::new(Limits::new(1, 2, 2));
+    let permits = [(); 4].map(|()| bench.pool.reserve().expect("a seat"));
+    assert_eq!(permits.each_ref().map(Permit::starts_at_once), [true, false, false, true]);
+    for _ in 0..1_000 {
+        assert!(bench.pool.reserve().is_none());
+    }
+
+    let mut id = 0;
+    let gates = permits.map(|permit| {
+        id += 1;
+        bench.submit(id, permit)
+    });
+    let mut began = [bench.next(), bench.next()];
+    began.sort_by_key(|event| *event == Began(4));
+    assert_eq!(began, [Began(1), Began(4)]);
+    assert_eq!(
+        bench.pool.figures(),
+        Figures { threads: 2, busy: 2, queued: 2, reserved: 0, max: 2, queue: 2 }
+    );
+    assert!(bench.pool.reserve().is_none());
+    bench.nothing_more();
+
+    bench.finish(1, &gates[0]);
+    let mut then = [bench.next(), bench.next()];
+    then.sort_by_key(|event| *event == Freed);
+    assert_eq!(then, [Began(2), Freed]);
+    bench.finish(2, &gates[1]);
+    assert_eq!(bench.next(), Began(3));
+    bench.finish(3, &gates[2]);
+    bench.finish(4, &gates[3]);
+    assert!(bench.pool.wait_idle(DEADLINE));
+    bench.nothing_more();
+}
+
+#[test]
+fn a_panic_is_an_outcome_not_a_dead_thread() {
+    let bench = Bench::new(Limits::new(1, 1, 10));
+    for _ in 0..3 {
+        bench.pool.reserve().expect("a seat").submit(Work::Panic("on purpose"), 0);
+        assert_eq!(bench.next(), Panicked("on purpose".into()));
+    }
+    let gate = bench.job(1);
+    assert_eq!(bench.next(), Began(1));
+    let figures = bench.pool.figures();
+    assert_eq!((figures.threads, figures.busy), (1, 1));
+    bench.finish(1, &gate);
+    assert!(bench.pool.wait_idle(DEADLINE));
+    drop(bench.pool);
+    assert_eq!(bench.events.recv_timeout(DEADLINE), Ok(ThreadEnded("firetime-job-1".into())));
+}
+
+#[test]
+fn long_jobs_do_not_starve_the_queue() {
+    let mut bench = Bench::new(Limits::new(1, 2, 10));
+    let _long = bench.job(1);
+    assert_eq!(bench.next(), Began(1));
+    let gates = [2, 3, 4].map(|id| bench.job(id));
+    assert!(bench.tick(1_000).is_empty());
+    bench.nothing_more();
+
+    // Over 1 s: the pool grows, the longest waiting item goes first.
+    assert!(bench.tick(1_001).is_empty());
+    assert_eq!(bench.next(), Began(2));
+    let _late = bench.job(5);
+    // Over 5 s with no room to grow: handed back. The last came later and stays.
+    assert!(bench.tick(5_000).is_empty());
+    assert_eq!(bench.tick(5_001), [3, 4]);
+    assert_eq!(bench.pool.figures().queued, 1);
+    bench.finish(2, &gates[0]);
+    assert_eq!(bench.next(), Began(5));
+}
+
+#[test]
+fn spare_threads_above_core_retire_and_core_stays() {
+    let mut bench = Bench::new(Limits::new(1, 3, 0));
+    let gates = [1, 2, 3].map(|id| {
+        let gate = bench.job(id);
+        assert_eq!(bench.next(), Began(id));
+        gate
+    });
+    assert!(bench.tick(100).is_empty());
+    (1..).zip(&gates).for_each(|(id, gate)| bench.finish(id, gate));
+    assert!(bench.pool.wait_idle(DEADLINE));
+
+    assert!(bench.tick(6_099).is_empty());
+    assert_eq!(bench.pool.figures().threads, 3);
+    assert!(bench.tick(6_100).is_empty());
+    for _ in 0..2 {
+        assert!(matches!(bench.next(), ThreadEnded(_)));
+    }
+    assert_eq!(bench.pool.figures().threads, 1);
+    assert!(bench.tick(60_000).is_empty());
+    let gate = bench.job(4);
+    assert_eq!(bench.next(), Began(4));
+    bench.finish(4, &gate);
+}
+
+#[test]
+fn closing_returns_what_waits_and_lets_the_rest_finish() {
+    let bench = Bench::new(Limits::new(1, 1, 3));
+    let running = bench.job(1);
+    assert_eq!(bench.next(), Began(1));
+    let _queued = [2, 3].map(|id| bench.job(id));
+    let late = bench.pool.reserve().expect("the last place");
+
+    assert_eq!(numbers(bench.pool.close()), [2, 3]);
+    assert!(bench.pool.reserve().is_none());
+    assert!(!bench.pool.wait_idle(Duration::from_millis(1)));
+    let _late = bench.submit(4, late);
+    assert_eq!(numbers(bench.pool.close()), [4]);
+    bench.finish(1, &running);
+    assert!(bench.pool.wait_idle(DEADLINE));
+    assert_eq!(bench.next(), ThreadEnded("firetime-job-1".into()));
+    assert_eq!(bench.pool.figures().threads, 0);
+    bench.nothing_more();
+}
+
+#[test]
+fn a_dropped_permit_is_told_to_whom_was_turned_away() {
+    let bench = Bench::new(Limits::new(1, 1, 0));
+    let permit = bench.pool.reserve().expect("a seat");
+    assert!(bench.pool.reserve().is_none());
+    drop(permit);
+    assert_eq!(bench.next(), Freed);
+    assert_eq!(bench.pool.figures().reserved, 0);
+    drop(bench.pool.reserve().expect("a seat"));
+    bench.nothing_more();
+}
+
+/// Several dispatchers, all of them turned away again and again: each item runs once.
+#[test]
+fn a_busy_pool_runs_each_item_once() {
+    const DISPATCHERS: usize = 4;
+    const ITEMS: usize = 5_000;
+    let counts: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..DISPATCHERS * ITEMS).map(|_| AtomicUsize::new(0)).collect());
+    let (bells, rings): (Vec<Sender<()>>, Vec<_>) = (0..DISPATCHERS).map(|_| channel()).unzip();
+    let bells = Mutex::new(bells);
+    let run = {
+        let counts = Arc::clone(&counts);
+        move |item: usize| {
+            counts[item].fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let ring = move |_| {
+        for bell in bells.lock().unwrap().iter() {
+            let _ = bell.send(());
+        }
+    };
+    let pool = Pool::new(Limits::new(1, 3, 2), run, ring);
+    thread::scope(|scope| {
+        for (dispatcher, freed) in rings.into_iter().enumerate() {
+            let pool = &pool;
+            scope.spawn(move || {
+                for item in (0..ITEMS).map(|item| dispatcher * ITEMS + item) {
+                    let permit = loop {
+                        match pool.reserve() {
+                            Some(permit) => break permit,
+                            None => freed.recv_timeout(DEADLINE).expect("to be told"),
+                        }
+                    };
+                    permit.submit(item, 0);
+                }
+            });
+        }
+    });
+    assert!(pool.wait_idle(DEADLINE));
+    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    assert!(pool.figures().threads <= 3);
+}

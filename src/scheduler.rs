@@ -1,0 +1,621 @@
+//! Wiring: the builder, the start, the ordered shutdown.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::DateTime;
+use crossbeam::channel::{Sender, bounded};
+use serde::de::DeserializeOwned;
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::config::{Config, RawConfig};
+use crate::driver::{self, Driver, Surroundings, drive, inbox};
+use crate::error::{Error, Kind};
+use crate::event::{Event, Events};
+use crate::job::{Context, HandlerError, Handlers, Job};
+use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
+use crate::model::{Millis, NodeId, Outcome};
+use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
+use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
+use crate::pipeline::pool::{Notice, Permit, Pool};
+use crate::store::{self, Beat, Claimed, Figures, Pulse, Settled, Store};
+use crate::window::millis;
+
+/// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
+pub struct Builder {
+    raw: RawConfig,
+    handlers: Handlers,
+    twice: Option<&'static str>,
+    observers: Vec<Box<dyn Fn(&Event) + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("application", &self.raw.application).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers for.
+    ///
+    /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
+    #[must_use]
+    pub fn handler<P: DeserializeOwned + 'static>(
+        mut self,
+        job: Job<P>,
+        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        if !self.handlers.add(job, run) {
+            self.twice = Some(job.name());
+        }
+        self
+    }
+
+    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full.
+    /// Default: 4 and 16; 1 <= core <= max <= 4096.
+    #[must_use]
+    pub fn threads(mut self, core: usize, max: usize) -> Self {
+        self.raw.core_threads = core;
+        self.raw.max_threads = max;
+        self
+    }
+
+    /// How many claimed executions may wait for a thread. Default: 64; 0 is allowed.
+    #[must_use]
+    pub fn queue(mut self, places: usize) -> Self {
+        self.raw.queue = places;
+        self
+    }
+
+    /// How often the database is polled. Default: 5 s; at least 100 ms.
+    #[must_use]
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.raw.poll = interval;
+        self
+    }
+
+    /// How often this node says that it lives. Default: 5 s; at least 100 ms.
+    #[must_use]
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.raw.beat = interval;
+        self
+    }
+
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s; at least two heartbeats plus
+    /// the store timeout plus 1 s. All nodes of an application should agree on it.
+    #[must_use]
+    pub fn death_after(mut self, span: Duration) -> Self {
+        self.raw.death = span;
+        self
+    }
+
+    /// How often one node of the application repairs what was left behind. Default: 15 s; at least the poll
+    /// interval.
+    #[must_use]
+    pub fn misfire_interval(mut self, interval: Duration) -> Self {
+        self.raw.election = interval;
+        self
+    }
+
+    /// The most one store call may take before it is abandoned. Default: 3 s; at least 500 ms.
+    #[must_use]
+    pub fn store_timeout(mut self, limit: Duration) -> Self {
+        self.raw.call = limit;
+        self
+    }
+
+    /// Whether `start` creates or upgrades the tables. Default: true; with false a missing or old schema is an
+    /// error and `firetime migrate` is yours to run.
+    #[must_use]
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.raw.migrate = migrate;
+        self
+    }
+
+    /// Calls `observer` with every event, after it was logged. It runs on the scheduler's threads: be quick.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Starts the node: returns once the schema is right, the database's self-check has passed and the first
+    /// heartbeat is confirmed.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] for a configuration that cannot work, [`Kind::Unavailable`] if the database cannot be
+    /// reached, [`Kind::Schema`] if its tables do not fit this version.
+    pub fn start(self) -> Result<Scheduler, Error> {
+        if let Some(job) = self.twice {
+            return Err(Error::new(Kind::Config, format!("job {job:?} has two handlers; each job has one")));
+        }
+        let specs = self.handlers.specs();
+        if specs.is_empty() {
+            return Err(Error::new(
+                Kind::Config,
+                "no handler: call handler(JOB, |context, payload| ...) first",
+            ));
+        }
+        for spec in &specs {
+            crate::config::check_name("job name", &spec.name, 200)?;
+        }
+        let config = self.raw.resolve()?;
+        let clock = Arc::new(Clock::default());
+        if config.migrate {
+            store::migrate(&config.url)?;
+        } else {
+            store::check_schema(&config.url)?;
+        }
+        let limits = store::Limits { call: config.window.call, ..store::Limits::default() };
+        let store = store::open(&config.url, limits, Arc::clone(&clock))?;
+        // The heartbeat has a connection of its own: work on the others cannot delay it.
+        let heart = store::open(&config.url, store::Limits { connections: 1, ..limits }, Arc::clone(&clock))?;
+        let events = Arc::new(Events::new(self.observers));
+        Scheduler::run(config, self.handlers, events, clock, store, heart)
+    }
+}
+
+/// A running node. Dropping it stops claiming and says so; [`Scheduler::shutdown`] is the orderly way.
+///
+/// ```
+/// use firetime::{Job, Schedule, Scheduler, Trigger};
+/// use std::time::Duration;
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+///
+/// const GREET: Job<String> = Job::new("greet");
+/// let scheduler = Scheduler::builder("shop", &url)
+///     .handler(GREET, |context, name| {
+///         println!("hello {name}, planned for {}", context.fire_time());
+///         Ok(())
+///     })
+///     .start()?;
+/// let every = Trigger::every(Duration::from_secs(5))?;
+/// scheduler.client().ensure(&Schedule::new("hello", GREET, &"Ada".to_string(), every)?)?;
+/// assert!(scheduler.shutdown(Duration::from_secs(10)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Scheduler {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("application", &self.inner.application).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Stopping,
+    Stopped { clean: bool },
+}
+
+struct Inner {
+    application: String,
+    store: Arc<dyn Store>,
+    clock: Arc<Clock>,
+    events: Arc<Events>,
+    pool: Arc<Pool<Claimed>>,
+    poll: Driver<PollInput>,
+    dispatch: Driver<DispatchInput>,
+    complete: Driver<CompleteInput>,
+    node: Driver<NodeInput>,
+    misfire: Driver<MisfireInput>,
+    stopping: Arc<AtomicBool>,
+    phase: Mutex<Phase>,
+    ended: Condvar,
+}
+
+impl Scheduler {
+    /// Begins to configure a node of `application` (1 to 50 characters) on the database `url` names:
+    /// `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`.
+    #[must_use]
+    pub fn builder(application: &str, url: &str) -> Builder {
+        Builder {
+            raw: RawConfig::new(application, url),
+            handlers: Handlers::default(),
+            twice: None,
+            observers: Vec::new(),
+        }
+    }
+
+    fn run(
+        config: Config,
+        handlers: Handlers,
+        events: Arc<Events>,
+        clock: Arc<Clock>,
+        store: Arc<dyn Store>,
+        heart: Arc<dyn Store>,
+    ) -> Result<Self, Error> {
+        let Config { application, limits, window, .. } = config;
+        let identity = Identity {
+            application: application.clone(),
+            host_ip: host_ip(),
+            host_name: host_name(),
+            pid: std::process::id(),
+            jobs: handlers.specs(),
+        };
+        let node = NodeId::fresh();
+        let (lease, offset) = join(heart.as_ref(), &identity, node, &clock, window.lease())?;
+        events.emit(&Event::Joined { node });
+
+        let held = Arc::new(Held::default());
+        let handlers = Arc::new(handlers);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let surroundings = Surroundings {
+            clock: Arc::clone(&clock),
+            store: Arc::clone(&store),
+            call: window.call,
+            abandoned: Arc::new(AtomicUsize::new(0)),
+        };
+        let hearts = Surroundings { store: heart, ..surroundings.clone() };
+
+        let polls = inbox();
+        let dispatches = inbox();
+        let completes = inbox();
+        let misfires = inbox();
+        let (poll_in, dispatch_in) = (polls.0.clone(), dispatches.0.clone());
+        let (complete_in, misfire_in) = (completes.0.clone(), misfires.0.clone());
+
+        let runner = Runner {
+            clock: Arc::clone(&clock),
+            handlers: Arc::clone(&handlers),
+            complete: complete_in.clone(),
+            events: Arc::clone(&events),
+            stopping: Arc::clone(&stopping),
+        };
+        let pool = Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), {
+            let (events, dispatch) = (Arc::clone(&events), dispatch_in.clone());
+            move |notice| noticed(notice, &events, &dispatch)
+        }));
+
+        let now = clock.now();
+        let complete = {
+            let events = Arc::clone(&events);
+            let machine = CompleteMachine::new(Arc::clone(&held));
+            drive("firetime-complete", machine, completes, &surroundings, move |event| events.emit(&event))?
+        };
+        let dispatch = {
+            let seats = PoolSeats { pool: Arc::clone(&pool), next_tick: Millis::MIN };
+            let machine = DispatchMachine::new(node, Arc::clone(&held), lease, seats, now);
+            let (events, poll, complete, clock) =
+                (Arc::clone(&events), poll_in.clone(), complete_in.clone(), Arc::clone(&clock));
+            drive("firetime-dispatch", machine, dispatches, &surroundings, move |output| match output {
+                DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
+                DispatchOutput::GiveBack(settlement) => {
+                    send(&complete, CompleteInput::Settle(settlement, None))
+                }
+                DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
+                DispatchOutput::Event(event) => events.emit(&event),
+            })?
+        };
+        let misfire = {
+            let machine = MisfireMachine::new(application.clone(), window);
+            let (events, poll) = (Arc::clone(&events), poll_in.clone());
+            drive("firetime-misfire", machine, misfires, &surroundings, move |output| match output {
+                MisfireOutput::WakePoll => send(&poll, PollInput::Wake),
+                MisfireOutput::Event(event) => events.emit(&event),
+            })?
+        };
+        let poll = {
+            let catalog: Arc<dyn Catalog> = handlers;
+            let machine = PollMachine::new(node, application.clone(), catalog, window, offset, now);
+            let (events, dispatch, clock) = (Arc::clone(&events), dispatch_in.clone(), Arc::clone(&clock));
+            drive("firetime-poll", machine, polls, &surroundings, move |output| match output {
+                PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
+                PollOutput::Enabled { app, node } => send(&misfire_in, MisfireInput::Polled { app, node }),
+                PollOutput::Offset(offset) => clock.set_offset(offset),
+                PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
+                PollOutput::Event(event) => events.emit(&event),
+            })?
+        };
+        let node = {
+            let figures = {
+                let pool = Arc::clone(&pool);
+                move || {
+                    let figures = pool.figures();
+                    Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued }
+                }
+            };
+            let machine = NodeMachine::new(node, identity, window, held, figures, now);
+            let events = Arc::clone(&events);
+            drive("firetime-heartbeat", machine, inbox(), &hearts, move |output| match output {
+                NodeOutput::Lease(deadline) => send(&dispatch_in, DispatchInput::Lease(deadline)),
+                NodeOutput::Reborn(node) => {
+                    send(&poll_in, PollInput::Reborn(node));
+                    send(&dispatch_in, DispatchInput::Reborn(node));
+                }
+                NodeOutput::Event(event) => events.emit(&event),
+            })?
+        };
+        let phase = Mutex::new(Phase::Running);
+        let ended = Condvar::new();
+        let inner = Inner {
+            application,
+            store,
+            clock,
+            events,
+            pool,
+            poll,
+            dispatch,
+            complete,
+            node,
+            misfire,
+            stopping,
+            phase,
+            ended,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A client for the same application and database.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::over(&self.inner.application, Arc::clone(&self.inner.store))
+    }
+
+    /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
+    pub fn wait(&self) -> bool {
+        self.inner.wait()
+    }
+
+    /// Stops in order: no more polls and claims, what waits in the queue goes back, running jobs may end,
+    /// their outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
+    ///
+    /// True if everything ended in time. Otherwise the jobs still running are left to themselves and other
+    /// nodes treat this one as dead once its heartbeat has been missing long enough.
+    pub fn shutdown(&self, deadline: Duration) -> bool {
+        self.inner.shutdown(deadline)
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        /// How long running jobs may still end behind a scheduler that was dropped.
+        const BEHIND: Duration = Duration::from_secs(24 * 3_600);
+        if *self.inner.phase() != Phase::Running {
+            return;
+        }
+        self.inner.events.emit(&Event::Dropped);
+        self.inner.stop_claiming();
+        let inner = Arc::clone(&self.inner);
+        if driver::spawn("firetime-drop", move || drop(inner.shutdown(BEHIND))).is_err() {
+            self.inner.shutdown(Duration::ZERO);
+        }
+    }
+}
+
+impl Inner {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) -> bool {
+        let mut phase = self.phase();
+        loop {
+            if let Phase::Stopped { clean } = *phase {
+                return clean;
+            }
+            phase = self.ended.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn stop_claiming(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.poll.send(PollInput::Stop);
+        self.misfire.send(MisfireInput::Stop);
+        self.dispatch.send(DispatchInput::Stop);
+    }
+
+    fn shutdown(&self, deadline: Duration) -> bool {
+        let first = {
+            let mut phase = self.phase();
+            let first = *phase == Phase::Running;
+            if first {
+                *phase = Phase::Stopping;
+            }
+            first
+        };
+        if !first {
+            return self.wait();
+        }
+        let clean = self.stop_by(self.clock.now().boot.saturating_add(millis(deadline)));
+        self.events.emit(&Event::Stopped { clean });
+        *self.phase() = Phase::Stopped { clean };
+        self.ended.notify_all();
+        clean
+    }
+
+    fn stop_by(&self, deadline: Millis) -> bool {
+        let left = || self.clock.until_boot(deadline);
+        self.stop_claiming();
+        let claims = self.dispatch.join(left());
+        self.give_queue_back();
+        let jobs = self.pool.wait_idle(left());
+        self.complete.send(CompleteInput::Close);
+        let outcomes = self.complete.join(left());
+        if !outcomes {
+            self.complete.send(CompleteInput::Abandon);
+        }
+        let clean = claims && jobs && outcomes;
+        self.node.send(NodeInput::Stop { leave: clean });
+        let left_cluster = self.node.join(left());
+        let others = self.poll.join(left()) && self.misfire.join(left());
+        clean && left_cluster && others
+    }
+
+    fn give_queue_back(&self) {
+        for claimed in self.pool.close() {
+            let execution = claimed.execution();
+            let settlement = claimed.give_back(self.clock.now().db);
+            self.complete.send(CompleteInput::Settle(settlement, None));
+            self.events.emit(&Event::GivenBack { execution });
+        }
+    }
+}
+
+/// Registers and beats once: gives the first lease's end (boot clock) and the offset to the database's clock.
+fn join(
+    store: &dyn Store,
+    identity: &Identity,
+    id: NodeId,
+    clock: &Clock,
+    lease: Millis,
+) -> Result<(Millis, Millis), Error> {
+    let sample = store.register(&identity.new_node(id, clock.now().db))?;
+    let offset = sample.offset();
+    clock.set_offset(offset);
+    let sent = clock.now();
+    let application = identity.application.clone();
+    let beat = Beat { node: id, application, figures: Figures::default(), now: sent.db };
+    match store.beat(&beat)? {
+        Pulse::Alive { .. } => Ok((sent.boot + lease, offset)),
+        Pulse::Ended => Err(Error::new(Kind::Conflict, "joining: somebody ended this node's row at once")),
+    }
+}
+
+fn send<T>(inbox: &Sender<T>, input: T) {
+    // A machine that has ended needs no more input.
+    let _ = inbox.send(input);
+}
+
+fn noticed(notice: Notice, events: &Events, dispatch: &Sender<DispatchInput>) {
+    match notice {
+        Notice::Freed => send(dispatch, DispatchInput::SeatFreed),
+        Notice::SpawnFailed(error) => events.emit(&Event::ThreadRefused { reason: error.to_string() }),
+        // Not reached: the runner makes an outcome of every panic. The thread goes on all the same.
+        Notice::Panicked(_) => {}
+    }
+}
+
+struct PoolSeats {
+    pool: Arc<Pool<Claimed>>,
+    next_tick: Millis,
+}
+
+impl Seats for PoolSeats {
+    type Permit = Permit<Claimed>;
+
+    fn reserve(&mut self) -> Option<Self::Permit> {
+        self.pool.reserve()
+    }
+
+    fn starts_at_once(permit: &Self::Permit) -> bool {
+        permit.starts_at_once()
+    }
+
+    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+        const EVERY: Millis = 250;
+        let late = if boot >= self.next_tick {
+            self.next_tick = boot + EVERY;
+            self.pool.tick(boot)
+        } else {
+            Vec::new()
+        };
+        let waiting = self.pool.figures().queued > 0;
+        (late, waiting.then_some(self.next_tick))
+    }
+}
+
+/// Runs one claimed execution on a pool thread.
+struct Runner {
+    clock: Arc<Clock>,
+    handlers: Arc<Handlers>,
+    complete: Sender<CompleteInput>,
+    events: Arc<Events>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Runner {
+    fn run(&self, mut claimed: Claimed) {
+        if !claimed.is_started() {
+            if !self.start(&claimed) {
+                return;
+            }
+            claimed.mark_started();
+        }
+        let now = self.clock.now();
+        if !claimed.may_start(now.boot) {
+            self.events.emit(&Event::GivenBack { execution: claimed.execution() });
+            return send(&self.complete, CompleteInput::Settle(claimed.give_back(now.db), None));
+        }
+        let outcome = self.call(&claimed);
+        self.finish(claimed, outcome);
+    }
+
+    /// CLAIMED -> RUNNING under the token; false if the execution is no longer ours.
+    fn start(&self, claimed: &Claimed) -> bool {
+        let (reply, settled) = bounded(1);
+        send(&self.complete, CompleteInput::Settle(claimed.start(self.clock.now().db), Some(reply)));
+        // A completer that has ended drops the reply: then the node is stopping and others settle the row.
+        matches!(settled.recv(), Ok(Settled::Done))
+    }
+
+    fn call(&self, claimed: &Claimed) -> Outcome {
+        let context = self.context(claimed);
+        let payload = &claimed.entry().payload;
+        match catch_unwind(AssertUnwindSafe(|| self.handlers.run(&context, payload))) {
+            Ok(Ok(())) => Outcome::Succeeded,
+            Ok(Err(error)) => Outcome::Failed(error.to_string()),
+            Err(panic) => Outcome::Failed(format!("panicked: {}", panic_text(panic.as_ref()))),
+        }
+    }
+
+    fn finish(&self, claimed: Claimed, outcome: Outcome) {
+        let error = match &outcome {
+            Outcome::Succeeded => None,
+            Outcome::Failed(error) => Some(error.clone()),
+        };
+        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
+        let now = self.clock.now().db;
+        let retry = error.as_ref().and_then(|_| self.retry_at(&claimed, now));
+        send(&self.complete, CompleteInput::Settle(claimed.finish(outcome, retry, now), None));
+        self.events.emit(&Event::Finished { execution, schedule, error });
+    }
+
+    fn retry_at(&self, claimed: &Claimed, now: Millis) -> Option<Millis> {
+        let policy = self.handlers.policy(&claimed.entry().job)?;
+        (claimed.attempt() < policy.max_tries).then(|| now.saturating_add(millis(policy.retry_delay)))
+    }
+
+    fn context(&self, claimed: &Claimed) -> Context {
+        Context {
+            schedule: Arc::clone(&claimed.entry().name),
+            job: Arc::clone(&claimed.entry().job),
+            execution: claimed.execution(),
+            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
+            attempt: claimed.attempt(),
+            fence: claimed.fence(),
+            stopping: Arc::clone(&self.stopping),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// A label for people: the address the host's own name resolves to, or nothing.
+fn host_ip() -> String {
+    use std::net::ToSocketAddrs;
+    (host_name().as_str(), 0)
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut addresses| addresses.next())
+        .map_or_else(String::new, |address| address.ip().to_string())
+}
