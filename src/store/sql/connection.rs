@@ -368,6 +368,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "mysql"))]
+    fn a_database_that_was_not_built_in_is_named() {
+        let error = Target::parse("mysql://h/d").err().unwrap();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.to_string().contains("`mysql`"), "{error}");
+    }
+
+    #[test]
     #[cfg(feature = "postgres")]
     fn no_part_of_a_password_gets_into_a_message() {
         let target = Target::parse("postgres://me:s%40crit@host/db?password=other").unwrap();

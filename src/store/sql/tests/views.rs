@@ -28,9 +28,7 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
         let mut rows = session.rows(&sql(question).bind(app.as_str())).unwrap();
         assert_eq!(rows.len(), 1, "{question}");
         let mut row = rows.pop().unwrap();
-        std::iter::from_fn(|| Some(row.next().ok().map(|value| format!("{value:?}"))?))
-            .collect::<Vec<_>>()
-            .join(" ")
+        std::iter::from_fn(|| row.next().ok().map(|value| format!("{value:?}"))).collect::<Vec<_>>().join(" ")
     };
     let shown = texts(
         "SELECT schedule, job, state, host_name, scheduled_time, claimed_since, started_since, attempt \
