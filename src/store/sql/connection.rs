@@ -194,6 +194,10 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
+            // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
+            // read it from end to end until the next ANALYZE.
+            session
+                .batch("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")?;
             session.batch(&format!(
                 "SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
                  SET idle_in_transaction_session_timeout = {call}; \
@@ -361,6 +365,14 @@ mod tests {
             assert_eq!(error.kind(), Kind::Config);
             assert!(error.to_string().contains("postgres://"), "{error}");
         }
+    }
+
+    #[test]
+    #[cfg(not(feature = "mysql"))]
+    fn a_database_that_was_not_built_in_is_named() {
+        let error = Target::parse("mysql://h/d").err().unwrap();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.to_string().contains("`mysql`"), "{error}");
     }
 
     #[test]

@@ -140,15 +140,13 @@ pub(super) fn move_and_insert(want: &Want) -> Statement {
     let guard = guarded(guard::CURSOR, "e");
     let sets =
         MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
-    sql(format!("WITH w({}) AS (SELECT * FROM ", PLANNED.join(", ")))
-        .want(Dialect::Postgres, want)
-        .push(&format!(
-            "), locked AS (SELECT e.id FROM w JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
-             moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM w JOIN locked ON locked.id = w.id WHERE {guard} \
-             RETURNING e.application, e.id, e.generation, w.next_fire_time AS at, w.run_state, w.token, e.fence, \
-             w.node, w.claimed, w.started, w.prev_fire_time AS before, w.following) \
-             {RUN_COLUMNS} SELECT application, id, generation, at, 1, run_state, at, token, fence, node, claimed, \
-             started, before, following FROM moved RETURNING execute_id, id, fence",
-            Dialect::Postgres.lock_free("e")
-        ))
+    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
+        " JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
+         moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM locked AS w WHERE {guard} \
+         RETURNING e.application, e.id, e.generation, w.next_fire_time AS at, w.run_state, w.token, e.fence, \
+         w.node, w.claimed, w.started, w.prev_fire_time AS before, w.following) \
+         {RUN_COLUMNS} SELECT application, id, generation, at, 1, run_state, at, token, fence, node, claimed, \
+         started, before, following FROM moved RETURNING execute_id, id, fence",
+        Dialect::Postgres.lock_free("e")
+    ))
 }

@@ -6,29 +6,18 @@ use std::time::Duration;
 use diesel::Connection;
 use diesel::connection::SimpleConnection;
 
-use super::fixture::{Database, LIMITS};
+use super::fixture::{self, Database, LIMITS};
 use crate::clock::Clock;
 use crate::error::Kind;
-use crate::model::{JobPolicy, JobSpec, MisfirePolicy};
 use crate::schedule::{Simple, Trigger};
 use crate::store::sql::ensure::{CallerConnection, ensure_in};
 use crate::store::sql::open;
 use crate::store::{Definition, Ensured, Store};
 
+/// Every five seconds from whenever it is made.
 fn definition(application: &str, name: &str) -> Definition {
-    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-    Definition {
-        application: application.to_owned(),
-        name: name.to_owned(),
-        job: JobSpec { name: "work".to_owned(), policy },
-        payload: "{}".to_owned(),
-        trigger: Trigger::Simple(Simple::every(Duration::from_secs(5)).unwrap()),
-        start: None,
-        end: None,
-        priority: 0,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-    }
+    let trigger = Trigger::Simple(Simple::every(Duration::from_secs(5)).unwrap());
+    Definition { trigger, ..fixture::definition(application, name) }
 }
 
 struct Case {

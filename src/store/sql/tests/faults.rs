@@ -4,17 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::fixture::{Database, LIMITS};
+use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
 use crate::error::Kind;
-use crate::model::{Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, Outcome, Token};
-use crate::schedule::{Simple, Trigger};
+use crate::model::{Entry, NodeId, Outcome};
+use crate::store::Limits;
+use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::{Limits, SqlStore};
-use crate::store::{Claim, ClaimRequest, Claimed, Definition, Settled, Store};
-
-const AT: i64 = 2_000_000_000_000;
+use crate::store::{Claim, ClaimRequest, Claimed, Settled, Store};
 
 /// A store of its own with a schedule in an application of its own.
 struct Case {
@@ -28,28 +26,13 @@ impl Case {
         let limits = Limits { connections: 1, ..LIMITS };
         let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
         let application = super::application();
-        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-        let definition = Definition {
-            application: application.clone(),
-            name: "report".to_owned(),
-            job: JobSpec { name: "work".to_owned(), policy },
-            payload: "{}".to_owned(),
-            trigger: Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap()),
-            start: None,
-            end: None,
-            priority: 0,
-            misfire: MisfirePolicy::FireOnce,
-            threshold: 60_000,
-        };
-        store.ensure(&definition).unwrap();
+        store.ensure(&definition(&application, "report")).unwrap();
         let entry = Arc::new(store.find(&application, "report").unwrap().unwrap());
         Self { store, application, entry }
     }
 
     fn request(&self) -> ClaimRequest {
-        let candidate = Candidate::Planned(Occurrence::head(&self.entry).unwrap());
-        let (token, node) = (Token::fresh(), NodeId::fresh());
-        ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now: AT }
+        request(&self.entry, NodeId::fresh())
     }
 
     fn run(&self) -> Claimed {
