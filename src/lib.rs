@@ -1,5 +1,17 @@
 //! firetime: several app servers run one schedule as if there were one.
 
+// Production code is linted without cfg(test) too, where these stay denied.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::print_stdout,
+        clippy::disallowed_methods,
+        clippy::let_underscore_must_use,
+        clippy::too_many_lines,
+        reason = "tests print figures, start threads, read the real clock and ignore what they do not test"
+    )
+)]
+
 mod client;
 mod clock;
 mod config;
@@ -12,6 +24,7 @@ mod misfire;
 mod model;
 mod node;
 mod pipeline;
+mod runner;
 pub mod schedule;
 mod scheduler;
 #[cfg(test)]

@@ -112,6 +112,7 @@ impl<T> Wheel<T> {
     }
 
     /// Whether no entry waits.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
