@@ -15,9 +15,17 @@ cargo_test=(cargo test --locked --all-features --no-fail-fast)
 logs=$(mktemp -d) # not in the target folder, which two runs may share
 trap 'rm -rf "$logs"' EXIT
 trap 'exit 143' TERM
-it=$("${cargo_test[@]}" --no-run --message-format json-render-diagnostics |
-    sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
+# binary KIND NAME: the test binary that cargo built for this target.
+binary() {
+    "${cargo_test[@]}" --no-run --message-format json-render-diagnostics |
+        sed -n 's/.*"kind":\["'"$1"'"\].*"name":"'"$2"'".*"executable":"\([^"]*\)".*/\1/p'
+}
+it=$(binary test it)
+lib=$(binary lib firetime)
 export CARGO_MANIFEST_DIR=$PWD
+databases=(memory sqlite postgres mariadb)
+others=()
+for database in "${databases[@]}"; do others+=(--skip "$database::"); done
 
 # count COMMAND...: how many tests the command lists.
 count() { "$@" --list 2>/dev/null | awk '/: test$/ { n++ } END { print n + 0 }'; }
@@ -35,17 +43,25 @@ part() {
     printf '%-9s %5d tests, %5d passed, exit code %d, %d s\n' "$1" "$listed" "$passed" "$code" $((SECONDS - start))
 }
 
-part unit "${cargo_test[@]}" --lib --bins --
+# on DATABASE: the store's conformance suite there, then whole schedulers and clusters.
+on() {
+    "$lib" "$@"
+    "$it" "$@"
+}
+export -f on
+export lib it
+
+part unit "$lib" "${others[@]}"
+part program "${cargo_test[@]}" --bins --
 part doc "${cargo_test[@]}" --doc --
-part memory "$it" memory::
-part other "$it" --skip memory:: --skip sqlite:: --skip postgres:: --skip mariadb::
-for database in sqlite postgres mariadb; do
-    part $database "$it" $database:: --test-threads 2 &
+part other "$it" "${others[@]}"
+for database in "${databases[@]}"; do
+    part "$database" bash -ec 'on "$@"' on "$database::" --test-threads 2 &
 done
 wait
 
 all=0 passed=0 failed=0
-for name in unit doc memory other sqlite postgres mariadb; do
+for name in unit program doc other "${databases[@]}"; do
     read -r part_listed part_passed part_failed <"$logs/$name.result" || { echo "$name did not run"; exit 1; }
     all=$((all + part_listed)) passed=$((passed + part_passed)) failed=$((failed + part_failed))
     [ "$part_failed" = 0 ] || { printf '\n---- %s ----\n' "$name"; cat "$logs/$name.log"; }

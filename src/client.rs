@@ -205,7 +205,8 @@ impl Client {
         schedule: &Schedule,
     ) -> Result<Ensured, Error> {
         let context = format!("ensuring schedule {:?}", schedule.name);
-        store::ensure_in(connection, &schedule.definition(&self.application)).map_err(|error| error.during(&context))
+        store::ensure_in(connection, &schedule.definition(&self.application))
+            .map_err(|error| error.during(&context))
     }
 
     /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`]. `by` and
@@ -240,9 +241,9 @@ impl Client {
     }
 
     fn find(&self, name: &str) -> Result<crate::model::Entry, Error> {
-        self.store
-            .find(&self.application, name)?
-            .ok_or_else(|| Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application)))
+        self.store.find(&self.application, name)?.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+        })
     }
 
     /// The application's nodes, newest first, ended ones included.
@@ -296,7 +297,7 @@ impl Default for ExecutionFilter {
     }
 }
 
-/// A node as people see it.
+/// A node as people see it. As JSON, instants are epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NodeView {
@@ -323,10 +324,13 @@ pub struct NodeView {
     /// Executions waiting in its queue at its last heartbeat.
     pub queued: usize,
     /// When it joined.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
     /// Its last confirmed heartbeat.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub last_beat: Option<DateTime<Utc>>,
     /// When it ended; none while it lives.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub ended: Option<DateTime<Utc>>,
     /// How it ended: `stopped` or `dead`; empty while it lives.
     pub end_reason: String,
@@ -334,7 +338,8 @@ pub struct NodeView {
 
 impl From<store::NodeRow> for NodeView {
     fn from(row: store::NodeRow) -> Self {
-        let (ended, end_reason) = row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
+        let (ended, end_reason) =
+            row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
         Self {
             id: row.id,
             application: row.application,
@@ -355,7 +360,7 @@ impl From<store::NodeRow> for NodeView {
     }
 }
 
-/// A schedule as people see it. Texts are as stored, so that a broken row can be shown too.
+/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a broken row can be shown too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleView {
@@ -372,8 +377,10 @@ pub struct ScheduleView {
     /// Its trigger in words.
     pub trigger: String,
     /// The last fire time the cursor passed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub prev: Option<DateTime<Utc>>,
     /// The next fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub next: Option<DateTime<Utc>>,
     /// How many occurrences the cursor has passed.
     pub triggered: i64,
@@ -402,7 +409,7 @@ impl From<store::ScheduleRow> for ScheduleView {
     }
 }
 
-/// An execution as people see it.
+/// An execution as people see it. As JSON, instants are epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionView {
@@ -423,8 +430,10 @@ pub struct ExecutionView {
     /// 0 for planned occurrences.
     pub origin: i64,
     /// The occurrence's fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub fire_time: Option<DateTime<Utc>>,
     /// For a skipped run of occurrences: the last of them.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub until: Option<DateTime<Utc>>,
     /// How many occurrences it stands for.
     pub count: i64,
@@ -433,10 +442,13 @@ pub struct ExecutionView {
     /// The node that owns or owned it.
     pub node: String,
     /// When it was claimed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub claimed: Option<DateTime<Utc>>,
     /// When it was started.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
     /// When it ended.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub finished: Option<DateTime<Utc>>,
     /// The error it ended with.
     pub error: String,

@@ -132,7 +132,10 @@ impl<Op: Operation> Hands<Op> {
             Err(RecvTimeoutError::Timeout) => {
                 self.surroundings.abandoned.fetch_add(1, Ordering::Relaxed);
                 self.worker = None;
-                Err(Error::new(Kind::Unknown, format!("{what}: no answer within {limit:?}; the call was abandoned")))
+                Err(Error::new(
+                    Kind::Unknown,
+                    format!("{what}: no answer within {limit:?}; the call was abandoned"),
+                ))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 self.worker = None;
@@ -150,7 +153,8 @@ impl<Op: Operation> Hands<Op> {
 
     fn hire(&self) -> Result<Worker<Op>, Error> {
         if self.surroundings.abandoned.load(Ordering::Relaxed) >= MOST_ABANDONED {
-            let message = format!("{MOST_ABANDONED} store calls hang already; nothing new is tried until one returns");
+            let message =
+                format!("{MOST_ABANDONED} store calls hang already; nothing new is tried until one returns");
             return Err(Error::new(Kind::Unavailable, message));
         }
         let (orders, todo) = bounded::<Op>(1);

@@ -125,9 +125,10 @@ impl Event {
         match self {
             Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
             Self::Finished { error: None, .. } => log::Level::Debug,
-            Self::Joined { .. } | Self::Repaired { .. } | Self::GivenBack { .. } | Self::Stopped { clean: true } => {
-                log::Level::Info
-            }
+            Self::Joined { .. }
+            | Self::Repaired { .. }
+            | Self::GivenBack { .. }
+            | Self::Stopped { clean: true } => log::Level::Info,
             Self::Quarantined { .. } | Self::Fenced { .. } => log::Level::Error,
             _ => log::Level::Warn,
         }
@@ -145,7 +146,9 @@ impl fmt::Display for Event {
                 write!(f, "extra poll: {planned} planned, {pending} pending")
             }
             Self::TicksSkipped { count } => write!(f, "polls fell behind: {count} ticks left out"),
-            Self::StoreFailed { operation, error } => write!(f, "{operation} failed, will be tried again: {error}"),
+            Self::StoreFailed { operation, error } => {
+                write!(f, "{operation} failed, will be tried again: {error}")
+            }
             Self::CommitUnknown { claims } => {
                 write!(f, "the commit of {claims} claims is unknown: asking the database what became of them")
             }
@@ -157,7 +160,9 @@ impl fmt::Display for Event {
             Self::Finished { execution, schedule, error: Some(error) } => {
                 write!(f, "{schedule:?}: execution {execution} failed: {error:?}")
             }
-            Self::GivenBack { execution } => write!(f, "execution {execution} was not started in time and went back"),
+            Self::GivenBack { execution } => {
+                write!(f, "execution {execution} was not started in time and went back")
+            }
             Self::Revoked { execution } => {
                 write!(f, "execution {execution} was taken from this node; its outcome changed nothing")
             }
@@ -169,7 +174,10 @@ impl fmt::Display for Event {
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
-                write!(f, "the database's clock is {millis} ms ahead of this host's; check time synchronisation")
+                write!(
+                    f,
+                    "the database's clock is {millis} ms ahead of this host's; check time synchronisation"
+                )
             }
             Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),

@@ -9,7 +9,7 @@ use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Cursor, Entry, ExecutionState, MisfirePolicy, Millis, ScheduleId, ScheduleState, Token};
+use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
 use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
 use crate::window::Window;
 
@@ -107,7 +107,9 @@ impl Missed {
         let followers = self.times.iter().skip(1).copied().map(Some);
         let mut behind = prev;
         let mut rows = Vec::with_capacity(self.times.len() + 1);
-        for ((n, at), follower) in (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)])) {
+        for ((n, at), follower) in
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+        {
             rows.push(LedgerRow::Pending {
                 at: *at,
                 due: now + n * pace,
@@ -274,7 +276,10 @@ impl Operation for MisfireOp {
 
 pub(crate) enum MisfireInput {
     /// A poll ended: time to try for election.
-    Polled { app: bool, node: bool },
+    Polled {
+        app: bool,
+        node: bool,
+    },
     Stop,
 }
 
@@ -396,8 +401,12 @@ impl Machine for MisfireMachine {
                     self.todo.push_front(MisfireOp::Revoke(recover(stranded, now.db)));
                 }
             }
-            Ok(MisfireAnswer::Revoked(id, won)) => self.repaired(id, won, "execution taken back from a dead node"),
-            Ok(MisfireAnswer::Broken(found)) => self.todo.extend(found.into_iter().map(MisfireOp::Quarantine)),
+            Ok(MisfireAnswer::Revoked(id, won)) => {
+                self.repaired(id, won, "execution taken back from a dead node")
+            }
+            Ok(MisfireAnswer::Broken(found)) => {
+                self.todo.extend(found.into_iter().map(MisfireOp::Quarantine))
+            }
             Ok(MisfireAnswer::Quarantined(broken, won)) => {
                 if won {
                     let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
@@ -433,6 +442,178 @@ impl Machine for MisfireMachine {
                 }
             }
             MisfireInput::Stop => self.stopping = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ExecutionId, JobPolicy};
+    use crate::pipeline::fixtures::simple;
+    use std::time::Duration;
+
+    const LEAST: Millis = 10_000;
+    /// When the tests' schedules are repaired: 100 s after their first occurrence.
+    const NOW: Millis = 1_100_000;
+
+    fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
+        let mut entry = simple(1, 1_000_000, interval, -1, None);
+        entry.misfire = policy;
+        entry
+    }
+
+    /// A row's (first, last, count, prev, following).
+    fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
+        match row {
+            LedgerRow::Skipped { from, to, count, prev, following, .. } => {
+                (*from, *to, *count, *prev, *following)
+            }
+            LedgerRow::Pending { at, prev, following, .. } => (*at, *at, 1, *prev, *following),
+        }
+    }
+
+    /// The rows' cursor moves follow one another from the entry's cursor to the repair's.
+    fn assert_without_gap(entry: &Entry, repair: &Repair) {
+        let (mut prev, mut next, mut passed) = (entry.cursor.prev, entry.cursor.next, 0);
+        for row in &repair.rows {
+            let (from, to, count, row_prev, following) = moves(row);
+            assert_eq!((row_prev, Some(from)), (prev, next), "{row:?}");
+            (prev, next, passed) = (Some(to), following, passed + count);
+        }
+        assert_eq!(Cursor { prev, next }, repair.to);
+        assert_eq!(passed, repair.passed);
+    }
+
+    fn pending(repair: &Repair) -> Vec<Millis> {
+        let at = |row: &LedgerRow| match row {
+            LedgerRow::Pending { at, .. } => Some(*at),
+            LedgerRow::Skipped { .. } => None,
+        };
+        repair.rows.iter().filter_map(at).collect()
+    }
+
+    #[test]
+    fn a_cursor_within_its_threshold_is_left_alone() {
+        let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+        entry.threshold = 100_000;
+        assert_eq!(decide(&entry, NOW, LEAST), None);
+        entry.threshold = 99_999;
+        assert!(decide(&entry, NOW, LEAST).is_some());
+    }
+
+    #[test]
+    fn a_threshold_below_the_least_counts_as_the_least() {
+        let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+        entry.threshold = 1;
+        assert_eq!(decide(&entry, 1_000_000 + LEAST, LEAST), None);
+        assert!(decide(&entry, 1_000_001 + LEAST, LEAST).is_some());
+    }
+
+    #[test]
+    fn fire_once_runs_the_latest_and_skips_the_earlier() {
+        let entry = behind(MisfirePolicy::FireOnce, 30_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!(pending(&repair), [1_090_000]);
+        assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
+        assert!(repair.supersede);
+    }
+
+    #[test]
+    fn a_single_missed_occurrence_runs_without_a_skip() {
+        let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+    }
+
+    #[test]
+    fn do_nothing_skips_all() {
+        let entry = behind(MisfirePolicy::DoNothing, 30_000);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert!(pending(&repair).is_empty());
+    }
+
+    #[test]
+    fn fire_all_runs_each_in_order_faster_than_planned() {
+        let entry = behind(MisfirePolicy::FireAll, 1_500);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!(pending(&repair).len(), 67);
+        let dues: Vec<Millis> = repair
+            .rows
+            .iter()
+            .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { 0 })
+            .collect();
+        assert!(dues.windows(2).all(|two| two[1] - two[0] == 750), "{dues:?}");
+    }
+
+    #[test]
+    fn fire_all_skips_what_is_beyond_its_cap() {
+        let entry = behind(MisfirePolicy::FireAll, 10);
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair).len(), repair.passed), (MOST_FIRED, 10_001));
+    }
+
+    #[test]
+    fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
+        let mut entry = simple(1, 1_000_000, 30_000, 1, None);
+        entry.misfire = MisfirePolicy::FireOnce;
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
+    }
+
+    #[test]
+    fn more_than_one_repair_passes_is_left_to_the_next() {
+        let entry = behind(MisfirePolicy::FireOnce, 1);
+        let now = 1_000_000 + 250_000;
+        let repair = decide(&entry, now, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
+        assert!(repair.to.next.is_some_and(|next| next <= now));
+    }
+
+    #[test]
+    fn what_is_not_active_is_not_repaired() {
+        for state in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active) {
+            let entry = Entry { state: *state, ..behind(MisfirePolicy::FireOnce, 1_000) };
+            assert_eq!(decide(&entry, NOW, LEAST), None, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn resuming_skips_what_was_planned_during_the_pause() {
+        let entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 30_000) };
+        let repair = resume(&entry, NOW).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert!(pending(&repair).is_empty() && repair.resume);
+        assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
+        let early = resume(&entry, 999_999).unwrap();
+        assert_eq!((early.to, early.passed), (entry.cursor, 0));
+        assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+    }
+
+    #[test]
+    fn what_becomes_of_an_execution_nobody_answers_for() {
+        let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+        let cases = [
+            (ExecutionState::Claimed, 3, true, ExecutionState::Pending, false),
+            (ExecutionState::Running, 1, true, ExecutionState::Abandoned, true),
+            (ExecutionState::Running, 3, true, ExecutionState::Failed, false),
+            (ExecutionState::Running, 1, false, ExecutionState::Abandoned, false),
+        ];
+        for (state, attempt, recovery, to, again) in cases {
+            let policy = JobPolicy { recover: recovery, ..policy };
+            let (id, schedule, token) = (ExecutionId(1), ScheduleId(1), Token::fresh());
+            let stranded = Stranded { id, schedule, state, token, attempt, policy };
+            let revocation = recover(stranded, NOW);
+            assert_eq!((revocation.to, revocation.again), (to, again), "{state:?}, attempt {attempt}");
+            assert!(state.can_become(to));
+            assert_ne!(revocation.fresh, token);
         }
     }
 }

@@ -195,7 +195,14 @@ pub(crate) struct NodeMachine<F> {
 
 impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     /// A node that has registered and whose first heartbeat was confirmed.
-    pub(crate) fn new(id: NodeId, identity: Identity, window: Window, held: Arc<Held>, figures: F, now: Now) -> Self {
+    pub(crate) fn new(
+        id: NodeId,
+        identity: Identity,
+        window: Window,
+        held: Arc<Held>,
+        figures: F,
+        now: Now,
+    ) -> Self {
         Self {
             id,
             identity,

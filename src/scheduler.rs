@@ -136,7 +136,10 @@ impl Builder {
         }
         let specs = self.handlers.specs();
         if specs.is_empty() {
-            return Err(Error::new(Kind::Config, "no handler: call handler(JOB, |context, payload| ...) first"));
+            return Err(Error::new(
+                Kind::Config,
+                "no handler: call handler(JOB, |context, payload| ...) first",
+            ));
         }
         for spec in &specs {
             crate::config::check_name("job name", &spec.name, 200)?;
@@ -286,7 +289,9 @@ impl Scheduler {
                 (Arc::clone(&events), poll_in.clone(), complete_in.clone(), Arc::clone(&clock));
             drive("firetime-dispatch", machine, dispatches, &surroundings, move |output| match output {
                 DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
-                DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
+                DispatchOutput::GiveBack(settlement) => {
+                    send(&complete, CompleteInput::Settle(settlement, None))
+                }
                 DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
                 DispatchOutput::Event(event) => events.emit(&event),
             })?

@@ -208,7 +208,10 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget(slot);
         let entry = request.candidate.entry();
         let reason = error.to_string();
-        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined { schedule: entry.id, reason: reason.clone() }));
+        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined {
+            schedule: entry.id,
+            reason: reason.clone(),
+        }));
         self.broken.push_back(Broken {
             id: entry.id,
             version: entry.version,
@@ -221,7 +224,8 @@ impl<S: Seats> DispatchMachine<S> {
         self.hold = now.boot + FAILURE_PAUSE;
         if error.is_unknown() {
             self.unresolved = true;
-            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
+            self.outbox
+                .push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
         }
         if !self.unresolved {
             for it in std::mem::take(&mut self.in_flight) {
@@ -318,5 +322,311 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 self.plan.clear(now.db);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Kind;
+    use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
+    use crate::pipeline::expand::expand;
+    use crate::schedule::Trigger;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Definition, ExecutionQuery, NewNode, PollQuery};
+
+    const START: Millis = 1_767_225_600_000;
+
+    /// As many seats as there are, all of them threads.
+    #[derive(Clone)]
+    struct Chairs(Arc<AtomicUsize>);
+
+    struct Chair(Arc<AtomicUsize>);
+
+    impl Drop for Chair {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Seats for Chairs {
+        type Permit = Chair;
+
+        fn reserve(&mut self) -> Option<Chair> {
+            let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+            taken.ok().map(|_| Chair(Arc::clone(&self.0)))
+        }
+
+        fn starts_at_once(_permit: &Chair) -> bool {
+            true
+        }
+
+        fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+            (Vec::new(), None)
+        }
+    }
+
+    struct Bench {
+        store: MemoryStore,
+        machine: DispatchMachine<Chairs>,
+        chairs: Arc<AtomicUsize>,
+        held: Arc<Held>,
+        node: NodeId,
+        now: Millis,
+        ran: Vec<(Chair, Claimed)>,
+        events: Vec<Event>,
+        given_back: Vec<Settlement>,
+        wakes: usize,
+    }
+
+    impl Bench {
+        /// `schedules` schedules every second from one second on, five occurrences each.
+        fn new(schedules: usize, chairs: usize) -> Self {
+            let store = MemoryStore::new(START);
+            let policy =
+                JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+            let job = JobSpec { name: "job".to_owned(), policy };
+            let node = NodeId::fresh();
+            store
+                .register(&NewNode {
+                    id: node,
+                    application: "app".to_owned(),
+                    host_ip: String::new(),
+                    host_name: String::new(),
+                    pid: 0,
+                    jobs: vec![job.clone()],
+                    now: START,
+                })
+                .unwrap();
+            for n in 0..schedules {
+                let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
+                let definition = Definition {
+                    application: "app".to_owned(),
+                    name: format!("s{n}"),
+                    job: job.clone(),
+                    payload: "null".to_owned(),
+                    trigger: every.anchored(START + 1_000).unwrap(),
+                    start: None,
+                    end: None,
+                    priority: 5,
+                    misfire: MisfirePolicy::FireOnce,
+                    threshold: 60_000,
+                };
+                store.ensure(&definition).unwrap();
+            }
+            let chairs = Arc::new(AtomicUsize::new(chairs));
+            let held = Arc::new(Held::default());
+            let now = Now { db: START, boot: START };
+            let seats = Chairs(Arc::clone(&chairs));
+            let machine = DispatchMachine::new(node, Arc::clone(&held), START + 60_000, seats, now);
+            let (ran, events, given_back) = Default::default();
+            Self { store, machine, chairs, held, node, now: START, ran, events, given_back, wakes: 0 }
+        }
+
+        fn now(&self) -> Now {
+            Now { db: self.now, boot: self.now }
+        }
+
+        fn poll(&mut self, until: Millis) {
+            let query = PollQuery {
+                node: self.node,
+                application: "app".to_owned(),
+                jobs: vec!["job".to_owned()],
+                until,
+                limit: 1_000,
+            };
+            let polled = self.store.poll(&query).unwrap();
+            let planned = Planned {
+                occurrences: expand(&polled.entries, self.now, until),
+                pendings: polled.pendings,
+                complete: polled.complete,
+                enabled: polled.app_enabled && polled.node_enabled,
+                sent: self.now,
+            };
+            self.machine.receive(self.now(), DispatchInput::Planned(planned));
+        }
+
+        /// Runs at this instant until the machine asks for something or waits.
+        fn next(&mut self) -> Option<ClaimOp> {
+            loop {
+                match self.machine.next(self.now()) {
+                    Step::Do(op) => return Some(op),
+                    Step::Tell(DispatchOutput::Run(chair, claimed)) => self.ran.push((chair, claimed)),
+                    Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
+                    Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
+                    Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
+                    Step::Wait(_) | Step::Stop => return None,
+                }
+            }
+        }
+
+        /// Runs at `at`, performing what is asked.
+        fn run(&mut self, at: Millis) {
+            self.now = at;
+            while let Some(op) = self.next() {
+                let answer = op.perform(&self.store);
+                self.machine.done(self.now(), answer);
+            }
+        }
+
+        fn times(&self) -> Vec<Millis> {
+            self.ran.iter().map(|(_, claimed)| claimed.scheduled() - START).collect()
+        }
+
+        fn rows(&self, state: ExecutionState) -> usize {
+            let query = ExecutionQuery { states: vec![state], limit: 1_000, ..ExecutionQuery::default() };
+            self.store.executions(&query).unwrap().len()
+        }
+    }
+
+    #[test]
+    fn each_occurrence_is_claimed_when_due_and_its_link_armed() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 6_000);
+        bench.run(START + 999);
+        assert!(bench.ran.is_empty(), "never early");
+        for second in 1..=5 {
+            bench.run(START + 1_000 * second);
+        }
+        assert_eq!(bench.times(), [1_000, 2_000, 3_000, 4_000, 5_000]);
+        assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn without_a_seat_nothing_is_claimed_and_nothing_lost() {
+        let mut bench = Bench::new(3, 2);
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (2, 2));
+        bench.ran.clear();
+        bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+        bench.run(START + 1_040);
+        assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
+    }
+
+    #[test]
+    fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(ClaimOp::Claim(_)) = bench.next() else { panic!("a claim was due") };
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke in COMMIT")));
+        assert!(bench.next().is_none() && bench.ran.is_empty());
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!(bench.times(), [1_000], "it was not made: resolving makes it");
+        assert!(bench.events.iter().any(|event| matches!(event, Event::CommitUnknown { claims: 1 })));
+    }
+
+    #[test]
+    fn a_commit_whose_answer_was_lost_is_won_once() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(op) = bench.next() else { panic!("a claim was due") };
+        drop(op.perform(&bench.store));
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!((bench.times(), bench.rows(ExecutionState::Running)), (vec![1_000], 1));
+    }
+
+    #[test]
+    fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
+        let mut bench = Bench::new(1, 1);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        assert!(bench.next().is_some());
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+        assert!(bench.next().is_none(), "no hot loop");
+        assert_eq!(bench.chairs.load(Ordering::Relaxed), 1, "the seat is free meanwhile");
+        bench.run(START + 1_000 + FAILURE_PAUSE);
+        assert_eq!(bench.times(), [1_000]);
+    }
+
+    #[test]
+    fn nothing_is_claimed_without_a_lease() {
+        let mut bench = Bench::new(1, 9);
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 900));
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert!(bench.ran.is_empty());
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 30_000));
+        bench.run(START + 1_001);
+        assert_eq!(bench.times(), [1_000]);
+    }
+
+    #[test]
+    fn a_claim_answered_after_its_own_deadline_goes_back() {
+        let mut bench = Bench::new(1, 9);
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 2_000));
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let Some(op) = bench.next() else { panic!("a claim was due") };
+        let answer = op.perform(&bench.store);
+        bench.now = START + 2_000;
+        bench.machine.receive(bench.now(), DispatchInput::Lease(START + 60_000));
+        bench.machine.done(bench.now(), answer);
+        assert!(bench.next().is_none());
+        assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1), "a later lease does not extend it");
+    }
+
+    #[test]
+    fn items_still_waiting_when_a_claim_ends_are_not_dropped() {
+        let mut bench = Bench::new(300, 300);
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000);
+        assert_eq!(bench.ran.len(), 300, "more than one batch");
+    }
+
+    #[test]
+    fn a_lost_claim_leaves_the_token_and_arms_the_next_link() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let mut other = Bench::new(0, 9);
+        other.node = bench.node;
+        std::mem::swap(&mut other.store, &mut bench.store);
+        other.poll(START + 1_500);
+        other.run(START + 1_000);
+        std::mem::swap(&mut other.store, &mut bench.store);
+        assert_eq!(other.times(), [1_000]);
+        bench.run(START + 1_000);
+        assert!(bench.events.iter().any(|event| matches!(event, Event::ClaimLost { .. })));
+        bench.run(START + 2_000);
+        assert_eq!(bench.times(), [2_000]);
+        let (_, claimed) = &bench.ran[0];
+        assert!(bench.held.contains(claimed.token()));
+    }
+
+    #[test]
+    fn a_poll_that_no_longer_brings_a_schedule_takes_it_from_the_plan() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let entry = bench.store.find("app", "s0").unwrap().unwrap();
+        assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+        bench.now = START + 500;
+        bench.poll(START + 3_000);
+        assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn a_pause_holds_at_once_whatever_is_planned() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        let entry = bench.store.find("app", "s0").unwrap().unwrap();
+        assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+        bench.run(START + 1_000);
+        assert!(bench.ran.is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_jumps_drops_the_plan_and_asks_for_a_poll() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 3_000);
+        bench.run(START + 10);
+        let ahead = Now { db: START + 3_600_000, boot: START + 20 };
+        assert!(matches!(bench.machine.next(ahead), Step::Tell(DispatchOutput::WakePoll)));
+        assert_eq!(bench.machine.planned(), 0);
     }
 }

@@ -104,7 +104,8 @@ mod tests {
     fn many_rows_expand_the_same_on_many_threads() {
         let rows: Vec<_> = (0..5_000).map(|id| Arc::new(simple(id, 1_000 + id % 7, 500, -1, None))).collect();
         let together = times(&expand(&rows, 0, 3_000));
-        let mut apart: Vec<_> = rows.iter().flat_map(|row| times(&expand(&[Arc::clone(row)], 0, 3_000))).collect();
+        let mut apart: Vec<_> =
+            rows.iter().flat_map(|row| times(&expand(&[Arc::clone(row)], 0, 3_000))).collect();
         apart.sort_by_key(|&(id, at)| (at, id));
         assert_eq!(together, apart);
     }

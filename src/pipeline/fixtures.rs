@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Cursor, Entry, MisfirePolicy, Millis, ScheduleId, ScheduleState};
+use crate::model::{Cursor, Entry, Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::schedule::{Cron, Simple, Timing, Trigger};
 
 pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {

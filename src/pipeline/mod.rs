@@ -1,12 +1,12 @@
 //! The flow, one way: poll -> expand -> wheel -> permit -> claim -> pool -> complete.
 
-pub(crate) mod poll;
+pub(crate) mod complete;
+pub(crate) mod dispatch;
 pub(crate) mod expand;
 pub(crate) mod plan;
-pub(crate) mod wheel;
-pub(crate) mod dispatch;
+pub(crate) mod poll;
 pub(crate) mod pool;
-pub(crate) mod complete;
+pub(crate) mod wheel;
 
 #[cfg(test)]
 pub(crate) mod fixtures;

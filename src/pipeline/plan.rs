@@ -202,10 +202,15 @@ impl Plan {
 
     /// The next due candidates in order, at most one per schedule, as long as `permit` grants; each is in
     /// flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
-    pub(crate) fn pick<P>(&mut self, most: usize, mut permit: impl FnMut() -> Option<P>) -> Vec<(Slot, Candidate, P)> {
+    pub(crate) fn pick<P>(
+        &mut self,
+        most: usize,
+        mut permit: impl FnMut() -> Option<P>,
+    ) -> Vec<(Slot, Candidate, P)> {
         let mut picked = Vec::new();
         let mut schedules = HashSet::new();
-        let ready: Vec<(Rank, Slot)> = self.ready.iter().take(4 * most).map(|(rank, slot)| (*rank, *slot)).collect();
+        let ready: Vec<(Rank, Slot)> =
+            self.ready.iter().take(4 * most).map(|(rank, slot)| (*rank, *slot)).collect();
         for (rank, slot) in ready {
             let Some(item) = self.items.get_mut(&slot) else { continue };
             if picked.len() == most {

@@ -78,7 +78,10 @@ pub(crate) enum PollOutput {
     /// What to do next, for dispatch.
     Planned(Planned),
     /// For the misfire handler: the states of application and node.
-    Enabled { app: bool, node: bool },
+    Enabled {
+        app: bool,
+        node: bool,
+    },
     /// Database time is the wall clock plus this from now on.
     Offset(Millis),
     /// Drop what is planned: the clock it was planned by is gone.
@@ -297,5 +300,178 @@ impl Machine for PollMachine {
             }
             PollInput::Stop => self.stopping = true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TimeSample;
+    use crate::error::Kind;
+    use crate::pipeline::fixtures::cron;
+
+    const PERIOD: Millis = 5_000;
+
+    struct Strict;
+
+    impl Catalog for Strict {
+        fn jobs(&self) -> Vec<String> {
+            vec!["job".to_owned()]
+        }
+
+        fn decodes(&self, _job: &str, payload: &str) -> Result<(), String> {
+            if payload == "null" { Ok(()) } else { Err("no such field".to_owned()) }
+        }
+    }
+
+    fn at(time: Millis) -> Now {
+        Now { db: time, boot: time }
+    }
+
+    fn machine(now: Millis) -> PollMachine {
+        PollMachine::new(NodeId::fresh(), "app".to_owned(), Arc::new(Strict), Window::default(), 0, at(now))
+    }
+
+    fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
+        Polled {
+            time: TimeSample { asked: now, database: now, answered: now },
+            app_enabled: true,
+            node_enabled: true,
+            entries: entries.into_iter().map(Arc::new).collect(),
+            pendings: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Runs until the next poll is asked for; gives when, and what was told on the way.
+    fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
+        let mut told = Vec::new();
+        loop {
+            match machine.next(at(now)) {
+                Step::Do(_) => return (now, told),
+                Step::Tell(output) => told.push(output),
+                Step::Wait(until) => now = now.max(until),
+                Step::Stop => panic!("stopped"),
+            }
+        }
+    }
+
+    fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
+        told.iter().filter_map(|output| match output {
+            PollOutput::Event(Event::Polled { tick, .. }) => *tick,
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
+        const HOURS: Millis = 100 * 3_600_000;
+        let begin = 1_767_225_601_234;
+        let mut machine = machine(begin);
+        let phase = machine.ticker.phase;
+        let (mut now, mut seed, mut on_grid, mut skipped) = (begin, 1_u64, 0, 0);
+        while now < begin + HOURS {
+            let (asked, told) = until_asked(&mut machine, now);
+            for tick in ticks(&told) {
+                assert_eq!((tick - phase).rem_euclid(PERIOD), 0, "off the grid");
+                on_grid += 1;
+            }
+            for output in &told {
+                if let PollOutput::Event(Event::TicksSkipped { count }) = output {
+                    skipped += *count;
+                }
+            }
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Mostly a few milliseconds, now and then longer than a period.
+            let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
+            now = asked + i64::try_from(delay).unwrap();
+            machine.done(at(now), Ok(answer(now, Vec::new())));
+        }
+        let periods = u64::try_from(HOURS / PERIOD).unwrap();
+        assert!(skipped > 100, "the delays never overran");
+        assert!(
+            periods.abs_diff(on_grid + skipped) <= 4,
+            "{on_grid} polled + {skipped} left out of {periods}"
+        );
+    }
+
+    #[test]
+    fn an_overrun_leaves_ticks_out_and_says_so() {
+        let mut ticker = Ticker::new(PERIOD, 0, 1);
+        assert_eq!(ticker.tick(4_999), None);
+        assert_eq!(ticker.tick(5_003), Some((5_000, 0)));
+        assert_eq!(ticker.tick(21_000), Some((20_000, 2)));
+        assert_eq!(ticker.next(), 25_000);
+    }
+
+    #[test]
+    fn extra_polls_never_move_the_grid() {
+        let mut machine = machine(1_000_000);
+        let (first, _) = until_asked(&mut machine, 1_000_000);
+        assert_eq!(first, 1_000_000, "a node polls at once when it starts");
+        machine.done(at(first), Ok(answer(first, Vec::new())));
+        let grid = machine.ticker.next();
+        machine.receive(at(first + 500), PollInput::Wake);
+        let (extra, _) = until_asked(&mut machine, first + 500);
+        assert!(extra < grid);
+        machine.done(at(extra), Ok(answer(extra, Vec::new())));
+        assert_eq!(until_asked(&mut machine, extra).0, grid);
+    }
+
+    #[test]
+    fn a_backward_clock_step_does_not_sleep_for_hours() {
+        let day = 86_400_000;
+        let mut ticker = Ticker::new(PERIOD, 0, day);
+        assert_eq!(ticker.tick(day - 3_600_000), None);
+        assert_eq!(ticker.next(), day - 3_600_000 + PERIOD);
+
+        let mut machine = machine(day);
+        let (asked, _) = until_asked(&mut machine, day);
+        machine.done(at(asked), Ok(answer(asked, Vec::new())));
+        let back = |boot: Millis| Now { db: boot - 3_600_000, boot };
+        let mut now = asked + 1_000;
+        let mut jumped = false;
+        let polled_at = loop {
+            match machine.next(back(now)) {
+                Step::Do(_) => break now,
+                Step::Tell(output) => jumped |= matches!(output, PollOutput::Jumped),
+                Step::Wait(until) => now = until,
+                Step::Stop => panic!("stopped"),
+            }
+        };
+        assert!(jumped && polled_at <= asked + PERIOD, "polled again after {} ms", polled_at - asked);
+    }
+
+    #[test]
+    fn there_is_no_hot_loop_while_the_database_is_down() {
+        let mut machine = machine(1_000_000);
+        let mut now = 1_000_000;
+        let mut polls = 0;
+        while now < 1_060_000 {
+            now = until_asked(&mut machine, now).0;
+            machine.done(at(now), Err(Error::new(Kind::Unavailable, "down")));
+            polls += 1;
+        }
+        assert!((50..=75).contains(&polls), "{polls} polls in a minute");
+    }
+
+    #[test]
+    fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
+        let mut machine = machine(1_000_000);
+        let mut odd = cron(1, "* * * * * ?", 1_001_000);
+        odd.payload = Arc::from("{}");
+        let mut said = 0;
+        let mut now = 1_000_000;
+        for _ in 0..3 {
+            now = until_asked(&mut machine, now).0;
+            machine.done(at(now), Ok(answer(now, vec![odd.clone()])));
+            let (_, told) = until_asked(&mut machine, now);
+            said +=
+                told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
+            let planned =
+                told.iter().any(|it| matches!(it, PollOutput::Planned(plan) if !plan.occurrences.is_empty()));
+            assert!(!planned);
+        }
+        assert_eq!(said, 1);
     }
 }

@@ -108,7 +108,10 @@ where
     }
 
     fn ask(&mut self, op: M::Op, boot: Millis, fate: Fate) -> Doing<M::Op> {
-        let failed = |kind, after| Doing::Answering { answer: Err(Error::new(kind, "as the dice fell")), at: boot + after };
+        let failed = |kind, after| Doing::Answering {
+            answer: Err(Error::new(kind, "as the dice fell")),
+            at: boot + after,
+        };
         match fate {
             Fate::Answered(after, then) => Doing::Asked { op, at: boot + after, then, heard: true },
             Fate::AnswerLost(after) => Doing::Asked { op, at: boot + after, then: 5, heard: false },

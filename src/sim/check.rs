@@ -23,7 +23,8 @@ impl Verdict {
 
 pub(super) fn judge(cluster: &Cluster) -> Verdict {
     let mut verdict = Verdict { faults: cluster.dice.thrown, ..Verdict::default() };
-    let query = ExecutionQuery { application: Some(APPLICATION.to_owned()), limit: usize::MAX, ..Default::default() };
+    let query =
+        ExecutionQuery { application: Some(APPLICATION.to_owned()), limit: usize::MAX, ..Default::default() };
     let mut by_schedule: BTreeMap<String, Vec<ExecutionRow>> = BTreeMap::new();
     for row in cluster.store.executions(&query).unwrap() {
         by_schedule.entry(row.schedule.clone()).or_default().push(row);
@@ -70,7 +71,8 @@ fn attempts(name: &str, rows: &[ExecutionRow], verdict: &mut Verdict) {
         let last = rows.len() - 1;
         for (n, row) in rows.iter().enumerate() {
             let state = row.state.as_str();
-            let fine = if n < last { state == "ABANDONED" } else { state == "SUCCEEDED" || state == "SKIPPED" };
+            let fine =
+                if n < last { state == "ABANDONED" } else { state == "SUCCEEDED" || state == "SKIPPED" };
             if row.attempt != n as i64 + 1 || !fine {
                 verdict.violations.push(format!("{name}: attempt {} of {}: {row:?}", n + 1, last + 1));
             }

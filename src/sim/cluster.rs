@@ -133,7 +133,12 @@ impl Cluster {
     pub(super) fn new(seed: u64, nodes: usize, schedules: usize, span: Millis, faults: Faults) -> Self {
         let jobs = JobSpec {
             name: "job".to_owned(),
-            policy: JobPolicy { recover: true, max_attempts: 1_000, max_tries: 1, retry_delay: Duration::ZERO },
+            policy: JobPolicy {
+                recover: true,
+                max_attempts: 1_000,
+                max_tries: 1,
+                retry_delay: Duration::ZERO,
+            },
         };
         let mut cluster = Self {
             store: Arc::new(MemoryStore::new(BEGIN)),
@@ -201,7 +206,8 @@ impl Cluster {
 
     /// As the scheduler's start: register and beat once, then run the machines.
     fn start_node(&mut self) -> Node {
-        let id = NodeId(uuid::Uuid::from_u128(u128::from(self.dice.roll()) << 64 | u128::from(self.dice.roll())));
+        let id =
+            NodeId(uuid::Uuid::from_u128(u128::from(self.dice.roll()) << 64 | u128::from(self.dice.roll())));
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -212,7 +218,12 @@ impl Cluster {
         let window = Window::default();
         let now = Now { db: self.now, boot: self.now };
         self.store.register(&identity.new_node(id, self.now)).unwrap();
-        let beat = Beat { node: id, application: APPLICATION.to_owned(), figures: Figures::default(), now: self.now };
+        let beat = Beat {
+            node: id,
+            application: APPLICATION.to_owned(),
+            figures: Figures::default(),
+            now: self.now,
+        };
         self.store.beat(&beat).unwrap();
         let held = Arc::new(Held::default());
         let seats = SimSeats { taken: Arc::default(), threads: 4, places: 4 };
@@ -222,7 +233,14 @@ impl Cluster {
             skew: 0,
             offset: 0,
             stopped_until: Millis::MIN,
-            poll: Actor::new(PollMachine::new(id, APPLICATION.to_owned(), Arc::new(Anything), window, 0, now)),
+            poll: Actor::new(PollMachine::new(
+                id,
+                APPLICATION.to_owned(),
+                Arc::new(Anything),
+                window,
+                0,
+                now,
+            )),
             dispatch: Actor::new(DispatchMachine::new(id, Arc::clone(&held), lease, seats, now)),
             complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
             misfire: Actor::new(MisfireMachine::new(APPLICATION.to_owned(), window)),
@@ -459,7 +477,9 @@ impl Node {
         for output in told {
             match output {
                 PollOutput::Planned(planned) => self.dispatch.receive(now, DispatchInput::Planned(planned)),
-                PollOutput::Enabled { app, node } => self.misfire.receive(now, MisfireInput::Polled { app, node }),
+                PollOutput::Enabled { app, node } => {
+                    self.misfire.receive(now, MisfireInput::Polled { app, node })
+                }
                 // The store's samples compare true time with true time: the host's own error is the skew.
                 PollOutput::Offset(_) => {}
                 PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),
@@ -495,7 +515,14 @@ impl Node {
         said | !told.is_empty()
     }
 
-    fn accept(&mut self, permit: SimPermit, claimed: Claimed, now: Now, dice: &mut Dice, effects: &mut Vec<Effect>) {
+    fn accept(
+        &mut self,
+        permit: SimPermit,
+        claimed: Claimed,
+        now: Now,
+        dice: &mut Dice,
+        effects: &mut Vec<Effect>,
+    ) {
         if claimed.is_started() {
             return self.begin(permit, claimed, now, dice, effects);
         }
@@ -504,7 +531,14 @@ impl Node {
         self.starting.push(Starting { claimed, permit, settled });
     }
 
-    fn begin(&mut self, permit: SimPermit, claimed: Claimed, now: Now, dice: &mut Dice, effects: &mut Vec<Effect>) {
+    fn begin(
+        &mut self,
+        permit: SimPermit,
+        claimed: Claimed,
+        now: Now,
+        dice: &mut Dice,
+        effects: &mut Vec<Effect>,
+    ) {
         if !claimed.may_start(now.boot) {
             return self.complete.receive(now, CompleteInput::Settle(claimed.give_back(now.db), None));
         }

@@ -4,6 +4,8 @@
 //! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an
 //! error is not lost, and an error whose kind is [`Kind::Unknown`](crate::Kind::Unknown) may be either.
 
+#[cfg(not(feature = "sql"))]
+mod absent;
 mod claimed;
 #[cfg(test)]
 pub(crate) mod conformance;
@@ -12,21 +14,17 @@ pub(crate) mod guard;
 pub(crate) mod memory;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
-// A build without a database compiles, and refuses every URL.
-#[cfg(not(feature = "sql"))]
-#[path = "nothing.rs"]
-pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "sql"))]
+pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use claimed::{Change, Claimed, Settlement};
 #[cfg(feature = "sql")]
-pub use sql::CallerConnection;
+pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
-pub(crate) use sql::ensure_in;
-pub(crate) use sql::{Limits, check_schema, open};
-pub use sql::{MigrationReport, migrate};
+pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use crate::clock::TimeSample;
 use crate::error::Error;
@@ -35,6 +33,7 @@ use crate::model::{
     Pending, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::Trigger;
+use crate::window::Window;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -72,7 +71,8 @@ pub(crate) trait Store: Send + Sync {
     /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
 
-    /// Tries to become the application's misfire handler until `now + interval`.
+    /// Tries to become the application's misfire handler until `now + interval`. A mark further ahead than
+    /// [`ELECTION_AHEAD`](crate::window::ELECTION_AHEAD) and the interval counts as due.
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
 
     /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
@@ -89,7 +89,8 @@ pub(crate) trait Store: Send + Sync {
     /// token and state.
     fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
-    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR.
+    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR. One whose trigger
+    /// only a parser can refuse may be left out until it is overdue.
     fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>>;
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
@@ -115,6 +116,21 @@ pub(crate) trait Store: Send + Sync {
 
     /// The database's clock against ours.
     fn time(&self) -> Result<TimeSample>;
+}
+
+/// What a store may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
+    pub call: Millis,
+    /// The most connections opened at once.
+    pub connections: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { call: Window::default().call, connections: 4 }
+    }
 }
 
 /// A node about to join.
@@ -399,7 +415,6 @@ pub(crate) struct ExecutionQuery {
     pub application: Option<String>,
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
-    /// How the node's id begins.
     pub node: Option<String>,
     /// Scheduled at or after.
     pub since: Option<Millis>,

@@ -1,9 +1,45 @@
-//! The integration tests: one binary, run on every database.
+//! The tests that need more than one module: clusters of processes on real databases, a scheduler's life,
+//! the program, the architecture.
+//!
+//! Tests of a database are named after it (`sqlite::...`, `postgres::...`, `mariadb::...`). PostgreSQL and
+//! MariaDB are those that `scripts/with-servers.sh` starts; without them their tests fail and say so.
+
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on panics"
+    reason = "a test says what went wrong by panicking"
 )]
+#![allow(clippy::disallowed_methods, reason = "tests look at the real clock")]
 
-fn main() {}
+mod architecture;
+mod cluster;
+mod cron;
+mod life;
+mod support;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    // A node process of a cluster test is this binary again.
+    if support::node::is_wanted() {
+        return support::node::main();
+    }
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    architecture::add(&mut trials);
+    cron::add(&mut trials);
+    for database in support::database::all() {
+        cluster::add(&mut trials, database);
+        life::add(&mut trials, database);
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A test called `name`.
+fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+}

@@ -55,7 +55,8 @@ mod sync {
     }
 }
 
-const ITERATIONS: usize = 1_000;
+/// Schedules a scenario and scheduler.
+const ITERATIONS: usize = 600;
 
 fn explore(scenario: fn()) {
     check_random(scenario, ITERATIONS);
@@ -136,6 +137,8 @@ impl Bench {
     /// Waits for `runs` runs and the end of all threads; `0..items` were each run, or handed back.
     fn finish(self: Arc<Self>, runs: usize, mut handed_back: Vec<u32>, items: u32) {
         self.runs.wait_for(runs);
+        let figures = self.pool.figures();
+        assert!(figures.threads <= figures.max);
         handed_back.extend(self.pool.close());
         assert!(self.pool.reserve().is_none());
         assert!(self.pool.wait_idle(Duration::ZERO));
@@ -164,11 +167,9 @@ fn join<R>(threads: impl IntoIterator<Item = thread::JoinHandle<R>>) -> Vec<R> {
 fn no_item_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
     explore(|| {
         let bench = Bench::new(Limits::new(1, 2, 1), |_| {});
-        join(
-            [0, 3].map(|first| {
-                aside(&bench, move |bench| (first..first + 3).for_each(|item| bench.submit(item)))
-            }),
-        );
+        let submitting = [[0, 1, 2], [3, 4, 5]]
+            .map(|items| aside(&bench, move |bench| items.map(|item| bench.submit(item))));
+        join(submitting);
         bench.finish(6, vec![], 6);
     });
 }

@@ -153,6 +153,16 @@ impl Cron {
         self.zone.name()
     }
 
+    /// What was decided about times that the clocks skip.
+    pub fn gap_policy(&self) -> Gap {
+        self.gap
+    }
+
+    /// What was decided about times that come twice.
+    pub fn overlap_policy(&self) -> Overlap {
+        self.overlap
+    }
+
     /// The first occurrence strictly after `after_ms`, both epoch milliseconds UTC. Always a whole
     /// second, never negative. `None` if there is none up to the year 2199.
     ///
@@ -168,7 +178,7 @@ impl Cron {
                 Reading::Twice { first, .. } => first,
                 Reading::Never => {
                     let change = self.zone.change_near(wall);
-                    match self.effective_gap() {
+                    match self.gap_in_effect() {
                         Gap::FireAfter => change.at,
                         Gap::Skip => {
                             from = change.wall_after;
@@ -193,7 +203,7 @@ impl Cron {
         let change = self.zone.change_near(wall);
         let matches_before_the_change =
             || self.spec.next_wall(wall + 1).is_some_and(|next| next < change.wall_before);
-        match self.effective_overlap() {
+        match self.overlap_in_effect() {
             Overlap::First if after > first => change.wall_before,
             Overlap::Both if after == first && !matches_before_the_change() => change.wall_after,
             _ => wall + 1,
@@ -201,11 +211,11 @@ impl Cron {
     }
 
     /// Following real time *is* skipping what no clock shows and firing in both passes.
-    fn effective_gap(&self) -> Gap {
+    fn gap_in_effect(&self) -> Gap {
         if self.spec.follows_real_time { Gap::Skip } else { self.gap }
     }
 
-    fn effective_overlap(&self) -> Overlap {
+    fn overlap_in_effect(&self) -> Overlap {
         if self.spec.follows_real_time { Overlap::Both } else { self.overlap }
     }
 

@@ -8,8 +8,11 @@ use super::days::Days;
 pub(super) const FIRST_YEAR: i32 = 1970;
 pub(super) const LAST_YEAR: i32 = 2199;
 
-/// 2201-01-01 00:00 UTC: no clock on earth shows a year up to 2199 by then.
+/// 2201-01-01 00:00 UTC, seconds: no clock on earth shows a year up to 2199 by then.
 pub(super) const END: i64 = 7_289_654_400;
+
+const MINUTE: u32 = 60;
+const HOUR: u32 = 3_600;
 
 /// What an expression matches. Bit `n` of a set stands for the value `n`; no set is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +48,13 @@ impl Years {
 }
 
 /// The smallest member of `set` that is at least `from` (at most 63).
-pub(super) fn first_from(set: u64, from: u32) -> Option<u32> {
+fn first_from(set: u64, from: u32) -> Option<u32> {
     let rest = set >> from;
     (rest != 0).then(|| from + rest.trailing_zeros())
+}
+
+fn contains(set: u64, value: u32) -> bool {
+    set & (1 << value) != 0
 }
 
 impl CronSpec {
@@ -56,50 +63,49 @@ impl CronSpec {
         let today = from.div_euclid(DAY);
         let day = self.day_from(today)?;
         if day > today {
-            return Some(day * DAY + self.first_time());
+            return Some(day * DAY + i64::from(self.first_of_day()));
         }
         if let Some(time) = self.time_from(from.rem_euclid(DAY) as u32) {
-            return Some(day * DAY + time);
+            return Some(today * DAY + i64::from(time));
         }
-        let day = self.day_from(today + 1)?;
-        Some(day * DAY + self.first_time())
+        Some(self.day_from(today + 1)? * DAY + i64::from(self.first_of_day()))
     }
 
-    /// The first matching second of a day, at or after `from`.
-    fn time_from(&self, from: u32) -> Option<i64> {
-        let (hour, minute, second) = (from / 3_600, from / 60 % 60, from % 60);
-        let first_minute = self.minutes.trailing_zeros();
-        let first_second = self.seconds.trailing_zeros();
-        let found_hour = first_from(self.hours, hour)?;
-        if found_hour > hour {
-            return Some(time(found_hour, first_minute, first_second));
+    /// The first matching time of a day at or after `from`, in seconds of the day.
+    fn time_from(&self, from: u32) -> Option<u32> {
+        let hour = from / HOUR;
+        if contains(self.hours, hour)
+            && let Some(rest) = self.rest_of_hour_from(from % HOUR)
+        {
+            return Some(hour * HOUR + rest);
         }
-        if let Some(found_minute) = first_from(self.minutes, minute) {
-            if found_minute > minute {
-                return Some(time(hour, found_minute, first_second));
-            }
-            if let Some(found_second) = first_from(self.seconds, second) {
-                return Some(time(hour, minute, found_second));
-            }
-            if let Some(found_minute) = first_from(self.minutes, minute + 1) {
-                return Some(time(hour, found_minute, first_second));
-            }
-        }
-        Some(time(first_from(self.hours, hour + 1)?, first_minute, first_second))
+        Some(first_from(self.hours, hour + 1)? * HOUR + self.first_of_hour())
     }
 
-    fn first_time(&self) -> i64 {
-        let first = |set: u64| set.trailing_zeros();
-        time(first(self.hours), first(self.minutes), first(self.seconds))
+    /// The first matching minute and second at or after `from`, in seconds of the hour.
+    fn rest_of_hour_from(&self, from: u32) -> Option<u32> {
+        let (minute, second) = (from / MINUTE, from % MINUTE);
+        if contains(self.minutes, minute)
+            && let Some(second) = first_from(self.seconds, second)
+        {
+            return Some(minute * MINUTE + second);
+        }
+        Some(first_from(self.minutes, minute + 1)? * MINUTE + self.seconds.trailing_zeros())
+    }
+
+    fn first_of_hour(&self) -> u32 {
+        self.minutes.trailing_zeros() * MINUTE + self.seconds.trailing_zeros()
+    }
+
+    fn first_of_day(&self) -> u32 {
+        self.hours.trailing_zeros() * HOUR + self.first_of_hour()
     }
 
     /// The first matching day at or after `from`, both days since 1970-01-01.
     fn day_from(&self, from: i64) -> Option<i64> {
-        let (today, mut from_day) = Month::of_day(from);
-        let mut month = self.month_from(today)?;
-        if month != today {
-            from_day = 1;
-        }
+        let (this_month, today) = Month::of_day(from);
+        let mut month = self.month_from(this_month)?;
+        let mut from_day = if month == this_month { today } else { 1 };
         loop {
             if let Some(day) = first_from(self.days.in_month(month), from_day) {
                 return Some(month.first_day() + i64::from(day) - 1);
@@ -119,10 +125,6 @@ impl CronSpec {
         let year = self.years.first_from(year + 1)?;
         Some(Month { year, number: self.months.trailing_zeros() })
     }
-}
-
-fn time(hour: u32, minute: u32, second: u32) -> i64 {
-    i64::from(hour * 3_600 + minute * 60 + second)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Single facts about the dialect: expression, instant, what follows.
 
-use crate::schedule::{Cron, TriggerError};
+use crate::schedule::{Cron, Gap, Overlap, TriggerError};
 use chrono::{DateTime, NaiveDateTime, Utc};
 
 fn ms(text: &str) -> i64 {
@@ -233,7 +233,10 @@ fn a_fraction_of_a_second_is_not_lost_or_repeated() {
 }
 
 #[test]
-fn expression_and_zone_come_back_as_written() {
+fn what_was_asked_for_can_be_read_back() {
     let cron = Cron::parse("@Hourly", "America/New_York").unwrap();
     assert_eq!((cron.expression(), cron.zone()), ("@Hourly", "America/New_York"));
+    assert_eq!((cron.gap_policy(), cron.overlap_policy()), (Gap::FireAfter, Overlap::First));
+    let cron = cron.gap(Gap::Skip).overlap(Overlap::Both);
+    assert_eq!((cron.gap_policy(), cron.overlap_policy()), (Gap::Skip, Overlap::Both));
 }

@@ -207,23 +207,19 @@ fn compare_by_second(tz: Tz, changes: &[i64], half: i64) {
     }
 }
 
-const TODAY: [&str; 18] = [
+const TODAY: [&str; 14] = [
     "Europe/Berlin",
-    "Europe/London",
     "Europe/Dublin",
     "America/New_York",
     "America/St_Johns",
     "America/Havana",
     "America/Santiago",
-    "America/Asuncion",
     "America/Nuuk",
     "Africa/Cairo",
     "Africa/Casablanca",
     "Asia/Beirut",
     "Asia/Gaza",
-    "Asia/Tehran",
     "Australia/Lord_Howe",
-    "Pacific/Auckland",
     "Pacific/Chatham",
     "Antarctica/Troll",
 ];
@@ -242,7 +238,7 @@ fn every_change_of_the_clocks_from_2020_to_2035() {
 
 #[test]
 fn the_seconds_around_a_change_of_the_clocks() {
-    for name in ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Beirut", "Antarctica/Troll"] {
+    for name in ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Antarctica/Troll"] {
         let tz = name.parse().unwrap();
         compare_by_second(tz, &changes(tz, 2024, 2025), 150 * MINUTE);
     }

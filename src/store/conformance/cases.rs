@@ -67,6 +67,7 @@ macro_rules! conformance {
                 an_execution_not_started_has_no_outcome,
                 a_retry_appears_with_the_failure,
                 a_retry_is_not_made_twice,
+                an_outcome_is_kept_though_its_retry_is_there_already,
                 giving_back_leaves_it_pending_under_a_fresh_token,
                 what_runs_but_has_not_begun_is_given_back_too,
                 giving_back_is_said_twice_without_harm,

@@ -132,7 +132,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new(fixture: Box<dyn Fixture>) -> Self {
+    pub fn new(fixture: Box<dyn Fixture>) -> Self {
         let store = fixture.store();
         let now = store.time().unwrap().database;
         let base = (now / 1_000 + 3_600) * 1_000;

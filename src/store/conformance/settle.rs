@@ -77,6 +77,17 @@ pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {
     assert_eq!(db.executions().len(), 2);
 }
 
+/// As after a restored backup: a batch of outcomes must not be refused for ever because of it.
+pub(crate) fn an_outcome_is_kept_though_its_retry_is_there_already(db: &Bench) {
+    let [a, b] = ["a", "b"].map(|name| db.run_head(&db.schedule(name)));
+    let batch = [a, b].map(|run| run.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now));
+    assert_eq!(db.settle(&batch[1]), Settled::Done);
+    db.set(RowKey::Execution(batch[1].execution), "state", "'RUNNING'");
+    assert_eq!(db.store.settle(&batch).unwrap(), [Settled::Done, Settled::Done]);
+    assert!(batch.iter().all(|failed| db.execution(failed.execution).state == "FAILED"));
+    assert_eq!(db.executions().len(), 4);
+}
+
 pub(crate) fn giving_back_leaves_it_pending_under_a_fresh_token(db: &Bench) {
     let entry = db.schedule("s");
     let claimed = db.claim_head(&entry);
@@ -139,6 +150,7 @@ pub(crate) fn settlements_are_answered_in_order(db: &Bench) {
     let settled = db.store.settle(&batch).unwrap();
     assert_eq!(settled, [Settled::Done, Settled::Done, Settled::Revoked, Settled::Done]);
     let states = ids.map(|id| db.execution(id).state.parse::<ExecutionState>().unwrap());
-    use ExecutionState::{Failed, Pending, Running};
-    assert_eq!(states, [Pending, Running, Failed, Running]);
+    let [given_back, running, failed] =
+        [ExecutionState::Pending, ExecutionState::Running, ExecutionState::Failed];
+    assert_eq!(states, [given_back, running, failed, running]);
 }

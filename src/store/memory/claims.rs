@@ -1,6 +1,7 @@
 //! Claims and what becomes of them.
 
-use super::tables::{Run, Tables, Text, Value, matches};
+use super::rows::{Run, Text, Value, matches};
+use super::tables::Tables;
 use crate::error::Error;
 use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
 use crate::store::guard::{self, Column};
@@ -157,7 +158,7 @@ impl Tables {
             run.error = error.clone().unwrap_or_default();
         });
         if done && let (Some((due, token)), Some(run)) = (retry, self.run(settlement.execution)) {
-            self.insert_run(run.again(Reason::Retry.as_str(), *due, *token))?;
+            self.follow_up(run.again(Reason::Retry.as_str(), *due, *token))?;
         }
         Ok(settled(done || self.is_mine(settlement, *state)))
     }

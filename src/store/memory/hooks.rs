@@ -7,7 +7,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::MemoryStore;
-use super::tables::{Shape, Tables, Text};
+use super::rows::{Shape, Text};
+use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{ExecutionId, Millis, NodeId, ScheduleId, Token};
 use crate::store::Result;
@@ -61,7 +62,11 @@ impl MemoryStore {
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
         };
-        assert!(known.is_some(), "no such row or column, or not to be set by hand: {row:?} {column}");
+        let (table, condition) = (row.table(), row.condition());
+        assert!(
+            known.is_some(),
+            "{table}.{column} is not to be set by hand, or there is no row with {condition}"
+        );
         tables.commit();
     }
 
@@ -75,7 +80,8 @@ impl MemoryStore {
             RowKey::Node(id) => tables.get_node(id, column),
             RowKey::Job(application, name) => tables.get_job(application, name, column),
         };
-        value.unwrap_or_else(|| panic!("no such row or column: {row:?} {column}"))
+        let (table, condition) = (row.table(), row.condition());
+        value.unwrap_or_else(|| panic!("no {table}.{column} to be read, or no row with {condition}"))
     }
 
     pub(super) fn until_free(
@@ -134,10 +140,10 @@ impl Tables {
 
     /// Stands for an INSERT the database refuses for one row of a batch.
     pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
-        match self.hooks.refused.contains(&schedule) {
-            true => Err(Error::new(Kind::Refused, "refused as the test asked")),
-            false => Ok(()),
+        if self.hooks.refused.contains(&schedule) {
+            return Err(Error::new(Kind::Refused, "refused as the test asked"));
         }
+        Ok(())
     }
 
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {
@@ -189,7 +195,7 @@ impl Tables {
             "end_time" => when.end_time = value.number(),
             _ => return None,
         }
-        row.shape = std::sync::Arc::new(Shape::from(when));
+        row.shape = Arc::new(Shape::from(when));
         self.put_schedule(id, row);
         Some(())
     }

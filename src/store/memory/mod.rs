@@ -8,6 +8,7 @@ mod claims;
 pub(crate) mod hooks;
 mod nodes;
 mod repairs;
+mod rows;
 mod schedules;
 mod tables;
 #[cfg(test)]
@@ -119,9 +120,9 @@ impl Store for MemoryStore {
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
         self.transaction(|tables| {
-            let claim = |request: &ClaimRequest| match tables.is_held(request.candidate.entry().id) {
-                true => Claim::Skipped,
-                false => tables.claim(request),
+            let claim = |request: &ClaimRequest| {
+                let held = tables.is_held(request.candidate.entry().id);
+                if held { Claim::Skipped } else { tables.claim(request) }
             };
             Ok(requests.iter().map(claim).collect())
         })

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::tables::{App, Index, Node, Tables, Value, matches};
+use super::rows::{Node, Value, matches};
+use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
 use crate::store::guard::{self, Column};
-use crate::store::{Beat, NewNode, NodeRow, Peer, PollQuery, Polled, Pulse, Result};
+use crate::store::{Beat, Figures, NewNode, NodeRow, Peer, PollQuery, Polled, Pulse, Result};
 
 impl Tables {
     /// Repeating it for a node that has joined and not ended is harmless.
@@ -20,7 +21,7 @@ impl Tables {
             ));
         }
         let application = self.application(&new.application);
-        self.apps.entry(Arc::clone(&application)).or_insert_with(App::default);
+        self.apps.entry(Arc::clone(&application)).or_default();
         for job in &new.jobs {
             self.put_job(&application, job);
         }
@@ -32,7 +33,7 @@ impl Tables {
             state: "Y".into(),
             beat: 0,
             jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
-            figures: Default::default(),
+            figures: Figures::default(),
             started: new.now,
             last_beat: new.now,
             ended: None,

@@ -1,7 +1,8 @@
 //! What the misfire handler looks for and changes.
 
 use super::claims::seen_execution;
-use super::tables::{App, Run, Schedule, Tables, Text, Value, matches};
+use super::rows::{App, Run, Schedule, Text, Value, matches};
+use super::tables::Tables;
 use crate::model::{
     Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
@@ -136,7 +137,7 @@ impl Tables {
             run.finished = Some(revocation.now);
         });
         if revocation.again {
-            self.insert_run(next)?;
+            self.follow_up(next)?;
         }
         Ok(true)
     }

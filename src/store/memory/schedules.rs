@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tables::{Run, Schedule, Shape, Tables};
+use super::rows::{Run, Schedule, Shape};
+use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
@@ -14,12 +15,12 @@ impl Tables {
         let timing = timing(definition, self.now)?;
         let job = self.put_job(&definition.application, &definition.job);
         match self.schedule_named(&definition.application, &definition.name) {
-            None => self.create(definition, job, &timing),
+            None => Ok(self.create(definition, job, &timing)),
             Some(id) => Ok(self.change(id, definition, job, &timing)),
         }
     }
 
-    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing) -> Result<Ensured> {
+    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing) -> Ensured {
         let first = timing.after(self.now - 1).or_else(|| timing.after(NONE));
         let row = Schedule {
             application: self.application(&definition.application),
@@ -42,7 +43,7 @@ impl Tables {
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
-        Ok(Ensured::Created)
+        Ensured::Created
     }
 
     fn change(&mut self, id: i64, definition: &Definition, job: i64, timing: &Timing) -> Ensured {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::MemoryStore;
-use crate::model::ScheduleId;
-use crate::store::Store;
-use crate::store::conformance::{Fixture, RowKey, conformance};
+use crate::model::{Candidate, ScheduleId};
+use crate::store::conformance::{Bench, Fixture, RowKey, conformance};
+use crate::store::{Claim, Store};
 
 struct MemoryFixture(Arc<MemoryStore>);
 
@@ -33,3 +33,37 @@ impl Fixture for MemoryFixture {
 }
 
 conformance!(memory, MemoryFixture);
+
+fn model() -> (MemoryFixture, Bench) {
+    let fixture = MemoryFixture::open().unwrap();
+    let bench = Bench::new(Box::new(MemoryFixture(Arc::clone(&fixture.0))));
+    (fixture, bench)
+}
+
+#[test]
+fn a_claim_refused_as_a_test_asks_leaves_no_trace() {
+    let (model, db) = model();
+    let (entry, other, pending) = (db.schedule("s"), db.schedule("other"), db.pending("p"));
+    let requests = [db.head(&entry), db.head(&other), db.request(Candidate::Pending(pending.clone()))];
+    let refuse = |yes| [entry.id, pending.entry.id].map(|id| model.0.refuse_claims(id, yes));
+    let before = (db.schedule_row(entry.id), db.schedule_row(pending.entry.id), db.execution(pending.id));
+
+    refuse(true);
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Failed(_), Claim::Won(_), Claim::Failed(_)]), "{claims:?}");
+    let after = (db.schedule_row(entry.id), db.schedule_row(pending.entry.id), db.execution(pending.id));
+    assert_eq!(after, before);
+    assert_eq!(db.find_pending(pending.id), Some(pending.clone()));
+
+    refuse(false);
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Won(_)]), "{claims:?}");
+}
+
+#[test]
+fn the_databases_clock_is_what_it_is_set_to() {
+    let (model, db) = model();
+    model.0.set_time(db.now + 5);
+    let sample = db.store.time().unwrap();
+    assert_eq!((sample.asked, sample.database, sample.answered), (db.now + 5, db.now + 5, db.now + 5));
+}

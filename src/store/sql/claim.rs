@@ -13,11 +13,13 @@ use std::collections::HashMap;
 
 use super::SqlStore;
 use super::connection::Dialect;
-use super::session::{Fault, Nature, Session};
-use super::statement::{BATCH, Row, Statement, Value, Want, join, sql, update};
+use super::pending::{CLAIMABLE, pending_want, win_pending};
+use super::planned::{FIRST_ATTEMPT, planned_want, win_planned};
+use super::session::{Fault, Session};
+use super::statement::{BATCH, Row, Want, guarded, join, sql};
 use crate::error::{Error, Kind};
-use crate::model::{Candidate, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
-use crate::store::guard::{self, Column};
+use crate::model::{Candidate, ExecutionId, ExecutionState, Occurrence, Pending};
+use crate::store::guard;
 use crate::store::{Claim, ClaimRequest, Claimed, Result};
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
@@ -64,7 +66,8 @@ fn in_parts(
             Ok(part) => claims.extend(part),
             Err(error) if error.kind() == Kind::Refused && batch.len() > 1 => {
                 for single in batch.chunks(1) {
-                    let part = once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
+                    let part =
+                        once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
                     claims.extend(part);
                 }
             }
@@ -118,8 +121,8 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     Ok(requests.iter().map(|request| won(request, &wins).unwrap_or_else(|| ending(request))).collect())
 }
 
-type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
-type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
+pub(super) type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
+pub(super) type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
 
 fn split(requests: &[ClaimRequest]) -> (Vec<Planned<'_>>, Vec<Waiting<'_>>) {
     let (mut planned, mut pending) = (Vec::new(), Vec::new());
@@ -143,7 +146,7 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
 }
 
 /// The state the execution is put into, and its start.
-fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
+pub(super) fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
     if request.at_once {
         (ExecutionState::Running.as_str(), request.now)
     } else {
@@ -151,224 +154,24 @@ fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
     }
 }
 
-const PLANNED: &[&str] = &[
-    "id",
-    "state",
-    "prev_fire_time",
-    "next_fire_time",
-    "version",
-    "generation",
-    "following",
-    "becomes",
-    "token",
-    "node",
-    "run_state",
-    "claimed",
-    "started",
-];
-
-fn planned_want(planned: &[Planned<'_>]) -> Want {
-    let row = |(request, occurrence): &Planned<'_>| {
-        let (run_state, started) = put_into(request);
-        let becomes = match occurrence.following {
-            Some(_) => ScheduleState::Active,
-            None => ScheduleState::Complete,
-        };
-        vec![
-            Value::from(occurrence.entry.id.0),
-            Value::from(ScheduleState::Active.as_str()),
-            Value::from(occurrence.prev),
-            Value::from(occurrence.at),
-            Value::from(occurrence.entry.version),
-            Value::from(occurrence.entry.generation),
-            Value::from(occurrence.following),
-            Value::from(becomes.as_str()),
-            Value::from(request.token.to_string()),
-            Value::from(request.node.to_string()),
-            Value::from(run_state),
-            Value::from(request.now),
-            Value::from(started),
-        ]
-    };
-    Want::new(PLANNED, planned.iter().map(row).collect())
-}
-
-/// A guard's columns compared with those of the same names in `w`.
-pub(super) fn guarded(columns: &[Column], alias: &str) -> String {
-    let compare = |column: &Column| format!("{alias}.{name} = w.{name}", name = column.name());
-    columns.iter().map(compare).collect::<Vec<_>>().join(" AND ")
-}
-
-/// The cursor move of a planned claim.
-const MOVE: &[(&str, &str)] = &[
-    ("prev_fire_time", "w.next_fire_time"),
-    ("next_fire_time", "w.following"),
-    ("state", "w.becomes"),
-    ("fence", "e.fence + 1"),
-    ("time_triggered", "e.time_triggered + 1"),
-];
-
-const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
-     due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
-
-fn win_planned(session: &mut dyn Session, want: &Want) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
-    if want.len() == 0 {
-        return Ok(HashMap::new());
-    }
-    let dialect = session.dialect();
-    match dialect {
-        Dialect::Postgres => by_first_column(session.rows(&move_and_insert(want))?),
-        Dialect::Sqlite => {
-            let moved = session.rows(&move_cursors(dialect, want).push(" RETURNING id"))?;
-            insert_runs(session, &want.only(&ids(moved)?))
-        }
-        Dialect::Mysql => {
-            let free = session.rows(&lock_free(dialect, want))?;
-            let want = want.only(&ids(free)?);
-            if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
-                return Err(Fault::new(Nature::Refused, "an UPDATE of locked rows changed another number of rows"));
-            }
-            insert_runs(session, &want)
-        }
-    }
-}
-
 /// Reads rows of three numbers: a key, an execution, its fence.
-fn by_first_column(rows: Vec<Row>) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+pub(super) fn by_first_column(rows: Vec<Row>) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int()?)))).collect()
 }
 
-pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
-    let condition = guarded(guard::CURSOR, "e");
-    sql("SELECT e.id FROM ").want(dialect, want).push(&format!(
-        " {} QRTZ_EXECUTE e ON {condition} ORDER BY e.id{}",
-        join(dialect),
-        dialect.lock_free("e")
-    ))
-}
-
-pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(guard::CURSOR, "e"))
-}
-
-/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
-/// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
-/// rows are read back by their tokens.
-fn insert_runs(session: &mut dyn Session, want: &Want) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
-    if want.len() == 0 {
-        return Ok(HashMap::new());
-    }
-    let dialect = session.dialect();
-    let insert = sql(format!(
-        "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
-         w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
-    ));
-    let insert = insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
-    let inserted = match dialect {
-        Dialect::Mysql => {
-            session.execute(&insert)?;
-            mine(session, want, "r.execute_id", FIRST_ATTEMPT)?
-        }
-        _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
-    };
-    if inserted.len() != want.len() {
-        return Err(Fault::new(Nature::Refused, "an INSERT of executions made another number of rows"));
-    }
-    Ok(inserted)
-}
-
-/// Finds the execution of a planned claim by its unique key.
-const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
-     AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
-
-/// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
-/// and its lock.
-pub(super) fn move_and_insert(want: &Want) -> Statement {
-    let guard = guarded(guard::CURSOR, "e");
-    let sets = MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
-    sql(format!("WITH w({}) AS (SELECT * FROM ", PLANNED.join(", ")))
-        .want(Dialect::Postgres, want)
-        .push(&format!(
-            "), locked AS (SELECT e.id FROM w JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
-             moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM w JOIN locked ON locked.id = w.id WHERE {guard} \
-             RETURNING e.application, e.id, e.generation, w.next_fire_time AS at, w.run_state, w.token, e.fence, \
-             w.node, w.claimed, w.started, w.prev_fire_time AS before, w.following) \
-             {RUN_COLUMNS} SELECT application, id, generation, at, 1, run_state, at, token, fence, node, claimed, \
-             started, before, following FROM moved RETURNING execute_id, id, fence",
-            Dialect::Postgres.lock_free("e")
-        ))
-}
-
-const WAITING: &[&str] =
-    &["id", "schedule", "origin", "state", "claim_token", "token", "node", "run_state", "claimed", "started"];
-
-fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>>) -> Want {
-    let row = |(request, pending): &Waiting<'_>| {
-        let (run_state, started) = put_into(request);
-        vec![
-            Value::from(pending.id.0),
-            Value::from(pending.entry.id.0),
-            Value::from(pending.origin),
-            Value::from(ExecutionState::Pending.as_str()),
-            Value::from(pending.token.to_string()),
-            Value::from(request.token.to_string()),
-            Value::from(request.node.to_string()),
-            Value::from(run_state),
-            Value::from(request.now),
-            Value::from(started),
-        ]
-    };
-    Want::new(WAITING, pending.map(row).collect())
-}
-
-/// The schedule's states in which its PENDING executions may be claimed.
-const CLAIMABLE: &str = "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0))";
-
-fn win_pending(
-    session: &mut dyn Session,
-    pending: &[Waiting<'_>],
-) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
-    if pending.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let dialect = session.dialect();
-    let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
-        " {} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
-        join(dialect),
-        dialect.lock_free("e")
-    ));
-    let locked = ids(session.rows(&lock)?)?;
-    let free = |(_, pending): &&Waiting<'_>| locked.contains(&pending.entry.id.0);
-    let want = pending_want(pending.iter().filter(free));
-    if want.len() == 0 {
-        return Ok(HashMap::new());
-    }
-    let schedule = "e.id = w.schedule AND w.id <> -1";
-    session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &[("fence", "e.fence + 1")], &want, schedule))?;
-    let sets = [
-        ("state", "w.run_state"),
-        ("claim_token", "w.token"),
-        ("fence", "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)"),
-        ("node", "w.node"),
-        ("claimed_time", "w.claimed"),
-        ("started_time", "w.started"),
-    ];
-    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &guarded(guard::EXECUTION, "r")))?;
-    mine(session, &want, "r.id", "r.id = w.id")
-}
-
 /// The executions that carry the wanted tokens: by the column `by`, their ids and fences.
-fn mine(
+pub(super) fn mine(
     session: &mut dyn Session,
     want: &Want,
     by: &str,
     condition: &str,
 ) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
     let dialect = session.dialect();
-    let question = sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
-        " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
-        join(dialect)
-    ));
+    let question =
+        sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
+            " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
+            join(dialect)
+        ));
     by_first_column(session.rows(&question)?)
 }
 
@@ -405,25 +208,25 @@ fn still_there(
     let dialect = session.dialect();
     let mut there = Vec::new();
     if !planned.is_empty() {
-        let question = sql("SELECT e.id, 0 AS execution FROM ").want(dialect, &planned_want(&planned)).push(&format!(
-            " {} QRTZ_EXECUTE e ON {}",
-            join(dialect),
-            guarded(guard::CURSOR, "e")
-        ));
+        let question = sql("SELECT e.id, 0 AS execution FROM ")
+            .want(dialect, &planned_want(&planned))
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(guard::CURSOR, "e")));
         there.extend(session.rows(&question)?);
     }
     if !pending.is_empty() {
-        let question = sql("SELECT r.execute_id, r.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
-            " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
-            guarded(guard::EXECUTION, "r"),
-            join = join(dialect)
-        ));
+        let question = sql("SELECT r.execute_id, r.id FROM ")
+            .want(dialect, &pending_want(pending.iter()))
+            .push(&format!(
+                " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
+                guarded(guard::EXECUTION, "r"),
+                join = join(dialect)
+            ));
         there.extend(session.rows(&question)?);
     }
     there.into_iter().map(|mut row| Ok((row.int()?, row.int()?))).collect()
 }
 
-fn ids(rows: Vec<Row>) -> std::result::Result<Vec<i64>, Fault> {
+pub(super) fn ids(rows: Vec<Row>) -> std::result::Result<Vec<i64>, Fault> {
     rows.into_iter().map(|mut row| row.int()).collect()
 }
 

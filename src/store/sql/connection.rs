@@ -14,26 +14,13 @@ use super::session::{Fault, Nature, Session};
 use super::statement::{Value, single, sql};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
-use crate::store::Result;
+use crate::store::{Limits, Result};
 
-/// What a store may use.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The most a statement, or a pause inside a transaction, may take: milliseconds.
-    pub call: Millis,
-    /// The most connections opened at once.
-    pub connections: u32,
-}
+/// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
+pub(super) const LOCK_WAIT: Millis = 1_000;
 
-impl Default for Limits {
-    /// A machine of the scheduler makes one call at a time; there are four of them, and clients beside them.
-    fn default() -> Self {
-        Self { call: crate::window::Window::default().call, connections: 8 }
-    }
-}
-
-/// How long a call waits for a connection, and a statement for a lock.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a call waits for a connection.
+const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which SQL is spoken.
 #[doc(hidden)]
@@ -107,7 +94,9 @@ impl Target {
             Some(("mysql" | "mariadb", rest)) => (Dialect::Mysql, format!("mysql:{rest}")),
             Some(("sqlite", path)) => (Dialect::Sqlite, path.strip_prefix("//").unwrap_or(path).to_owned()),
             _ if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::Sqlite, url.to_owned()),
-            Some((scheme, rest)) if rest.starts_with("//") => return Err(unknown(&format!("scheme {scheme:?}"))),
+            Some((scheme, rest)) if rest.starts_with("//") => {
+                return Err(unknown(&format!("scheme {scheme:?}")));
+            }
             _ => return Err(unknown("URL")),
         };
         let (compiled, feature) = match dialect {
@@ -116,11 +105,15 @@ impl Target {
             Dialect::Mysql => (cfg!(feature = "mysql"), "mysql"),
         };
         if !compiled {
-            let message = format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
+            let message =
+                format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
             return Err(Error::new(Kind::Config, message));
         }
         if address.is_empty() {
-            return Err(Error::new(Kind::Config, "the URL of a SQLite database names its file: `sqlite:path`"));
+            return Err(Error::new(
+                Kind::Config,
+                "the URL of a SQLite database names its file: `sqlite:path`",
+            ));
         }
         let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
         Ok(Self { dialect, memory: address == ":memory:", address, secrets })
@@ -154,7 +147,8 @@ impl Target {
 }
 
 fn unknown(what: &str) -> Error {
-    let known = "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
+    let known =
+        "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
     Error::new(Kind::Config, format!("unknown database {what}: write {known}"))
 }
 
@@ -188,10 +182,10 @@ fn decoded(text: &str) -> String {
 
 /// Sets what every session of ours has; see [`Limits`].
 fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
-    let (patience, call) = (PATIENCE.as_millis(), limits.call.max(1));
+    let call = limits.call.max(1);
     match session.dialect() {
         Dialect::Sqlite => {
-            session.batch(&format!("PRAGMA busy_timeout = {patience}"))?;
+            session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
             write_ahead(session)?;
             session.batch("PRAGMA synchronous = FULL")
         }
@@ -200,20 +194,24 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
+            // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
+            // read it from end to end until the next ANALYZE.
+            session
+                .batch("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")?;
             session.batch(&format!(
-                "SET lock_timeout = {patience}; SET statement_timeout = {call}; \
+                "SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
                  SET idle_in_transaction_session_timeout = {call}; \
                  SET default_transaction_isolation TO 'read committed'"
             ))
         }
         Dialect::Mysql => {
             self_check(session)?;
-            let seconds = (call / 1_000).max(1);
+            let (seconds, lock_wait) = ((call / 1_000).max(1), LOCK_WAIT / 1_000);
             session.batch(&format!(
                 "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
                  SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
                  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
-                 innodb_lock_wait_timeout = 1, idle_write_transaction_timeout = {seconds}, \
+                 innodb_lock_wait_timeout = {lock_wait}, idle_write_transaction_timeout = {seconds}, \
                  max_statement_time = {seconds}; \
                  SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
             ))
@@ -239,13 +237,16 @@ fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 
 /// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
 fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
-    let version = session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
+    let version =
+        session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
     if !is_supported(&version) {
         let message = format!("firetime needs MariaDB 10.6 or later; this server says it is {version:?}");
         return Err(Fault::new(Nature::Refused, message));
     }
     let long = "firetime".repeat(2_000);
-    let echo = sql("SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
+    let echo = sql(
+        "SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t",
+    );
     let mut rows = session.rows(&echo.bind(long.as_str()))?;
     let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
     if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {
@@ -258,7 +259,8 @@ fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 }
 
 fn is_supported(version: &str) -> bool {
-    let mut numbers = version.trim_start_matches("5.5.5-").split(['.', '-']).map_while(|part| part.parse().ok());
+    let mut numbers =
+        version.trim_start_matches("5.5.5-").split(['.', '-']).map_while(|part| part.parse().ok());
     let version_number = (numbers.next().unwrap_or(0u32), numbers.next().unwrap_or(0u32));
     version.contains("MariaDB") && version_number >= (10, 6)
 }
@@ -318,10 +320,9 @@ impl Connections {
             .min_idle(Some(0))
             .max_size(if target.memory { 1 } else { limits.connections.max(1) })
             .test_on_check_out(false)
-            .connection_timeout(PATIENCE)
+            .connection_timeout(CONNECTION_WAIT)
             .error_handler(Box::new(r2d2::NopErrorHandler));
-        let builder =
-            if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
+        let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
         Self { pool: builder.build_unchecked(manager), epoch, target }
     }
 
@@ -367,6 +368,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "mysql"))]
+    fn a_database_that_was_not_built_in_is_named() {
+        let error = Target::parse("mysql://h/d").err().unwrap();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.to_string().contains("`mysql`"), "{error}");
+    }
+
+    #[test]
     #[cfg(feature = "postgres")]
     fn no_part_of_a_password_gets_into_a_message() {
         let target = Target::parse("postgres://me:s%40crit@host/db?password=other").unwrap();
@@ -376,7 +385,8 @@ mod tests {
 
     #[test]
     fn only_mariadb_from_10_6_on_is_taken() {
-        for good in ["10.6.1-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "5.5.5-10.6.0-MariaDB"] {
+        for good in ["10.6.1-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "5.5.5-10.6.0-MariaDB"]
+        {
             assert!(is_supported(good), "{good}");
         }
         for bad in ["8.0.36", "10.5.9-MariaDB", "5.7.1-log", "9.1.0", ""] {

@@ -1,11 +1,12 @@
 //! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
 
+use super::connection::Dialect;
 use super::entry::{self, Raw, shard};
 use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, sql};
 use super::{node, now};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::store::guard::{self, Column};
@@ -75,17 +76,12 @@ caller_connection!(diesel::MysqlConnection);
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
 pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
     connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
-        let kind = match fault.nature {
-            Nature::Unknown => Kind::Unknown,
-            Nature::Conflict => Kind::Conflict,
-            Nature::Busy | Nature::Lost => Kind::Unavailable,
-            Nature::Refused | Nature::Undecodable => Kind::Refused,
-        };
-        Error::new(kind, format!("ensure schedule {:?}: {}", definition.name, fault.message))
+        Error::new(fault.nature.kind(), format!("ensure schedule {:?}: {}", definition.name, fault.message))
     })
 }
 
 pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step<Ensured> {
+    check(definition)?;
     let now = now(session)?;
     let timing = timing(definition, now)?;
     let when = When::of(&timing);
@@ -93,22 +89,47 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
         return change(session, definition, &stored, &timing, &when, now);
     }
     let job = node::job(session, &definition.application, &definition.job, now)?;
-    let made = session.execute(&insert(session.dialect(), definition, job, &timing, &when, now))? == 1;
-    if made && session.dialect() != super::connection::Dialect::Mysql {
+    if made(session, &insert(definition, job, &timing, &when, now))? {
         return Ok(Ensured::Created);
     }
-    // Another made it first, or (MariaDB counts the row it left alone) perhaps we did.
+    // Another made it first.
     match load(session, &definition.application, &definition.name)? {
-        Some(stored) if made && stored.is(definition, &when, job) => Ok(Ensured::Created),
         Some(stored) => change(session, definition, &stored, &timing, &when, now),
-        None => Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name))),
+        None => {
+            Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name)))
+        }
     }
 }
 
 fn timing(definition: &Definition, now: Millis) -> Step<Timing> {
     let anchor = if is_anchored(definition) { None } else { Some(now) };
     Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
-        .map_err(|error| Fault::new(Nature::Refused, format!("schedule {:?}: {error}", definition.name)))
+        .map_err(|error| Fault::new(Nature::Senseless, format!("schedule {:?}: {error}", definition.name)))
+}
+
+/// The same limits on every database: SQLite would store more, the others would refuse.
+fn check(definition: &Definition) -> Step<()> {
+    let limits = [
+        ("application", &definition.application, 50),
+        ("schedule", &definition.name, 200),
+        ("job", &definition.job.name, 200),
+    ];
+    for (what, text, limit) in limits {
+        let length = text.chars().count();
+        if length == 0 || length > limit || text.contains('\0') {
+            let problem = format!(
+                "the {what}'s name has {length} characters: 1 to {limit} are possible, none of them NUL"
+            );
+            return Err(Fault::new(Nature::Senseless, problem));
+        }
+    }
+    if definition.payload.contains('\0') {
+        return Err(Fault::new(
+            Nature::Senseless,
+            format!("the payload of schedule {:?} holds a NUL", definition.name),
+        ));
+    }
+    Ok(())
 }
 
 /// Whether the definition says by itself when its trigger starts.
@@ -153,9 +174,11 @@ impl Stored {
 }
 
 fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Stored>> {
-    let question = sql("SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
+    let question = sql(
+        "SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
                         end_time, dst_gap, dst_overlap, prev_fire_time, next_fire_time, pid, payload, priority, \
-                        misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?");
+                        misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?",
+    );
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     Ok(Some(Stored {
         id: row.int()?,
@@ -182,26 +205,34 @@ fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option
     }))
 }
 
-fn insert(
-    dialect: super::connection::Dialect,
-    definition: &Definition,
-    job: i64,
-    timing: &Timing,
-    when: &When,
-    now: Millis,
-) -> Statement {
+/// Inserts a row unless its unique key is taken; whether it did. MariaDB counts a row it leaves alone like
+/// one it makes, but an INSERT that fails there leaves the transaction as it was.
+fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
+    if session.dialect() == Dialect::Mysql {
+        return match session.execute(insert) {
+            Err(fault) if fault.nature == Nature::Duplicate => Ok(false),
+            ended => ended.map(|_| true),
+        };
+    }
+    let insert = insert.clone().push(&session.dialect().or_leave("QRTZ_EXECUTE", "name"));
+    Ok(session.execute(&insert)? == 1)
+}
+
+fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: Millis) -> Statement {
     let next = timing.after(now - 1).or_else(|| timing.after(-1));
-    let insert = sql("INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
+    let insert = sql(
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
                       repeat_interval, start_time, end_time, dst_gap, dst_overlap) \
-                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    );
     let insert = insert
         .bind(definition.application.as_str())
         .bind(definition.name.as_str())
         .bind(shard(&definition.name))
         .bind(state_at(next).as_str())
         .bind(next);
-    bind_when(bind_rest(insert, definition, job), when).push(&dialect.or_leave("QRTZ_EXECUTE", "name"))
+    bind_when(bind_rest(insert, definition, job), when)
 }
 
 fn bind_rest(statement: Statement, definition: &Definition, job: i64) -> Statement {
@@ -239,8 +270,10 @@ fn change(
     if stored.is(definition, when, job) {
         return Ok(Ensured::Unchanged);
     }
-    let update = sql("UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
-                      threshold = ?");
+    let update = sql(
+        "UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
+                      threshold = ?",
+    );
     let update = bind_rest(update, definition, job);
     let (update, guard) = if stored.has_trigger(definition, when) {
         (update, guard::EDIT)
@@ -258,7 +291,10 @@ fn change(
     if session.execute(&update)? == 1 {
         Ok(Ensured::Changed)
     } else {
-        Err(Fault::new(Nature::Conflict, format!("schedule {:?} was changed or claimed meanwhile", definition.name)))
+        Err(Fault::new(
+            Nature::Conflict,
+            format!("schedule {:?} was changed or claimed meanwhile", definition.name),
+        ))
     }
 }
 
@@ -288,8 +324,11 @@ fn state_at(next: Option<Millis>) -> ScheduleState {
 }
 
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
-    let question =
-        sql(format!("SELECT {} FROM {} WHERE e.application = ? AND e.name = ?", entry::COLUMNS, entry::TABLES));
+    let question = sql(format!(
+        "SELECT {} FROM {} WHERE e.application = ? AND e.name = ?",
+        entry::COLUMNS,
+        entry::TABLES
+    ));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
@@ -302,7 +341,8 @@ pub(super) fn pause(
     by: &str,
     reason: &str,
 ) -> Step<bool> {
-    let update = sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
+    let update =
+        sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
     let update = guarded_by(update.bind(by).bind(reason), guard::EDIT, |column| match column {
         Column::Id => id.0.into(),
         Column::State => ScheduleState::Active.as_str().into(),

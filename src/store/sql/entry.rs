@@ -74,7 +74,8 @@ impl Raw {
     /// What the row means, or why it means nothing.
     pub(super) fn understand(self) -> Result<Entry, String> {
         let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
-        let numbers = [("version", self.version), ("generation", self.generation), ("threshold", self.threshold)];
+        let numbers =
+            [("version", self.version), ("generation", self.generation), ("threshold", self.threshold)];
         if let Some((column, value)) = numbers.iter().find(|(_, value)| *value < 0) {
             return Err(format!("{column} {value} is not a count"));
         }

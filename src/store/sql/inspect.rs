@@ -13,9 +13,11 @@ fn of_application(statement: Statement, alias: &str, application: Option<&str>) 
 }
 
 pub(super) fn nodes(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<NodeRow>, Fault> {
-    let question = sql("SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
+    let question = sql(
+        "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
                         n.busy, n.queued, n.started_time, n.beat_time, n.ended_time, n.end_reason \
-                        FROM QRTZ_NODE n WHERE 1 = 1");
+                        FROM QRTZ_NODE n WHERE 1 = 1",
+    );
     let question = of_application(question, "n", application).push(" ORDER BY n.started_time DESC, n.uuid");
     session.rows(&question)?.into_iter().map(|mut row| node(&mut row)).collect()
 }
@@ -44,11 +46,16 @@ fn count(row: &mut Row) -> Result<usize, Fault> {
     Ok(usize::try_from(row.int()?).unwrap_or(0))
 }
 
-pub(super) fn schedules(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<ScheduleRow>, Fault> {
-    let question = sql("SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
+pub(super) fn schedules(
+    session: &mut dyn Session,
+    application: Option<&str>,
+) -> Result<Vec<ScheduleRow>, Fault> {
+    let question = sql(
+        "SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
                         e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
                         e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason \
-                        FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
+                        FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
+    );
     let question = of_application(question, "e", application).push(" ORDER BY e.application, e.name");
     session.rows(&question)?.into_iter().map(|mut row| schedule(&mut row)).collect()
 }
@@ -80,8 +87,12 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
     })
 }
 
-pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>, Fault> {
-    let question = sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
+pub(super) fn executions(
+    session: &mut dyn Session,
+    filter: &ExecutionQuery,
+) -> Result<Vec<ExecutionRow>, Fault> {
+    let question =
+        sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
                         r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, \
                         r.started_time, r.finished_time, r.error \
                         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \

@@ -4,11 +4,11 @@
 //! each statement can be repeated, and a version's row in QRTZ_SCHEMA is written last: a crash in between
 //! is mended by the next run.
 
-use super::connection::{Dialect, Limits, Target};
+use super::connection::{Dialect, Target};
 use super::session::{Fault, Nature, Session};
 use super::statement::{single, sql};
 use crate::error::{Error, Kind};
-use crate::store::Result;
+use crate::store::{Limits, Result};
 
 struct Migration {
     version: i64,
@@ -75,7 +75,8 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
         Some(version) if version == VERSION => Ok(()),
         Some(version) if version > VERSION => Err(Error::new(Kind::Schema, newer(version))),
         Some(version) => {
-            let message = format!("the database's schema is version {version}, this firetime needs {VERSION}: {hint}");
+            let message =
+                format!("the database's schema is version {version}, this firetime needs {VERSION}: {hint}");
             Err(Error::new(Kind::Schema, message))
         }
         None => Err(Error::new(Kind::Schema, format!("the database has no firetime tables yet: {hint}"))),
@@ -83,7 +84,9 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
 }
 
 fn newer(version: i64) -> String {
-    format!("the database's schema is version {version}, newer than this firetime's {VERSION}: use a newer firetime")
+    format!(
+        "the database's schema is version {version}, newer than this firetime's {VERSION}: use a newer firetime"
+    )
 }
 
 fn failed(fault: &Fault) -> Error {
@@ -159,7 +162,10 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
             session.batch(statement)?;
             left = left.map(|left| left - 1);
         }
-        let insert = format!("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})", dialect.clock());
+        let insert = format!(
+            "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})",
+            dialect.clock()
+        );
         session.execute(&sql(insert).bind(migration.version).bind(migration.name))?;
         applied.push((migration.version, migration.name.to_owned()));
     }
@@ -170,7 +176,9 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
 fn installed(session: &mut dyn Session) -> std::result::Result<Option<i64>, Fault> {
     let exists = match session.dialect() {
         Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'QRTZ_SCHEMA'",
-        Dialect::Postgres => "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('qrtz_schema')",
+        Dialect::Postgres => {
+            "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('qrtz_schema')"
+        }
         Dialect::Mysql => {
             "SELECT COUNT(*) FROM information_schema.tables \
              WHERE table_schema = DATABASE() AND table_name = 'QRTZ_SCHEMA'"
@@ -179,7 +187,8 @@ fn installed(session: &mut dyn Session) -> std::result::Result<Option<i64>, Faul
     if single(session.rows(&sql(exists))?)? == 0 {
         return Ok(None);
     }
-    let version = single(session.rows(&sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA"))?)?;
+    let version =
+        single(session.rows(&sql("SELECT COALESCE(MAX(version), 0) AS version FROM QRTZ_SCHEMA"))?)?;
     Ok((version > 0).then_some(version))
 }
 

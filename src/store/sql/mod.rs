@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! mod      transactions, retries, what an error means for the call
-//! claim    planned and PENDING claims, and what became of a claim whose commit is unknown
+//! claim    batches, answers, and what became of a claim whose commit is unknown
+//! planned, pending   the two kinds of claims
 //! settle   start, finish, give back          repair   cursor moves, revocation, quarantine, election
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
@@ -18,6 +19,8 @@ mod entry;
 mod inspect;
 mod migrate;
 mod node;
+mod pending;
+mod planned;
 mod poll;
 mod repair;
 mod session;
@@ -29,21 +32,21 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(crate) use connection::Limits;
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
 pub(crate) use ensure::ensure_in;
-pub(crate) use migrate::check_schema;
-pub use migrate::{MigrationReport, migrate};
+pub use migrate::MigrationReport;
+pub(crate) use migrate::{check_schema, migrate};
 use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow, PollQuery,
-    Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
+    NodeRow, PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
+    StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::model::{Entry, Millis, NodeId, ScheduleId};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
@@ -54,7 +57,7 @@ const TRIES: u32 = 3;
 /// A SQLite database in memory (`sqlite::memory:`) is migrated at once: nobody else could.
 ///
 /// # Errors
-/// [`Kind::Config`] if the URL names no database this build can speak to.
+/// `Kind::Config` if the URL names no database this build can speak to.
 pub(crate) fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(SqlStore::open(url, limits, clock)?))
 }
@@ -102,7 +105,7 @@ impl SqlStore {
     }
 
     /// Runs a transaction, again if it met a deadlock or a busy database. An error that is not
-    /// [`Kind::Unknown`] means that nothing of it was kept.
+    /// `Kind::Unknown` means that nothing of it was kept.
     fn write<T>(
         &self,
         operation: &str,
@@ -139,7 +142,8 @@ impl SqlStore {
     where
         B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     {
-        body(link.session.as_mut()).map_err(|fault| self.probe(link, fault))
+        let began = self.clock.now().boot;
+        body(link.session.as_mut()).map_err(|fault| self.in_any_language(began, self.probe(link, fault)))
     }
 
     fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
@@ -154,6 +158,7 @@ impl SqlStore {
             }
             return Err(fault);
         }
+        let began = self.clock.now().boot;
         match body(link.session.as_mut()) {
             Ok(value) => match self.control(link, "COMMIT") {
                 Ok(()) => Ok(value),
@@ -164,12 +169,23 @@ impl SqlStore {
             },
             // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
             Err(fault) => match self.control(link, "ROLLBACK") {
-                Ok(()) => Err(fault),
+                Ok(()) => Err(self.in_any_language(began, fault)),
                 Err(_) => {
                     self.connections.discard(link);
                     Err(Fault { nature: Nature::Lost, ..fault })
                 }
             },
+        }
+    }
+
+    /// A refusal that took as long as PostgreSQL waits for a lock, or before it looks for a deadlock, is one
+    /// of those, whatever language its text is in.
+    fn in_any_language(&self, began: Millis, fault: Fault) -> Fault {
+        let waited = self.clock.now().boot - began >= connection::LOCK_WAIT - 100;
+        if fault.nature == Nature::Refused && waited {
+            Fault { nature: Nature::Busy, ..fault }
+        } else {
+            fault
         }
     }
 
@@ -193,12 +209,13 @@ impl SqlStore {
 
     fn error(&self, operation: &str, fault: Fault) -> Error {
         let message = self.connections.target.redact(&fault.message);
-        let (kind, follows) = match fault.nature {
-            Nature::Unknown => (Kind::Unknown, "the answer was lost and the change may have been made"),
-            Nature::Lost => (Kind::Unavailable, "the database cannot be reached; nothing was changed"),
-            Nature::Busy => (Kind::Unavailable, "the database is too busy; nothing was changed"),
-            Nature::Conflict => (Kind::Conflict, "another writer was first; nothing was changed"),
-            Nature::Refused | Nature::Undecodable => (Kind::Refused, "nothing was changed"),
+        let kind = fault.nature.kind();
+        let follows = match fault.nature {
+            Nature::Unknown => "the answer was lost and the change may have been made",
+            Nature::Lost => "the database cannot be reached; nothing was changed",
+            Nature::Busy => "the database is too busy; nothing was changed",
+            Nature::Conflict => "another writer was first; nothing was changed",
+            _ => "nothing was changed",
         };
         Error::new(kind, format!("{operation}: {follows}: {message}"))
     }

@@ -41,19 +41,29 @@ pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<(), Fa
 }
 
 /// The job's row: made if missing, its policy updated where it differs. Answers its id.
-pub(super) fn job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Result<i64, Fault> {
+pub(super) fn job(
+    session: &mut dyn Session,
+    application: &str,
+    spec: &JobSpec,
+    now: Millis,
+) -> Result<i64, Fault> {
     if let Some((id, policy)) = job_row(session, application, &spec.name)? {
         if policy != spec.policy {
-            let update = sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
-                              update_time = ? WHERE id = ?");
-            session.execute(&bind_policy(update, spec.policy).bind(now).bind(id))?;
+            let update =
+                sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
+                              update_time = ? WHERE id = ? AND recover = ? AND max_attempts = ? \
+                              AND max_tries = ? AND retry_delay = ?");
+            // Lost: another node has just written its own policy; the last to start wins anyway.
+            session.execute(&bind_policy(bind_policy(update, spec.policy).bind(now).bind(id), policy))?;
         }
         return Ok(id);
     }
-    let insert = sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, retry_delay, \
+    let insert =
+        sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, retry_delay, \
                       update_time) VALUES (?, ?, ?, ?, ?, ?, ?)");
     let insert = insert.bind(application).bind(spec.name.as_str());
-    let insert = bind_policy(insert, spec.policy).bind(now).push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
+    let insert =
+        bind_policy(insert, spec.policy).bind(now).push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
     session.execute(&insert)?;
     match job_row(session, application, &spec.name)? {
         Some((id, _)) => Ok(id),
@@ -69,7 +79,11 @@ fn bind_policy(statement: super::statement::Statement, policy: JobPolicy) -> sup
         .bind(millis(policy.retry_delay))
 }
 
-fn job_row(session: &mut dyn Session, application: &str, name: &str) -> Result<Option<(i64, JobPolicy)>, Fault> {
+fn job_row(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+) -> Result<Option<(i64, JobPolicy)>, Fault> {
     let question = sql("SELECT j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay FROM QRTZ_JOB j \
                         WHERE j.application = ? AND j.job_class = ?");
     match session.rows(&question.bind(application).bind(name))?.pop() {
@@ -91,7 +105,8 @@ fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
 
 /// Adds one to the node's beat; false if its row is ended or gone.
 pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
-    let update = sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ? \
+    let update =
+        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ? \
                       WHERE uuid = ? AND ended_time = -1");
     let figures = beat.figures;
     let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
@@ -99,7 +114,8 @@ pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault
 }
 
 pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
-    let question = sql("SELECT uuid, beat FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid");
+    let question =
+        sql("SELECT uuid, beat FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid");
     let mut peers = Vec::new();
     for mut row in session.rows(&question.bind(beat.application.as_str()))? {
         // A row somebody wrote by hand is nobody's peer.
@@ -147,14 +163,20 @@ pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     Ok(Stranded { id, schedule, state, token, attempt, policy: policy(row)? })
 }
 
-pub(super) fn declare_dead(session: &mut dyn Session, node: NodeId, beat: i64, now: Millis) -> Result<bool, Fault> {
+pub(super) fn declare_dead(
+    session: &mut dyn Session,
+    node: NodeId,
+    beat: i64,
+    now: Millis,
+) -> Result<bool, Fault> {
     let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead' \
                       WHERE uuid = ? AND beat = ? AND ended_time = -1");
     Ok(session.execute(&update.bind(now).bind(node.to_string()).bind(beat))? == 1)
 }
 
 pub(super) fn leave(session: &mut dyn Session, node: NodeId, now: Millis) -> Result<(), Fault> {
-    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'stopped' WHERE uuid = ? AND ended_time = -1");
+    let update =
+        sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'stopped' WHERE uuid = ? AND ended_time = -1");
     session.execute(&update.bind(now).bind(node.to_string()))?;
     Ok(())
 }

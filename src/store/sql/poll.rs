@@ -104,7 +104,9 @@ fn waiting(rows: Vec<Row>) -> Result<Vec<Pending>, Fault> {
                 Err(_) => continue,
             },
         };
-        let (Ok(token), Ok(attempt)) = (uuid::Uuid::parse_str(&token), u32::try_from(attempt)) else { continue };
+        let (Ok(token), Ok(attempt)) = (uuid::Uuid::parse_str(&token), u32::try_from(attempt)) else {
+            continue;
+        };
         pendings.push(Pending { id, entry, scheduled, due, attempt, origin, token: Token(token) });
     }
     Ok(pendings)

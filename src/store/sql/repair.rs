@@ -11,7 +11,11 @@ use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
 use crate::window::ELECTION_AHEAD;
 
 /// Appends a guard to a statement: each column compared with what was seen.
-pub(super) fn guarded_by(mut statement: Statement, columns: &[Column], seen: impl Fn(Column) -> Value) -> Statement {
+pub(super) fn guarded_by(
+    mut statement: Statement,
+    columns: &[Column],
+    seen: impl Fn(Column) -> Value,
+) -> Statement {
     for (index, column) in columns.iter().enumerate() {
         let and = if index == 0 { " WHERE " } else { " AND " };
         statement = statement.push(&format!("{and}{} = ?", column.name())).bind(seen(*column));
@@ -87,19 +91,32 @@ fn supersede(session: &mut dyn Session, repair: &Repair) -> Result<(), Fault> {
 }
 
 const LEDGER: &[&str] = &[
-    "id", "at", "until", "occurrences", "state", "reason", "due", "token", "finished", "before", "following",
+    "id",
+    "at",
+    "until",
+    "occurrences",
+    "state",
+    "reason",
+    "due",
+    "token",
+    "finished",
+    "behind",
+    "following",
 ];
 
 fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -> Result<(), Fault> {
     let dialect = session.dialect();
     let want = Want::new(LEDGER, rows.iter().map(|row| ledger_row(repair, row)).collect());
-    let insert = sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
+    let insert = sql(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
                       following_fire_time) \
                       SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
-                      w.due, w.token, w.finished, w.before, w.following FROM ");
+                      w.due, w.token, w.finished, w.behind, w.following FROM ",
+    );
     let insert = insert.want(dialect, &want);
-    let inserted = session.execute(&insert.push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect))))?;
+    let inserted =
+        session.execute(&insert.push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect))))?;
     if inserted == want.len() {
         Ok(())
     } else {
@@ -139,7 +156,11 @@ fn ledger_row(repair: &Repair, row: &LedgerRow) -> Vec<Value> {
     }
 }
 
-pub(super) fn stranded(session: &mut dyn Session, application: &str, limit: usize) -> Result<Vec<Stranded>, Fault> {
+pub(super) fn stranded(
+    session: &mut dyn Session,
+    application: &str,
+    limit: usize,
+) -> Result<Vec<Stranded>, Fault> {
     let lost = "AND NOT EXISTS (SELECT 1 FROM QRTZ_NODE n WHERE n.uuid = r.node AND n.ended_time = -1)";
     let question = both_open_states(lost).bind(application).push(OPEN_AGAIN).push(" ").push(lost);
     let question = question.bind(application).push(" ORDER BY 1 LIMIT ?").bind(limit);
@@ -211,7 +232,11 @@ const LOOKED_AT: usize = 10;
 
 /// Rows that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
 /// can understand stays behind and becomes the most overdue.
-pub(super) fn broken(session: &mut dyn Session, application: &str, limit: usize) -> Result<Vec<Broken>, Fault> {
+pub(super) fn broken(
+    session: &mut dyn Session,
+    application: &str,
+    limit: usize,
+) -> Result<Vec<Broken>, Fault> {
     let types = match session.dialect() {
         super::connection::Dialect::Sqlite => SUSPICIOUS_TYPES,
         _ => "",
@@ -258,6 +283,7 @@ pub(super) fn quarantine(session: &mut dyn Session, broken: &Broken) -> Result<b
     };
     let update = sql(format!("UPDATE QRTZ_EXECUTE SET state = 'ERROR', reason = ?, version = {plus_one}"));
     let reason: String = broken.reason.chars().filter(|character| *character != '\0').take(500).collect();
-    let update = update.bind(reason).push(&format!(" WHERE id = ? AND {version} = ? AND COALESCE(state, '') = ?"));
+    let update =
+        update.bind(reason).push(&format!(" WHERE id = ? AND {version} = ? AND COALESCE(state, '') = ?"));
     Ok(session.execute(&update.bind(broken.id.0).bind(broken.version).bind(broken.state.as_str()))? == 1)
 }

@@ -14,6 +14,7 @@ use diesel::{QueryResult, RunQueryDsl};
 
 use super::connection::Dialect;
 use super::statement::{Row, Statement, Value};
+use crate::error::Kind;
 
 /// What an error means for the statement that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub(super) enum Nature {
     Busy,
     /// A row changed between our reading it and our guarded change of it.
     Conflict,
+    /// What was asked for cannot be; the database was not needed to say so.
+    Senseless,
+    /// A row with the same unique key is there already.
+    Duplicate,
     /// The database understood and said no.
     Refused,
     /// The connection is gone or cannot be trusted.
@@ -36,6 +41,17 @@ impl Nature {
     /// Whether another try may go better.
     pub(super) fn passes(self) -> bool {
         matches!(self, Self::Busy | Self::Conflict)
+    }
+
+    /// What callers are told.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Unknown => Kind::Unknown,
+            Self::Lost | Self::Busy => Kind::Unavailable,
+            Self::Conflict => Kind::Conflict,
+            Self::Senseless => Kind::Config,
+            Self::Refused | Self::Duplicate | Self::Undecodable => Kind::Refused,
+        }
     }
 }
 
@@ -96,6 +112,11 @@ where
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
         let mut pieces = self.0.text.split('?');
+        if self.0.text.matches('?').count() != self.0.binds.len() {
+            return Err(diesel::result::Error::QueryBuilderError(
+                "a statement has another number of binds".into(),
+            ));
+        }
         out.push_sql(pieces.next().unwrap_or_default());
         for (bind, piece) in self.0.binds.iter().zip(pieces) {
             match bind {
@@ -116,6 +137,7 @@ fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let nature = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
+        DatabaseError(DatabaseErrorKind::UniqueViolation, _) => Nature::Duplicate,
         DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
         | BrokenTransactionManager => Nature::Lost,
         DatabaseError(DatabaseErrorKind::Unknown, information) => by_text(information.message()),
@@ -205,7 +227,9 @@ impl QueryableByName<diesel::sqlite::Sqlite> for Row {
         use diesel::sqlite::SqliteType;
         values(row, |mut value| match value.value_type() {
             None => Ok(Value::Null),
-            Some(SqliteType::SmallInt | SqliteType::Integer | SqliteType::Long) => Ok(Value::Int(value.read_long())),
+            Some(SqliteType::SmallInt | SqliteType::Integer | SqliteType::Long) => {
+                Ok(Value::Int(value.read_long()))
+            }
             Some(SqliteType::Text) => Ok(Value::Text(value.read_text().to_owned())),
             Some(other) => Err(format!("a column holds {other:?}").into()),
         })

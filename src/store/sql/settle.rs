@@ -3,10 +3,9 @@
 //! A batch that changed fewer rows than it has reads them back: what is already so under one's own token was
 //! done by an earlier call whose answer was lost; anything else has been revoked.
 
-use super::claim::guarded;
 use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{BATCH, Statement, Value, Want, join, sql, update};
+use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 use crate::store::{Change, Reason, Settled, Settlement};
@@ -170,12 +169,14 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: Vec<Vec<Value>>) -> Res
     }
     let dialect = session.dialect();
     let want = Want::new(&["id", "claim_token", "state", "due", "fresh", "reason"], rows);
-    let insert = sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
+    let insert = sql(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
                       following_fire_time) \
                       SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
                       r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
-                      r.following_fire_time FROM ");
+                      r.following_fire_time FROM ",
+    );
     // SQLite needs the WHERE to tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE 1 = 1{}",

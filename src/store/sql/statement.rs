@@ -5,11 +5,12 @@
 
 use super::connection::Dialect;
 use super::session::Fault;
+use crate::store::guard::Column;
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
     Int(i64),
     Text(String),
     Null,
@@ -48,7 +49,7 @@ impl From<Option<i64>> for Value {
 
 /// SQL text with a `?` for each bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Statement {
+pub struct Statement {
     pub(super) text: String,
     pub(super) binds: Vec<Value>,
 }
@@ -175,6 +176,12 @@ pub(super) fn update(
     }
 }
 
+/// A guard's columns compared with those of the same names in `w`.
+pub(super) fn guarded(columns: &[Column], alias: &str) -> String {
+    let compare = |column: &Column| format!("{alias}.{name} = w.{name}", name = column.name());
+    columns.iter().map(compare).collect::<Vec<_>>().join(" AND ")
+}
+
 /// How a table is joined to `w`, so that `w` is always read first.
 pub(super) fn join(dialect: Dialect) -> &'static str {
     match dialect {
@@ -186,7 +193,7 @@ pub(super) fn join(dialect: Dialect) -> &'static str {
 
 /// One row, read from left to right.
 #[derive(Debug)]
-pub(super) struct Row(std::vec::IntoIter<Value>);
+pub struct Row(std::vec::IntoIter<Value>);
 
 impl Row {
     pub(super) fn new(values: Vec<Value>) -> Self {
@@ -244,7 +251,8 @@ impl Row {
     /// The next column, a word of an enum or a number in text form.
     pub(super) fn word<T: std::str::FromStr>(&mut self) -> Result<T, Fault> {
         let text = self.text()?;
-        text.parse().map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
+        text.parse()
+            .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
     }
 
     /// The next column as it is.

@@ -1,9 +1,12 @@
 //! What is special about the databases: the conformance suite tests what all stores share.
 
+mod cache;
 mod caller;
 mod faults;
 mod fixture;
 mod plans;
 mod views;
 
-pub(super) use fixture::{application, server};
+use fixture::application;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) use fixture::server;

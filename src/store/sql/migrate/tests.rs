@@ -1,4 +1,5 @@
 //! Migrations on databases of their own: each test makes one and drops it.
+#![allow(clippy::disallowed_methods, reason = "several nodes boot at once")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -46,7 +47,8 @@ fn run(url: &str, text: &str) {
 
 fn several_boot_at_once(own: &Own) {
     let applied: Vec<usize> = std::thread::scope(|scope| {
-        let boots: Vec<_> = (0..6).map(|_| scope.spawn(|| migrate(&own.url).unwrap().applied.len())).collect();
+        let boots: Vec<_> =
+            (0..6).map(|_| scope.spawn(|| migrate(&own.url).unwrap().applied.len())).collect();
         boots.into_iter().map(|boot| boot.join().unwrap()).collect()
     });
     assert_eq!(applied.iter().sum::<usize>(), MIGRATIONS.len(), "{applied:?}");
@@ -92,7 +94,9 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
         assert_eq!(installed(own.session().as_mut()).unwrap(), None, "after {stop}");
         assert_eq!(migrate(&own.url).unwrap().applied.len(), MIGRATIONS.len());
         assert_eq!(migrate(&own.url).unwrap().applied, []);
-        for table in ["QRTZ_APP", "QRTZ_NODE", "QRTZ_JOB", "QRTZ_EXECUTE", "QRTZ_RUN", "qrtz_claimed", "qrtz_ledger"] {
+        for table in
+            ["QRTZ_APP", "QRTZ_NODE", "QRTZ_JOB", "QRTZ_EXECUTE", "QRTZ_RUN", "qrtz_claimed", "qrtz_ledger"]
+        {
             own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
         }
     }
@@ -133,5 +137,9 @@ macro_rules! migrations {
 }
 
 migrations!(sqlite, "sqlite", Own::sqlite());
-migrations!(postgres, "postgres", Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL")));
+migrations!(
+    postgres,
+    "postgres",
+    Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"))
+);
 migrations!(mariadb, "mysql", Own::server(crate::store::sql::tests::server("FIRETIME_TEST_MARIADB_URL")));

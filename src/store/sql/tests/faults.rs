@@ -1,0 +1,230 @@
+//! What an error means: nothing changed, unknown, or try again.
+#![allow(clippy::disallowed_methods, reason = "tests race threads against a deadline")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::fixture::{AT, Database, LIMITS, definition, request};
+use crate::clock::Clock;
+use crate::error::Kind;
+use crate::model::{Entry, NodeId, Outcome};
+use crate::store::Limits;
+use crate::store::sql::SqlStore;
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::statement::{single, sql};
+use crate::store::{Claim, ClaimRequest, Claimed, Settled, Store};
+
+/// A store of its own with a schedule in an application of its own.
+struct Case {
+    store: SqlStore,
+    application: String,
+    entry: Arc<Entry>,
+}
+
+impl Case {
+    fn new(database: &Database) -> Self {
+        let limits = Limits { connections: 1, ..LIMITS };
+        let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+        let application = super::application();
+        store.ensure(&definition(&application, "report")).unwrap();
+        let entry = Arc::new(store.find(&application, "report").unwrap().unwrap());
+        Self { store, application, entry }
+    }
+
+    fn request(&self) -> ClaimRequest {
+        request(&self.entry, NodeId::fresh())
+    }
+
+    fn run(&self) -> Claimed {
+        won(self.store.claim(&[self.request()]).unwrap())
+    }
+
+    /// The number the server knows the store's only connection by.
+    fn connection(&self) -> i64 {
+        let question = match self.store.connections.target.dialect {
+            Dialect::Postgres => "SELECT pg_backend_pid()",
+            _ => "SELECT CONNECTION_ID()",
+        };
+        self.store.read("connection", |session| single(session.rows(&sql(question))?)).unwrap()
+    }
+}
+
+fn won(mut claims: Vec<Claim>) -> Claimed {
+    match claims.pop() {
+        Some(Claim::Won(claimed)) if claims.is_empty() => claimed,
+        other => panic!("one claim was to be won, not {other:?}"),
+    }
+}
+
+fn kill(database: &Database, connection: i64) {
+    let text = match database.dialect() {
+        Dialect::Postgres => format!("SELECT pg_terminate_backend({connection})"),
+        _ => format!("KILL {connection}"),
+    };
+    database.session().batch(&text).unwrap();
+}
+
+/// Whether the server sees the connection waiting for a lock.
+fn is_waiting(database: &Database, connection: i64) -> bool {
+    let question = match database.dialect() {
+        Dialect::Postgres => {
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = ? AND wait_event_type = 'Lock'"
+        }
+        _ => {
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ? \
+             AND trx_state = 'LOCK WAIT'"
+        }
+    };
+    single(database.session().rows(&sql(question).bind(connection)).unwrap()).unwrap() == 1
+}
+
+fn a_connection_the_server_closed_is_replaced(database: &Database) {
+    let case = Case::new(database);
+    kill(database, case.connection());
+    let kinds: Vec<Option<Kind>> =
+        (0..2).map(|_| case.store.time().err().map(|error| error.kind())).collect();
+    assert_eq!(kinds, [Some(Kind::Unavailable), None]);
+}
+
+fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
+    let case = Case::new(database);
+    let claimed = case.run();
+    let outcome = claimed.finish(Outcome::Succeeded, None, AT);
+    let connection = case.connection();
+    let mut holder = database.session();
+    holder.batch(database.dialect().begin()).unwrap();
+    let lock =
+        sql("SELECT id FROM QRTZ_RUN WHERE application = ? FOR UPDATE").bind(case.application.as_str());
+    assert_eq!(holder.rows(&lock).unwrap().len(), 1);
+    let error = std::thread::scope(|scope| {
+        let settling = scope.spawn(|| case.store.settle(std::slice::from_ref(&outcome)).unwrap_err());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_waiting(database, connection) {
+            assert!(Instant::now() < deadline && !settling.is_finished(), "it never waited for the lock");
+        }
+        kill(database, connection);
+        settling.join().unwrap()
+    });
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    holder.batch("ROLLBACK").unwrap();
+    assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
+}
+
+/// The server dies between taking the COMMIT and answering it: a trigger does it, at the commit.
+fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Database) {
+    let case = Case::new(database);
+    let mut session = database.session();
+    let name = format!("dies_{}", case.application.replace('-', "_"));
+    session
+        .batch(&format!(
+            "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$; \
+             CREATE CONSTRAINT TRIGGER {name} AFTER INSERT ON QRTZ_RUN DEFERRABLE INITIALLY DEFERRED \
+             FOR EACH ROW WHEN (NEW.application = '{}') EXECUTE FUNCTION {name}()",
+            case.application
+        ))
+        .unwrap();
+    let request = case.request();
+    let error = case.store.claim(std::slice::from_ref(&request)).unwrap_err();
+    session.batch(&format!("DROP TRIGGER {name} ON QRTZ_RUN; DROP FUNCTION {name}()")).unwrap();
+    assert_eq!(error.kind(), Kind::Unknown, "{error}");
+    assert!(error.to_string().contains("may have been made"), "{error}");
+    let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+    let again = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+    assert_eq!(claimed.execution(), again.execution());
+}
+
+fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
+    let store = SqlStore::open(url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let begun = Instant::now();
+    let error = store.time().unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert_eq!(error.kind(), Kind::Unavailable);
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_holds_the_file_makes_others_unavailable_not_losers() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        let mut holder = database.session();
+        holder.batch("BEGIN IMMEDIATE").unwrap();
+        let error = case.store.claim(&[case.request()]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        holder.batch("ROLLBACK").unwrap();
+        drop(case.run().give_back(AT));
+    }
+
+    #[test]
+    fn a_database_in_memory_is_ready_and_stays() {
+        let store = SqlStore::open("sqlite::memory:", LIMITS, Arc::new(Clock::default())).unwrap();
+        let threads: Vec<bool> = std::thread::scope(|scope| {
+            let tasks: Vec<_> = (0..4).map(|_| scope.spawn(|| store.nodes(None).is_ok())).collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).collect()
+        });
+        assert_eq!(threads, [true; 4]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_unavailable() {
+        super::an_unreachable_server_is_told_soon_and_without_the_password("sqlite:/nowhere/at/all.db");
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_connection_the_server_closed_is_replaced() {
+        super::a_connection_the_server_closed_is_replaced(&Database::postgres());
+    }
+
+    #[test]
+    fn a_connection_lost_before_the_commit_changed_nothing() {
+        super::a_connection_lost_before_the_commit_changed_nothing(&Database::postgres());
+    }
+
+    #[test]
+    fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
+        super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
+    }
+
+    #[test]
+    fn an_unreachable_server_is_told_soon_and_without_the_password() {
+        let url = "postgres://me:hunter2@127.0.0.1:1/nothing";
+        super::an_unreachable_server_is_told_soon_and_without_the_password(url);
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mariadb {
+    use super::*;
+
+    #[test]
+    fn a_connection_the_server_closed_is_replaced() {
+        super::a_connection_the_server_closed_is_replaced(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_connection_lost_before_the_commit_changed_nothing() {
+        super::a_connection_lost_before_the_commit_changed_nothing(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_wrong_password_is_not_repeated() {
+        let url = Database::mariadb().url.replace(":secret@", ":hunter2@");
+        assert!(url.contains("hunter2"));
+        super::an_unreachable_server_is_told_soon_and_without_the_password(&url);
+    }
+
+    #[test]
+    fn an_unreachable_server_is_told_soon_and_without_the_password() {
+        let url = "mysql://me:hunter2@127.0.0.1:1/nothing";
+        super::an_unreachable_server_is_told_soon_and_without_the_password(url);
+    }
+}

@@ -2,15 +2,19 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::model::ScheduleId;
-use crate::store::Store;
+use crate::model::{
+    Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
+};
+use crate::schedule::{Simple, Trigger};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
-use crate::store::sql::{Limits, migrate, open};
+use crate::store::sql::{migrate, open};
+use crate::store::{ClaimRequest, Definition, Limits, Store};
 
 /// A test server's URL.
 pub(in crate::store::sql) fn server(variable: &str) -> String {
@@ -25,6 +29,32 @@ pub(super) const LIMITS: Limits = Limits { call: 3_000, connections: 8 };
 pub(in crate::store::sql) fn application() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("sql-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The first fire time of [`definition`]: 2033-05-18 03:33:20.125 UTC.
+pub(super) const AT: i64 = 2_000_000_000_125;
+
+/// Every second from [`AT`], for ever.
+pub(super) fn definition(application: &str, name: &str) -> Definition {
+    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    Definition {
+        application: application.to_owned(),
+        name: name.to_owned(),
+        job: JobSpec { name: "work".to_owned(), policy },
+        payload: "{}".to_owned(),
+        trigger: Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap()),
+        start: None,
+        end: None,
+        priority: 0,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: 60_000,
+    }
+}
+
+/// A request for the occurrence the entry's cursor points at, for an idle thread.
+pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
+    let candidate = Candidate::Planned(Occurrence::head(entry).unwrap());
+    ClaimRequest { candidate, token: Token::fresh(), node, at_once: true, deadline: i64::MAX, now: AT + 5 }
 }
 
 /// A migrated database with a store on it, and a way past the store.
@@ -102,11 +132,12 @@ impl Database {
         }
         let mut session = self.session();
         // The lock may be held for longer than a call may take.
-        session.batch(match dialect {
-            Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
-            _ => "SET SESSION idle_write_transaction_timeout = 60",
-        })
-        .unwrap();
+        session
+            .batch(match dialect {
+                Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
+                _ => "SET SESSION idle_write_transaction_timeout = 60",
+            })
+            .unwrap();
         session.batch(dialect.begin()).unwrap();
         let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
         assert_eq!(held.unwrap().len(), 1);
@@ -114,14 +145,26 @@ impl Database {
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
-        let update = format!("UPDATE {} SET {column} = {value} WHERE {}", row.table(), row.condition());
-        assert_eq!(self.past.lock().unwrap().execute(&sql(&update)).unwrap(), 1, "{update}");
+        let (literal, bind) = match value.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => ("?", Some(text)),
+            None => (value, None),
+        };
+        let update =
+            sql(format!("UPDATE {} SET {column} = {literal} WHERE {}", row.table(), row.condition()));
+        let update = match bind {
+            Some(text) => update.bind(text),
+            None => update,
+        };
+        assert_eq!(self.past.lock().unwrap().execute(&update).unwrap(), 1, "{update:?}");
     }
 
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         let text = if self.dialect() == Dialect::Mysql { "CHAR" } else { "TEXT" };
-        let question =
-            format!("SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}", row.table(), row.condition());
+        let question = format!(
+            "SELECT CAST({column} AS {text}) AS value FROM {} WHERE {}",
+            row.table(),
+            row.condition()
+        );
         let mut rows = self.past.lock().unwrap().rows(&sql(&question)).unwrap();
         assert_eq!(rows.len(), 1, "{question}");
         rows.pop().unwrap().maybe_text().unwrap()

@@ -10,7 +10,7 @@ use crate::schedule::{Simple, Timing, Trigger};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::{claim, poll, settle};
+use crate::store::sql::{claim, planned, poll, settle};
 use crate::store::{ClaimRequest, PollQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
@@ -23,7 +23,9 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
         Dialect::Postgres => format!("SELECT generate_series(1, {ROWS}) AS n"),
         Dialect::Mysql => format!("SELECT seq AS n FROM seq_1_to_{ROWS}"),
         Dialect::Sqlite => {
-            format!("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS}) SELECT n FROM c")
+            format!(
+                "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS}) SELECT n FROM c"
+            )
         }
     };
     let text = |expression: &str| match database.dialect() {
@@ -62,14 +64,19 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
 
 /// What a plan says of each table it reads, for those it reads from end to end.
 fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
-    let explain = |prefix: &str| Statement { text: format!("{prefix} {}", statement.text), ..statement.clone() };
+    let explain =
+        |prefix: &str| Statement { text: format!("{prefix} {}", statement.text), ..statement.clone() };
     match session.dialect() {
         Dialect::Postgres => {
-            // Few rows make a scan cheap; the plan must have a way without one.
-            session.batch("SET enable_seqscan = off").unwrap();
             let rows = session.rows(&explain("EXPLAIN")).unwrap();
             let lines = rows.into_iter().map(|mut row| row.text().unwrap()).collect::<Vec<_>>();
-            lines.into_iter().filter(|line| line.contains("Seq Scan")).collect()
+            // A scan of the few jobs is right.
+            let whole = |line: &String| {
+                ["qrtz_execute", "qrtz_run"]
+                    .iter()
+                    .any(|table| line.contains(&format!("Seq Scan on {table}")))
+            };
+            lines.into_iter().filter(whole).collect()
         }
         Dialect::Sqlite => {
             let rows = session.rows(&explain("EXPLAIN QUERY PLAN")).unwrap();
@@ -80,7 +87,8 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
             };
             let lines = rows.into_iter().map(detail);
             let whole = |line: &String| {
-                line.starts_with("SCAN") && ["SCAN e", "SCAN r", "SCAN j", "QRTZ"].iter().any(|table| line.contains(table))
+                line.starts_with("SCAN")
+                    && ["SCAN e", "SCAN r", "SCAN j", "QRTZ"].iter().any(|table| line.contains(table))
             };
             lines.filter(whole).collect()
         }
@@ -137,14 +145,18 @@ fn the_hot_path_never_scans(database: &Database) {
         until: START + 10_000,
         limit: 1_000,
     };
-    let mut statements = vec![("poll", poll::due(dialect, &query)), ("poll PENDING", poll::pending(dialect, &query))];
+    let mut statements =
+        vec![("poll", poll::due(dialect, &query)), ("poll PENDING", poll::pending(dialect, &query))];
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
-            Dialect::Postgres => vec![("claim", claim::move_and_insert(&want))],
-            Dialect::Sqlite => vec![("claim", claim::move_cursors(dialect, &want))],
+            Dialect::Postgres => vec![("claim", planned::move_and_insert(&want))],
+            Dialect::Sqlite => vec![("claim", planned::move_cursors(dialect, &want))],
             Dialect::Mysql => {
-                vec![("lock", claim::lock_free(dialect, &want)), ("claim", claim::move_cursors(dialect, &want))]
+                vec![
+                    ("lock", planned::lock_free(dialect, &want)),
+                    ("claim", planned::move_cursors(dialect, &want)),
+                ]
             }
         });
         statements.push(("settle", settle::start_for_test(dialect, count)));
@@ -162,9 +174,12 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
     let application = super::application();
     for id in 0..3 {
         let insert = sql("INSERT INTO QRTZ_APP (application, time_pre) VALUES (?, ?)");
-        session.execute(&insert.bind(format!("{application}-{id}")).bind(9_000_000_000_000_i64 + id)).unwrap();
+        session
+            .execute(&insert.bind(format!("{application}-{id}")).bind(9_000_000_000_000_i64 + id))
+            .unwrap();
     }
-    let rows = (0..3).map(|id| vec![Value::Int(9_000_000_000_000 + id), Value::Text(format!("{application}-{id}"))]);
+    let rows =
+        (0..3).map(|id| vec![Value::Int(9_000_000_000_000 + id), Value::Text(format!("{application}-{id}"))]);
     let want = Want::new(&["id", "name"], rows.collect());
     let condition = "a.time_pre = w.id AND a.application = w.name";
     let changed = update(database.dialect(), ("QRTZ_APP", "a"), &[("time_next", "7")], &want, condition);

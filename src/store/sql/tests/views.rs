@@ -2,47 +2,24 @@
 
 use std::sync::Arc;
 
-use super::fixture::{Database, LIMITS};
+use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
-use crate::model::{Candidate, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, Outcome, Token};
-use crate::schedule::{Simple, Trigger};
+use crate::model::{NodeId, Outcome};
 use crate::store::sql::open;
 use crate::store::sql::statement::sql;
-use crate::store::{Claim, ClaimRequest, Definition, Ensured, NewNode, Settled};
-
-/// 2033-05-18 03:33:20.125 UTC.
-const AT: i64 = 2_000_000_000_125;
+use crate::store::{Claim, NewNode, Settled};
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
-    let (store, app, node) = (open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap(), super::application(), NodeId::fresh());
-    let policy = JobPolicy {
-        recover: true,
-        max_attempts: 2,
-        max_tries: 1,
-        retry_delay: std::time::Duration::from_secs(1),
-    };
-    let job = JobSpec { name: "work".to_owned(), policy };
-    let definition = Definition {
-        application: app.clone(),
-        name: "report".to_owned(),
-        job: job.clone(),
-        payload: "{}".to_owned(),
-        trigger: Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap()),
-        start: None,
-        end: None,
-        priority: 0,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-    };
+    let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let (app, node) = (super::application(), NodeId::fresh());
+    let report = definition(&app, "report");
     let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
-    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs: vec![job], now: AT };
+    let jobs = vec![report.job.clone()];
+    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
     store.register(&new).unwrap();
-    assert_eq!(store.ensure(&definition).unwrap(), Ensured::Created);
+    store.ensure(&report).unwrap();
     let entry = Arc::new(store.find(&app, "report").unwrap().unwrap());
-    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
-    let request =
-        ClaimRequest { candidate, token: Token::fresh(), node, at_once: true, deadline: i64::MAX, now: AT + 5 };
-    let claimed = match store.claim(&[request]).unwrap().pop().unwrap() {
+    let claimed = match store.claim(&[request(&entry, node)]).unwrap().pop().unwrap() {
         Claim::Won(claimed) => claimed,
         other => panic!("{other:?}"),
     };
@@ -51,7 +28,7 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
         let mut rows = session.rows(&sql(question).bind(app.as_str())).unwrap();
         assert_eq!(rows.len(), 1, "{question}");
         let mut row = rows.pop().unwrap();
-        std::iter::from_fn(|| Some(row.next().ok().map(|value| format!("{value:?}"))?)).collect::<Vec<_>>().join(" ")
+        std::iter::from_fn(|| row.next().ok().map(|value| format!("{value:?}"))).collect::<Vec<_>>().join(" ")
     };
     let shown = texts(
         "SELECT schedule, job, state, host_name, scheduled_time, claimed_since, started_since, attempt \
@@ -62,7 +39,10 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
         "Text(\"report\") Text(\"work\") Text(\"RUNNING\") Text(\"db-host\") Text(\"2033-05-18 03:33:20.125\") \
          Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 03:33:20.130\") Int(1)"
     );
-    assert_eq!(store.settle(&[claimed.finish(Outcome::Failed("no".into()), None, AT + 900)]).unwrap(), [Settled::Done]);
+    assert_eq!(
+        store.settle(&[claimed.finish(Outcome::Failed("no".into()), None, AT + 900)]).unwrap(),
+        [Settled::Done]
+    );
     let ledger = texts(
         "SELECT schedule, generation, origin, scheduled_time, until_time, occurrences, attempt, state, reason, \
          started, finished, error FROM qrtz_ledger WHERE application = ?",

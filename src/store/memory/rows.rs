@@ -1,0 +1,282 @@
+//! Rows as a database holds them: loose values, and what they mean if they mean something.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::model::{
+    Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+};
+use crate::schedule::Timing;
+use crate::store::Figures;
+use crate::store::guard::Column;
+use crate::store::when::{self, NONE, When};
+
+/// A text column. Words of our own are never copied.
+pub(super) type Text = Cow<'static, str>;
+
+/// A column's value as a guard compares it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Null,
+    Number(i64),
+    Text(&'a str),
+    Uuid(Uuid),
+}
+
+impl Value<'_> {
+    /// A time column: -1 says none.
+    pub(super) fn time(time: Option<Millis>) -> Self {
+        Value::Number(time.unwrap_or(NONE))
+    }
+}
+
+/// Whether a row is as a decision saw it in every column of the guard. As in SQL, NULL equals nothing.
+pub(super) fn matches<'row, 'seen>(
+    guard: &[Column],
+    row: impl Fn(Column) -> Value<'row>,
+    seen: impl Fn(Column) -> Value<'seen>,
+) -> bool {
+    guard.iter().all(|column| {
+        let value = row(*column);
+        value != Value::Null && value == seen(*column)
+    })
+}
+
+/// QRTZ_APP.
+#[derive(Clone, Debug)]
+pub(super) struct App {
+    pub state: Text,
+    pub time_pre: Millis,
+    pub time_next: Millis,
+}
+
+impl Default for App {
+    fn default() -> Self {
+        Self { state: "Y".into(), time_pre: NONE, time_next: NONE }
+    }
+}
+
+/// QRTZ_NODE.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub application: Arc<str>,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: u32,
+    pub state: Text,
+    pub beat: i64,
+    pub jobs: Vec<String>,
+    pub figures: Figures,
+    pub started: Millis,
+    pub last_beat: Millis,
+    pub ended: Option<(Millis, &'static str)>,
+}
+
+impl Node {
+    pub(super) fn value(&self, id: NodeId, column: Column) -> Value<'_> {
+        match column {
+            Column::Id => Value::Uuid(id.0),
+            Column::Beat => Value::Number(self.beat),
+            Column::State => Value::Text(&self.state),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// QRTZ_JOB.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub name: Arc<str>,
+    pub state: Text,
+    pub policy: JobPolicy,
+}
+
+/// A row's trigger columns with what they mean, worked out when they are written.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub columns: When,
+    pub timing: std::result::Result<Timing, String>,
+}
+
+impl From<When> for Shape {
+    fn from(columns: When) -> Self {
+        Self { timing: columns.timing(), columns }
+    }
+}
+
+/// QRTZ_EXECUTE. A time is NULL (`None`), -1 (none) or an instant; a text that is NULL is empty here.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    pub application: Arc<str>,
+    pub name: Arc<str>,
+    pub job: i64,
+    pub payload: Arc<str>,
+    pub state: Text,
+    pub shape: Arc<Shape>,
+    pub prev: Option<Millis>,
+    pub next: Option<Millis>,
+    pub triggered: i64,
+    pub version: i64,
+    pub generation: i64,
+    pub fence: i64,
+    pub priority: i32,
+    pub misfire: Text,
+    pub threshold: Millis,
+    pub reason: Arc<str>,
+    pub paused_by: Arc<str>,
+}
+
+impl Schedule {
+    pub(super) fn value(&self, id: i64, column: Column) -> Value<'_> {
+        let number = |value: Option<i64>| value.map_or(Value::Null, Value::Number);
+        match column {
+            Column::Id => Value::Number(id),
+            Column::State => Value::Text(&self.state),
+            Column::PrevFireTime => number(self.prev),
+            Column::NextFireTime => number(self.next),
+            Column::Version => Value::Number(self.version),
+            Column::ClaimToken | Column::Beat => Value::Null,
+        }
+    }
+
+    pub(super) fn is(&self, state: ScheduleState) -> bool {
+        self.state == state.as_str()
+    }
+
+    /// The fire time the poll's index holds: only active rows have one.
+    pub(super) fn due(&self) -> Option<Millis> {
+        self.next.filter(|next| *next != NONE && self.is(ScheduleState::Active))
+    }
+
+    pub(super) fn move_to(&mut self, cursor: Cursor) {
+        self.prev = Some(cursor.prev.unwrap_or(NONE));
+        self.next = Some(cursor.next.unwrap_or(NONE));
+    }
+
+    pub(super) fn put(&mut self, state: ScheduleState) {
+        self.state = state.as_str().into();
+    }
+
+    /// The row as a value to decide on, or why it cannot be one.
+    pub(super) fn understand(&self, id: i64, job: Option<&Job>) -> std::result::Result<Entry, String> {
+        let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
+        let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job))?;
+        let timing = self.shape.timing.clone()?;
+        let cursor = when::cursor(state, self.prev, self.next)?;
+        let misfire = self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?;
+        Ok(Entry {
+            id: ScheduleId(id),
+            name: Arc::clone(&self.name),
+            job: Arc::clone(&job.name),
+            payload: Arc::clone(&self.payload),
+            state,
+            timing,
+            cursor,
+            version: self.version,
+            generation: self.generation,
+            priority: self.priority,
+            misfire,
+            threshold: self.threshold,
+        })
+    }
+}
+
+/// QRTZ_RUN.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub schedule: i64,
+    pub application: Arc<str>,
+    pub generation: i64,
+    pub origin: i64,
+    pub scheduled: Millis,
+    /// For a skipped run of occurrences: the last of them, and how many.
+    pub until: Option<Millis>,
+    pub count: i64,
+    pub attempt: u32,
+    pub state: Text,
+    pub reason: Text,
+    pub due: Millis,
+    pub token: Option<Token>,
+    pub fence: i64,
+    pub node: Option<NodeId>,
+    pub claimed: Option<Millis>,
+    pub started: Option<Millis>,
+    pub finished: Option<Millis>,
+    pub prev: Option<Millis>,
+    pub following: Option<Millis>,
+    pub error: String,
+}
+
+/// Where an execution is looked up besides by its id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Place {
+    #[default]
+    Nowhere,
+    Waiting {
+        application: Arc<str>,
+        schedule: i64,
+        due: Millis,
+    },
+    Owned(Option<NodeId>),
+}
+
+/// What may exist once only: schedule, generation, origin, occurrence, attempt.
+pub(super) type Key = (i64, i64, i64, Millis, u32);
+
+impl Run {
+    pub(super) fn value(&self, id: i64, column: Column) -> Value<'_> {
+        match column {
+            Column::Id => Value::Number(id),
+            Column::State => Value::Text(&self.state),
+            Column::ClaimToken => self.token.map_or(Value::Null, |token| Value::Uuid(token.0)),
+            _ => Value::Null,
+        }
+    }
+
+    pub(super) fn is(&self, state: ExecutionState) -> bool {
+        self.state == state.as_str()
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.schedule, self.generation, self.origin, self.scheduled, self.attempt)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        if self.is(ExecutionState::Pending) {
+            let application = Arc::clone(&self.application);
+            return Place::Waiting { application, schedule: self.schedule, due: self.due };
+        }
+        let owned = self.is(ExecutionState::Claimed) || self.is(ExecutionState::Running);
+        if owned { Place::Owned(self.node) } else { Place::Nowhere }
+    }
+
+    /// The next attempt at the same occurrence, nobody's yet.
+    pub(super) fn again(&self, reason: &'static str, due: Millis, token: Token) -> Self {
+        Self {
+            attempt: self.attempt + 1,
+            state: ExecutionState::Pending.as_str().into(),
+            reason: reason.into(),
+            due,
+            token: Some(token),
+            fence: 0,
+            node: None,
+            claimed: None,
+            started: None,
+            finished: None,
+            error: String::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Back to nobody, under a token only the next claimant's poll will see.
+    pub(super) fn release(&mut self, fresh: Token, reason: &'static str) {
+        self.state = ExecutionState::Pending.as_str().into();
+        self.reason = reason.into();
+        self.token = Some(fresh);
+        self.node = None;
+        self.claimed = None;
+        self.started = None;
+    }
+}

@@ -1,0 +1,152 @@
+//! Planned occurrences: the cursor move, and the execution it leaves.
+
+use std::collections::HashMap;
+
+use super::claim::{Planned, by_first_column, ids, mine, put_into};
+use super::connection::Dialect;
+use super::session::{Fault, Nature, Session};
+use super::statement::{Statement, Value, Want, guarded, join, sql, update};
+use crate::model::ScheduleState;
+use crate::store::guard;
+
+type Step<T> = Result<T, Fault>;
+
+const PLANNED: &[&str] = &[
+    "id",
+    "state",
+    "prev_fire_time",
+    "next_fire_time",
+    "version",
+    "generation",
+    "following",
+    "becomes",
+    "token",
+    "node",
+    "run_state",
+    "claimed",
+    "started",
+];
+
+pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
+    let row = |(request, occurrence): &Planned<'_>| {
+        let (run_state, started) = put_into(request);
+        let becomes = match occurrence.following {
+            Some(_) => ScheduleState::Active,
+            None => ScheduleState::Complete,
+        };
+        vec![
+            Value::from(occurrence.entry.id.0),
+            Value::from(ScheduleState::Active.as_str()),
+            Value::from(occurrence.prev),
+            Value::from(occurrence.at),
+            Value::from(occurrence.entry.version),
+            Value::from(occurrence.entry.generation),
+            Value::from(occurrence.following),
+            Value::from(becomes.as_str()),
+            Value::from(request.token.to_string()),
+            Value::from(request.node.to_string()),
+            Value::from(run_state),
+            Value::from(request.now),
+            Value::from(started),
+        ]
+    };
+    Want::new(PLANNED, planned.iter().map(row).collect())
+}
+
+/// The cursor move of a planned claim.
+const MOVE: &[(&str, &str)] = &[
+    ("prev_fire_time", "w.next_fire_time"),
+    ("next_fire_time", "w.following"),
+    ("state", "w.becomes"),
+    ("fence", "e.fence + 1"),
+    ("time_triggered", "e.time_triggered + 1"),
+];
+
+const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
+     due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
+
+pub(super) fn win_planned(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64, i64)>> {
+    if want.len() == 0 {
+        return Ok(HashMap::new());
+    }
+    let dialect = session.dialect();
+    match dialect {
+        Dialect::Postgres => by_first_column(session.rows(&move_and_insert(want))?),
+        Dialect::Sqlite => {
+            let moved = session.rows(&move_cursors(dialect, want).push(" RETURNING id"))?;
+            insert_runs(session, &want.only(&ids(moved)?))
+        }
+        Dialect::Mysql => {
+            let free = session.rows(&lock_free(dialect, want))?;
+            let want = want.only(&ids(free)?);
+            if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
+                return Err(Fault::new(
+                    Nature::Refused,
+                    "an UPDATE of locked rows changed another number of rows",
+                ));
+            }
+            insert_runs(session, &want)
+        }
+    }
+}
+
+pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
+    let condition = guarded(guard::CURSOR, "e");
+    sql("SELECT e.id FROM ").want(dialect, want).push(&format!(
+        " {} QRTZ_EXECUTE e ON {condition} ORDER BY e.id{}",
+        join(dialect),
+        dialect.lock_free("e")
+    ))
+}
+
+pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(guard::CURSOR, "e"))
+}
+
+/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
+/// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
+/// rows are read back by their tokens.
+fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64, i64)>> {
+    if want.len() == 0 {
+        return Ok(HashMap::new());
+    }
+    let dialect = session.dialect();
+    let insert = sql(format!(
+        "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
+         w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
+    ));
+    let insert =
+        insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
+    let inserted = match dialect {
+        Dialect::Mysql => {
+            session.execute(&insert)?;
+            mine(session, want, "r.execute_id", FIRST_ATTEMPT)?
+        }
+        _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
+    };
+    if inserted.len() != want.len() {
+        return Err(Fault::new(Nature::Refused, "an INSERT of executions made another number of rows"));
+    }
+    Ok(inserted)
+}
+
+/// Finds the execution of a planned claim by its unique key.
+pub(super) const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
+     AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
+
+/// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
+/// and its lock.
+pub(super) fn move_and_insert(want: &Want) -> Statement {
+    let guard = guarded(guard::CURSOR, "e");
+    let sets =
+        MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
+    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
+        " JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
+         moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM locked AS w WHERE {guard} \
+         RETURNING e.application, e.id, e.generation, w.next_fire_time AS at, w.run_state, w.token, e.fence, \
+         w.node, w.claimed, w.started, w.prev_fire_time AS before, w.following) \
+         {RUN_COLUMNS} SELECT application, id, generation, at, 1, run_state, at, token, fence, node, claimed, \
+         started, before, following FROM moved RETURNING execute_id, id, fence",
+        Dialect::Postgres.lock_free("e")
+    ))
+}

@@ -1,0 +1,79 @@
+//! Prepared statements are found again: diesel keeps them by text, and batches are padded so that it repeats.
+
+use std::sync::Arc;
+
+use super::fixture::{AT, Database, LIMITS, definition, request};
+use crate::clock::Clock;
+use crate::model::{Entry, NodeId};
+use crate::store::Limits;
+use crate::store::sql::SqlStore;
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::statement::sql;
+use crate::store::{Claim, ClaimRequest, Store};
+
+fn schedules(store: &SqlStore, application: &str, count: usize) -> Vec<Arc<Entry>> {
+    let define = |number| {
+        let definition = definition(application, &format!("schedule-{number}"));
+        store.ensure(&definition).unwrap();
+        Arc::new(store.find(application, &definition.name).unwrap().unwrap())
+    };
+    (0..count).map(define).collect()
+}
+
+/// Claims all, starts all, gives all back.
+fn round(store: &SqlStore, entries: &[Arc<Entry>]) {
+    let node = NodeId::fresh();
+    let claimed = |entry| ClaimRequest { at_once: false, ..request(entry, node) };
+    let claims = store.claim(&entries.iter().map(claimed).collect::<Vec<_>>()).unwrap();
+    let won = claims.into_iter().map(|claim| match claim {
+        Claim::Won(claimed) => claimed,
+        other => panic!("{other:?}"),
+    });
+    let won: Vec<_> = won.collect();
+    store.settle(&won.iter().map(|claimed| claimed.start(AT)).collect::<Vec<_>>()).unwrap();
+    store.settle(&won.into_iter().map(|claimed| claimed.give_back(AT)).collect::<Vec<_>>()).unwrap();
+}
+
+/// How many statements the store's only connection has prepared.
+fn prepared(store: &SqlStore) -> String {
+    let question = match store.connections.target.dialect {
+        Dialect::Postgres => "SELECT CAST(COUNT(*) AS TEXT) FROM pg_prepared_statements",
+        _ => {
+            "SELECT CAST(VARIABLE_VALUE AS CHAR) FROM information_schema.SESSION_STATUS \
+             WHERE VARIABLE_NAME = 'COM_STMT_PREPARE'"
+        }
+    };
+    store.read("count", |session| session.rows(&sql(question))?.remove(0).text()).unwrap()
+}
+
+fn batches_of_like_size_share_their_statements(database: &Database) {
+    let limits = Limits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let entries = schedules(&store, &super::application(), 5 + 9 + 16 + 5);
+    let (first, rest) = entries.split_at(5);
+    prepared(&store);
+    round(&store, first);
+    let before = prepared(&store);
+    let (second, rest) = rest.split_at(9);
+    round(&store, second);
+    let (third, fourth) = rest.split_at(16);
+    round(&store, third);
+    round(&store, fourth);
+    assert_eq!(prepared(&store), before);
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    #[test]
+    fn batches_of_like_size_share_their_statements() {
+        super::batches_of_like_size_share_their_statements(&super::Database::postgres());
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mariadb {
+    #[test]
+    fn batches_of_like_size_share_their_statements() {
+        super::batches_of_like_size_share_their_statements(&super::Database::mariadb());
+    }
+}

@@ -1,0 +1,28 @@
+//! The cron engine's promise that needs a look at the allocator.
+
+use firetime::{Cron, Gap, Overlap};
+use libtest_mimic::Trial;
+
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>) {
+    trials.push(trial("cron::next_after_allocates_nothing".to_owned(), next_after_allocates_nothing));
+}
+
+fn next_after_allocates_nothing() {
+    let counted = allocation_counter::measure(|| drop(Box::new(1)));
+    assert_eq!(counted.count_total, 1, "the counter counts");
+    let two_years_of_changes = 1_704_067_200_000..1_767_225_600_000_i64; // 2024 and 2025
+    for expression in ["0 0/15 * * * ?", "0 30 2 * * ?", "0 0 0 LW * ?", "0 0 0 ? * 6#3", "0 0 0 29 2 ?"] {
+        for (gap, overlap) in [(Gap::FireAfter, Overlap::First), (Gap::Skip, Overlap::Both)] {
+            let cron = Cron::parse(expression, "Europe/Berlin").unwrap().gap(gap).overlap(overlap);
+            let counted = allocation_counter::measure(|| {
+                let mut at = two_years_of_changes.start;
+                while let Some(next) = cron.next_after(at).filter(|next| *next < two_years_of_changes.end) {
+                    at = next;
+                }
+            });
+            assert_eq!(counted.count_total, 0, "{expression}");
+        }
+    }
+}

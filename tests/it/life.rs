@@ -1,0 +1,453 @@
+//! A scheduler's life inside one process: start, run, fail, pause, stop.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use chrono::{TimeDelta, Utc};
+use diesel::prelude::*;
+use firetime::{
+    Builder, Client, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Schedule, Scheduler, Trigger,
+};
+use libtest_mimic::Trial;
+
+use crate::support::database::{Database, Kind};
+use crate::trial;
+
+const TEXT: Job<String> = Job::new("text");
+const NUMBER: Job<u64> = Job::new("text");
+const APPLICATION: &str = "life";
+const SOON: Duration = Duration::from_secs(30);
+
+pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+    let tests: &[(&str, fn(Kind))] = &[
+        ("a_handler_gets_its_payload_and_its_occurrence", a_handler_gets_its_payload_and_its_occurrence),
+        ("a_panic_and_an_error_are_outcomes", a_panic_and_an_error_are_outcomes),
+        ("a_failure_is_retried_as_often_as_asked", a_failure_is_retried_as_often_as_asked),
+        ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
+        ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
+        ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
+        ("ensure_joins_the_callers_transaction", ensure_joins_the_callers_transaction),
+        ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
+        ("a_dropped_scheduler_stops_claiming_and_says_so", a_dropped_scheduler_stops_claiming_and_says_so),
+        ("two_schedulers_in_one_process_both_repair", two_schedulers_in_one_process_both_repair),
+        ("two_nodes_on_one_host_are_two_nodes", two_nodes_on_one_host_are_two_nodes),
+        ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
+        ("a_hundred_rows_on_every_second_all_run", a_hundred_rows_on_every_second_all_run),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("{}::life::{name}", kind.name()), move || test(kind)));
+    }
+    #[cfg(feature = "sqlite")]
+    if kind == Kind::Sqlite {
+        // Not named after the database: it runs while nothing else does.
+        trials.push(trial("idle::jobs_start_on_time".to_owned(), jobs_start_on_time));
+        let name = "sqlite::life::polls_stay_on_the_grid_for_two_minutes";
+        trials.push(trial(name.to_owned(), polls_stay_on_the_grid_for_two_minutes));
+    }
+}
+
+/// A node quick enough for tests.
+fn builder(database: &Database) -> Builder {
+    Scheduler::builder(APPLICATION, &database.url)
+        .poll_interval(Duration::from_secs(1))
+        .misfire_interval(Duration::from_secs(1))
+}
+
+fn client(database: &Database) -> Client {
+    firetime::migrate(&database.url).unwrap();
+    Client::connect(APPLICATION, &database.url).unwrap()
+}
+
+fn once_now(name: &str, payload: &str) -> Schedule {
+    let soon = Utc::now() + TimeDelta::milliseconds(200);
+    Schedule::new(name, TEXT, &payload.to_owned(), Trigger::once(soon).unwrap()).unwrap()
+}
+
+/// Events as they happen.
+fn listen(builder: Builder) -> (Builder, Receiver<Event>) {
+    let (tell, events) = channel();
+    let tell = Mutex::new(tell);
+    let builder = builder.on_event(move |event| drop(tell.lock().unwrap().send(event.clone())));
+    (builder, events)
+}
+
+/// The first event of interest, or a panic.
+fn wait_for<T>(events: &Receiver<Event>, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let event = events.recv_timeout(left).unwrap_or_else(|_| panic!("the event did not come"));
+        if let Some(found) = wanted(&event) {
+            return found;
+        }
+    }
+}
+
+/// A handler's way of telling the test.
+fn teller<T: Send + 'static>() -> (Arc<Mutex<Sender<T>>>, Receiver<T>) {
+    let (tell, told) = channel();
+    (Arc::new(Mutex::new(tell)), told)
+}
+
+fn states(client: &Client) -> Vec<(String, i64)> {
+    let mut rows: Vec<(String, i64)> = client
+        .executions(&ExecutionFilter::default())
+        .unwrap()
+        .into_iter()
+        .map(|row| (row.state, row.attempt))
+        .collect();
+    rows.sort();
+    rows
+}
+
+fn a_handler_gets_its_payload_and_its_occurrence(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, text| {
+            let began = Utc::now();
+            tell.lock().unwrap().send((text, context.fire_time(), context.attempt(), began)).unwrap();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let at = Utc::now() + TimeDelta::milliseconds(300);
+    let text = "naïve ☂ 'quoted' \"text\"".to_owned();
+    let schedule = Schedule::new("greet", TEXT, &text, Trigger::once(at).unwrap()).unwrap();
+    assert_eq!(scheduler.client().ensure(&schedule).unwrap(), Ensured::Created);
+    let (payload, fire_time, attempt, began) = told.recv_timeout(SOON).unwrap();
+    assert_eq!((payload, fire_time.timestamp_millis(), attempt), (text, at.timestamp_millis(), 1));
+    assert!(began >= fire_time, "never early");
+    assert!(scheduler.shutdown(SOON));
+    assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
+}
+
+fn a_panic_and_an_error_are_outcomes(kind: Kind) {
+    let database = kind.fresh();
+    let (with_events, events) =
+        listen(builder(&database).threads(1, 1).handler(TEXT, |_, text| match text.as_str() {
+            "panic" => panic!("as asked"),
+            text => Err(format!("cannot do {text}").into()),
+        }));
+    let scheduler = with_events.start().unwrap();
+    scheduler.client().ensure(&once_now("a", "panic")).unwrap();
+    scheduler.client().ensure(&once_now("b", "this\0and\u{1b}[31mthat")).unwrap();
+    for _ in 0..2 {
+        wait_for(&events, |event| matches!(event, Event::Finished { error: Some(_), .. }).then_some(()));
+    }
+    assert!(scheduler.shutdown(SOON));
+    let rows = client(&database).executions(&ExecutionFilter::default()).unwrap();
+    let error =
+        |name: &str| rows.iter().find(|row| row.schedule == name).map(|row| row.error.clone()).unwrap();
+    assert_eq!(error("a"), "panicked: as asked");
+    assert!(error("b").starts_with("cannot do this"), "{}", error("b"));
+    assert!(rows.iter().all(|row| row.state == "FAILED"));
+}
+
+fn a_failure_is_retried_as_often_as_asked(kind: Kind) {
+    const FLAKY: Job<String> = Job::new("flaky").retries(2, Duration::from_millis(100));
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(FLAKY, move |context, _| {
+            tell.lock().unwrap().send(context.attempt()).unwrap();
+            Err("not yet".into())
+        })
+        .start()
+        .unwrap();
+    let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
+    let schedule = Schedule::new("flaky", FLAKY, &String::new(), soon).unwrap();
+    scheduler.client().ensure(&schedule).unwrap();
+    let attempts: Vec<u32> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    assert!(scheduler.shutdown(SOON));
+    let failed = |attempt| ("FAILED".to_owned(), attempt);
+    assert_eq!(states(&client(&database)), [failed(1), failed(2), failed(3)]);
+}
+
+fn what_nobody_can_decode_is_left_alone(kind: Kind) {
+    let database = kind.fresh();
+    let client = client(&database);
+    client.ensure(&once_now("words", "not a number")).unwrap();
+    let (with_events, events) = listen(builder(&database).handler(NUMBER, |_, _| Ok(())));
+    let scheduler = with_events.start().unwrap();
+    wait_for(&events, |event| match event {
+        Event::Undecodable { schedule, .. } => (schedule.as_ref() == "words").then_some(()),
+        _ => None,
+    });
+    wait_for(&events, |event| matches!(event, Event::Polled { tick: Some(_), planned: 0, .. }).then_some(()));
+    assert!(scheduler.shutdown(SOON));
+    assert!(states(&client).is_empty());
+    assert_eq!(client.schedules().unwrap()[0].state, "active");
+}
+
+fn a_one_shot_in_the_past_fires_once(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let yesterday = Utc::now() - TimeDelta::days(1);
+    let schedule = Schedule::new("past", TEXT, &String::new(), Trigger::once(yesterday).unwrap()).unwrap();
+    scheduler.client().ensure(&schedule).unwrap();
+    let fired = told.recv_timeout(SOON).unwrap();
+    assert_eq!(fired.timestamp_millis(), yesterday.timestamp_millis());
+    assert!(scheduler.shutdown(SOON));
+    assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
+    assert_eq!(client(&database).schedules().unwrap()[0].state, "complete");
+}
+
+fn a_pause_holds_and_a_resume_skips(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    let every = Trigger::every(Duration::from_millis(100)).unwrap();
+    client.ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    told.recv_timeout(SOON).unwrap();
+    assert!(client.pause("tick", "operator", "deploy").unwrap());
+    let paused_at = Utc::now();
+    let ten_later = paused_at + TimeDelta::seconds(1);
+    // What was claimed before the pause may still run; nothing planned after it does.
+    while let Ok(fired) = told.recv_timeout((ten_later - Utc::now()).to_std().unwrap_or_default()) {
+        assert!(fired <= paused_at, "fired {fired}, paused {paused_at}");
+    }
+    assert_eq!(client.schedules().unwrap()[0].state, "paused");
+    assert!(client.resume("tick").unwrap());
+    let fired = told.recv_timeout(SOON).unwrap();
+    assert!(fired > ten_later - TimeDelta::milliseconds(100), "resumed with {fired}");
+    assert!(scheduler.shutdown(SOON));
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
+    assert!(skipped.len() == 1 && skipped[0].reason == "paused" && skipped[0].count >= 9, "{skipped:?}");
+}
+
+/// Makes a schedule on the test's own connection, in a transaction that ends as asked.
+fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: bool) {
+    fn run<C: Connection + firetime::CallerConnection>(
+        mut connection: C,
+        client: &Client,
+        schedule: &Schedule,
+        commit: bool,
+    ) {
+        let result = connection.transaction(|connection| {
+            assert_eq!(client.ensure_in(connection, schedule).unwrap(), Ensured::Created);
+            if commit { Ok(()) } else { Err(diesel::result::Error::RollbackTransaction) }
+        });
+        assert_eq!(result.is_ok(), commit);
+    }
+    match database.kind {
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => {
+            let file = database.url.trim_start_matches("sqlite:");
+            run(diesel::SqliteConnection::establish(file).unwrap(), client, schedule, commit);
+        }
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => {
+            run(diesel::PgConnection::establish(&database.url).unwrap(), client, schedule, commit)
+        }
+        #[cfg(feature = "mysql")]
+        Kind::Mariadb => {
+            run(diesel::MysqlConnection::establish(&database.url).unwrap(), client, schedule, commit)
+        }
+    }
+}
+
+fn ensure_joins_the_callers_transaction(kind: Kind) {
+    let database = kind.fresh();
+    let client = client(&database);
+    ensure_in(&database, &client, &once_now("order", "x"), false);
+    assert!(client.schedules().unwrap().is_empty(), "rolled back with the caller's transaction");
+    ensure_in(&database, &client, &once_now("order", "x"), true);
+    assert_eq!(client.schedules().unwrap().len(), 1);
+}
+
+fn shutdown_returns_by_its_deadline(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, _| {
+            tell.lock().unwrap().send(context.clone()).unwrap();
+            // Ends when the test lets go of the other side.
+            released.lock().unwrap().recv().ok();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    scheduler.client().ensure(&once_now("stuck", "")).unwrap();
+    let context = told.recv_timeout(SOON).unwrap();
+    assert!(!context.is_stopping());
+    let begin = Instant::now();
+    assert!(!scheduler.shutdown(Duration::from_millis(500)), "a job still runs: not clean");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(context.is_stopping());
+    assert!(!scheduler.wait(), "and wait says the same");
+    drop(release);
+}
+
+fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (with_events, events) = listen(builder(&database).handler(TEXT, move |context, _| {
+        Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+    }));
+    let scheduler = with_events.start().unwrap();
+    let every = Trigger::every(Duration::from_millis(100)).unwrap();
+    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    told.recv_timeout(SOON).unwrap();
+    drop(scheduler);
+    let dropped = Utc::now();
+    wait_for(&events, |event| matches!(event, Event::Dropped).then_some(()));
+    wait_for(&events, |event| matches!(event, Event::Stopped { clean: true }).then_some(()));
+    let last = told.try_iter().last();
+    assert!(
+        last.is_none_or(|last| last <= dropped + TimeDelta::milliseconds(200)),
+        "{last:?} after {dropped}"
+    );
+}
+
+fn two_schedulers_in_one_process_both_repair(kind: Kind) {
+    let database = kind.fresh();
+    let yesterday = Utc::now() - TimeDelta::days(1);
+    let mut running = Vec::new();
+    for application in ["one", "two"] {
+        let (tell, told) = teller();
+        let scheduler = Scheduler::builder(application, &database.url)
+            .poll_interval(Duration::from_secs(1))
+            .misfire_interval(Duration::from_secs(1))
+            .handler(TEXT, move |_, text| Ok(tell.lock().unwrap().send(text).map_err(|_| "gone")?))
+            .start()
+            .unwrap();
+        let past = Trigger::once(yesterday).unwrap();
+        let schedule = Schedule::new("past", TEXT, &application.to_owned(), past).unwrap();
+        scheduler.client().ensure(&schedule).unwrap();
+        running.push((application, scheduler, told));
+    }
+    for (application, scheduler, told) in running {
+        assert_eq!(told.recv_timeout(SOON).unwrap(), application);
+        assert!(scheduler.shutdown(SOON));
+    }
+}
+
+fn two_nodes_on_one_host_are_two_nodes(kind: Kind) {
+    let database = kind.fresh();
+    let start = || builder(&database).handler(TEXT, |_, _| Ok(())).start().unwrap();
+    let (one, two) = (start(), start());
+    let nodes = one.client().nodes().unwrap();
+    assert_eq!(nodes.len(), 2);
+    assert_ne!(nodes[0].id, nodes[1].id);
+    assert_eq!(nodes[0].host_name, nodes[1].host_name);
+    assert!(one.shutdown(SOON));
+    let nodes = two.client().nodes().unwrap();
+    assert_eq!(
+        nodes.iter().filter(|node| node.ended.is_none()).count(),
+        1,
+        "only the one that stopped has ended"
+    );
+    assert!(two.shutdown(SOON));
+}
+
+fn a_start_that_cannot_work_is_refused(kind: Kind) {
+    let database = kind.fresh();
+    let refused = |builder: Builder, word: &str| {
+        let error = builder.start().unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        error.kind()
+    };
+    let handled =
+        |application: &str| Scheduler::builder(application, &database.url).handler(TEXT, |_, _| Ok(()));
+    assert_eq!(refused(handled(""), "empty"), ErrorKind::Config);
+    assert_eq!(refused(handled("a\u{1b}[2Jb"), "control"), ErrorKind::Config);
+    assert_eq!(refused(handled(&"x".repeat(51)), "51"), ErrorKind::Config);
+    assert_eq!(refused(handled("app").handler(NUMBER, |_, _| Ok(())), "two handlers"), ErrorKind::Config);
+    assert_eq!(refused(Scheduler::builder("app", &database.url), "no handler"), ErrorKind::Config);
+    assert_eq!(refused(handled("app").threads(0, 4), "threads"), ErrorKind::Config);
+    assert_eq!(refused(handled("app").death_after(Duration::from_secs(5)), "death_after"), ErrorKind::Config);
+    assert_eq!(refused(handled("app").migrate(false), "migrate"), ErrorKind::Schema);
+    let nowhere = Scheduler::builder("app", "oracle://nowhere/x").handler(TEXT, |_, _| Ok(()));
+    assert_eq!(refused(nowhere, "oracle"), ErrorKind::Config);
+}
+
+/// 100 rows on every whole second: those on the windows' edges fire like the others.
+fn a_hundred_rows_on_every_second_all_run(kind: Kind) {
+    const SECONDS: i64 = 12;
+    let database = kind.fresh();
+    let client = client(&database);
+    let from = (Utc::now().timestamp() + 8) * 1_000;
+    let bound = |millis| chrono::DateTime::from_timestamp_millis(millis).unwrap();
+    for n in 0..100 {
+        let cron = Trigger::cron("* * * * * ?", "UTC").unwrap();
+        let schedule = Schedule::new(&format!("row-{n}"), TEXT, &String::new(), cron)
+            .unwrap()
+            .starting(bound(from))
+            .ending(bound(from + 1_000 * (SECONDS - 1)));
+        client.ensure(&schedule).unwrap();
+    }
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, _| {
+            let fired = (context.schedule().to_owned(), context.fire_time().timestamp_millis());
+            Ok(tell.lock().unwrap().send(fired).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let mut fired: Vec<_> = (0..100 * SECONDS).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(scheduler.shutdown(SOON));
+    fired.extend(told.try_iter());
+    fired.sort();
+    let all = fired.len();
+    fired.dedup();
+    assert_eq!((all, fired.len()), (100 * usize::try_from(SECONDS).unwrap(), all));
+}
+
+#[cfg(feature = "sqlite")]
+fn polls_stay_on_the_grid_for_two_minutes() {
+    let database = Kind::Sqlite.fresh();
+    let plain = Scheduler::builder(APPLICATION, &database.url).handler(TEXT, |_, _| Ok(()));
+    let (with_events, events) = listen(plain);
+    let scheduler = with_events.start().unwrap();
+    let mut ticks = Vec::new();
+    while ticks.len() < 25 {
+        let (tick, now) = wait_for(&events, |event| match event {
+            Event::Polled { tick: Some(tick), .. } => Some((*tick, Utc::now().timestamp_millis())),
+            _ => None,
+        });
+        // The poll begins at its tick: what is added is the poll itself, not what earlier ones took.
+        assert!((0..2_500).contains(&(now - tick)), "tick {tick} ended at {now}");
+        ticks.push(tick);
+    }
+    assert!(ticks.windows(2).all(|two| two[1] - two[0] == 5_000), "{ticks:?}");
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// A loose bound for any machine; `benches/lateness.rs` measures the real figure.
+#[cfg(feature = "sqlite")]
+fn jobs_start_on_time() {
+    let database = Kind::Sqlite.fresh();
+    let (tell, told) = teller();
+    let scheduler = Scheduler::builder(APPLICATION, &database.url)
+        .handler(TEXT, move |context, _| {
+            let late = (Utc::now() - context.fire_time()).num_milliseconds();
+            Ok(tell.lock().unwrap().send(late).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let every = Trigger::every(Duration::from_millis(50)).unwrap().times(100).unwrap();
+    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    let mut late: Vec<i64> = (0..100).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(scheduler.shutdown(SOON));
+    late.sort_unstable();
+    // The first occurrences are due before the first poll sees the schedule.
+    assert!(late[0] >= 0 && late[50] < 250, "{late:?}");
+}

@@ -1,0 +1,96 @@
+//! A fresh database for each test that asks for one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use tempfile::TempDir;
+
+/// A kind of database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+    #[cfg(feature = "postgres")]
+    Postgres,
+    #[cfg(feature = "mysql")]
+    Mariadb,
+}
+
+/// Every kind this build can speak to.
+pub fn all() -> Vec<Kind> {
+    vec![
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres,
+        #[cfg(feature = "mysql")]
+        Kind::Mariadb,
+    ]
+}
+
+/// A database of a test's own.
+#[derive(Clone)]
+pub struct Database {
+    pub kind: Kind,
+    pub url: String,
+    /// Removed with the last handle.
+    _folder: Option<Arc<TempDir>>,
+}
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite => "sqlite",
+            #[cfg(feature = "postgres")]
+            Self::Postgres => "postgres",
+            #[cfg(feature = "mysql")]
+            Self::Mariadb => "mariadb",
+        }
+    }
+
+    /// A new, empty database.
+    pub fn fresh(self) -> Database {
+        let name = format!("it_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite => {
+                let folder = Arc::new(tempfile::tempdir().unwrap());
+                let url = format!("sqlite:{}", folder.path().join(name).with_extension("db").display());
+                Database { kind: self, url, _folder: Some(folder) }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres => {
+                let server = server("FIRETIME_TEST_POSTGRES_URL");
+                let mut connection = diesel::PgConnection::establish(&server).unwrap();
+                connection.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+                Database { kind: self, url: beside(&server, &name), _folder: None }
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mariadb => {
+                let server = server("FIRETIME_TEST_MARIADB_URL");
+                let mut connection = diesel::MysqlConnection::establish(&server).unwrap();
+                connection.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+                Database { kind: self, url: beside(&server, &name), _folder: None }
+            }
+        }
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn server(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run the tests by scripts/test.sh or scripts/with-servers.sh")
+    })
+}
+
+/// The same server, another database.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn beside(url: &str, name: &str) -> String {
+    let (server, _) = url.rsplit_once('/').unwrap();
+    format!("{server}/{name}")
+}

@@ -1,0 +1,4 @@
+//! What the tests stand on.
+
+pub mod database;
+pub mod node;

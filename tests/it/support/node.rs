@@ -1,0 +1,186 @@
+//! Node processes: this binary started again, told by its environment what to be.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use chrono::Utc;
+use firetime::{Event, Job, Scheduler};
+
+const WANTED: &str = "FIRETIME_IT_NODE";
+const URL: &str = "FIRETIME_IT_URL";
+
+/// A job whose payload is how long it takes, in milliseconds.
+pub const WORK: Job<u64> = Job::new("work");
+pub const APPLICATION: &str = "it";
+
+pub fn is_wanted() -> bool {
+    std::env::var_os(WANTED).is_some()
+}
+
+/// A node's life: runs `WORK` and says so line by line, until its standard input ends.
+pub fn main() {
+    let url = std::env::var(URL).unwrap();
+    // Quick to notice a death, so that tests of recovery take seconds.
+    let scheduler = Scheduler::builder(APPLICATION, &url)
+        .threads(4, 16)
+        .poll_interval(Duration::from_secs(1))
+        .heartbeat_interval(Duration::from_secs(1))
+        .store_timeout(Duration::from_secs(2))
+        .death_after(Duration::from_secs(6))
+        .misfire_interval(Duration::from_secs(2))
+        .handler(WORK, |context, millis| {
+            let started = Utc::now().timestamp_millis();
+            let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
+            say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
+            std::thread::sleep(Duration::from_millis(millis));
+            say(&format!("ended\t{name}\t{fire}\t{}", context.attempt()));
+            Ok(())
+        })
+        .on_event(|event| match event {
+            Event::Polled { .. } | Event::ClaimLost { .. } | Event::Finished { error: None, .. } => {}
+            event => eprintln!("{event}"),
+        })
+        .start()
+        .unwrap();
+    say("ready");
+    drop(std::io::stdin().read_to_end(&mut Vec::new()));
+    let clean = scheduler.shutdown(Duration::from_secs(20));
+    say(if clean { "clean" } else { "unclean" });
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The parent may have gone; then nobody listens any more.
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// What a node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    Ready,
+    Began {
+        schedule: String,
+        fire: i64,
+        attempt: u32,
+        fence: i64,
+        started: i64,
+    },
+    Ended {
+        schedule: String,
+        fire: i64,
+        attempt: u32,
+    },
+    Stopped {
+        clean: bool,
+    },
+    /// Its output ended: the process has.
+    Gone,
+}
+
+fn parse(line: &str) -> Line {
+    let parts: Vec<&str> = line.split('\t').collect();
+    match parts.as_slice() {
+        ["ready"] => Line::Ready,
+        ["began", schedule, fire, attempt, fence, started] => Line::Began {
+            schedule: (*schedule).to_owned(),
+            fire: fire.parse().unwrap(),
+            attempt: attempt.parse().unwrap(),
+            fence: fence.parse().unwrap(),
+            started: started.parse().unwrap(),
+        },
+        ["ended", schedule, fire, attempt] => Line::Ended {
+            schedule: (*schedule).to_owned(),
+            fire: fire.parse().unwrap(),
+            attempt: attempt.parse().unwrap(),
+        },
+        ["clean"] => Line::Stopped { clean: true },
+        ["unclean"] => Line::Stopped { clean: false },
+        _ => panic!("a node said {line:?}"),
+    }
+}
+
+/// Several node processes and what they say, in the order it arrives.
+pub struct Nodes {
+    processes: Vec<Process>,
+    said: Receiver<(usize, Line)>,
+    tell: Sender<(usize, Line)>,
+    gone: usize,
+}
+
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Nodes {
+    /// Starts `count` nodes on the database and waits until each has joined.
+    pub fn start(url: &str, count: usize) -> Self {
+        let (tell, said) = channel();
+        let mut nodes = Self { processes: Vec::new(), said, tell, gone: 0 };
+        for _ in 0..count {
+            nodes.add(url);
+        }
+        for _ in 0..count {
+            assert_eq!(nodes.next(Duration::from_secs(30)).1, Line::Ready);
+        }
+        nodes
+    }
+
+    /// Starts another node.
+    pub fn add(&mut self, url: &str) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .env(WANTED, "1")
+            .env(URL, url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, number) = (self.tell.clone(), self.processes.len());
+        let stdout = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                drop(tell.send((number, parse(&line))));
+            }
+            drop(tell.send((number, Line::Gone)));
+        });
+        let stdin = child.stdin.take();
+        self.processes.push(Process { child, stdin });
+    }
+
+    /// The next line, or a panic when none comes in time.
+    pub fn next(&mut self, within: Duration) -> (usize, Line) {
+        let line =
+            self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"));
+        self.gone += usize::from(line.1 == Line::Gone);
+        line
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, number: usize) {
+        self.processes[number].child.kill().unwrap();
+    }
+
+    /// Asks all to stop and gives what they say until they are gone.
+    pub fn stop(mut self) -> Vec<(usize, Line)> {
+        let mut lines = Vec::new();
+        for process in &mut self.processes {
+            process.stdin = None;
+        }
+        while self.gone < self.processes.len() {
+            lines.push(self.next(Duration::from_secs(30)));
+        }
+        lines
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // It may have ended by itself.
+            drop(process.child.kill());
+            drop(process.child.wait());
+        }
+    }
+}
