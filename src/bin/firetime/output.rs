@@ -37,16 +37,15 @@ pub(crate) fn table<const N: usize>(
 pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)?;
     // Unsafe characters occur inside strings only, where JSON may write them as escapes.
-    let mut units = [0; 2];
-    for c in text.chars() {
-        if is_unsafe(c) {
-            for unit in c.encode_utf16(&mut units) {
-                write!(out, "\\u{unit:04x}")?;
-            }
-        } else {
-            write!(out, "{c}")?;
+    let (mut rest, mut units) = (text.as_str(), [0; 2]);
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unsafe(*c)) {
+        out.write_all(&rest.as_bytes()[..at])?;
+        for unit in c.encode_utf16(&mut units) {
+            write!(out, "\\u{unit:04x}")?;
         }
+        rest = &rest[at + c.len_utf8()..];
     }
+    out.write_all(rest.as_bytes())?;
     writeln!(out)?;
     Ok(())
 }

@@ -44,9 +44,9 @@ impl Cluster {
     pub(super) fn start(database: &Database, logging: &Logging) -> Result<Self, Failure> {
         let (say, heard) = mpsc::channel();
         let mut cluster = Self { nodes: Vec::new(), heard };
-        for number in 0..NAMES.len() {
+        for (number, name) in NAMES.into_iter().enumerate() {
             let node = start(number, database, logging, say.clone())
-                .map_err(|error| Failure::Failed(format!("starting node {}: {error}", NAMES[number])))?;
+                .map_err(|error| Failure::Failed(format!("starting node {name}: {error}")))?;
             cluster.nodes.push(node);
         }
         Ok(cluster)
