@@ -135,6 +135,8 @@ impl Schedule {
 pub struct Client {
     application: String,
     store: Arc<dyn Store>,
+    /// Called after a change: a node of this process need not wait for its next poll.
+    changed: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
@@ -153,11 +155,15 @@ impl Client {
         config::check_name("application name", application, 50)?;
         let store = store::open(url, store::Limits::default(), Arc::new(Clock::default()))?;
         store::check_schema(url)?;
-        Ok(Self::over(application, store))
+        Ok(Self::over(application, store, || {}))
     }
 
-    pub(crate) fn over(application: &str, store: Arc<dyn Store>) -> Self {
-        Self { application: application.to_owned(), store }
+    pub(crate) fn over(
+        application: &str,
+        store: Arc<dyn Store>,
+        changed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { application: application.to_owned(), store, changed: Arc::new(changed) }
     }
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
@@ -170,7 +176,14 @@ impl Client {
     /// schedule, or the database's failure.
     pub fn ensure(&self, schedule: &Schedule) -> Result<Ensured, Error> {
         let context = format!("ensuring schedule {:?}", schedule.name);
-        self.store.ensure(&schedule.definition(&self.application)).map_err(|error| error.during(&context))
+        let ensured = self
+            .store
+            .ensure(&schedule.definition(&self.application))
+            .map_err(|error| error.during(&context))?;
+        if ensured != Ensured::Unchanged {
+            (self.changed)();
+        }
+        Ok(ensured)
     }
 
     /// As [`Client::ensure`], on the caller's own connection, so that it joins the transaction open there:
@@ -235,6 +248,7 @@ impl Client {
                 return Ok(false);
             }
             if whole {
+                (self.changed)();
                 return Ok(true);
             }
         }

@@ -34,6 +34,10 @@ pub(crate) struct Driver<Input> {
 }
 
 impl<Input> Driver<Input> {
+    pub(crate) fn inbox(&self) -> Sender<Input> {
+        self.inbox.clone()
+    }
+
     pub(crate) fn send(&self, input: Input) {
         // A machine that has ended needs no more input.
         self.inbox.send(input).ok();

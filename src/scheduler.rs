@@ -279,10 +279,14 @@ impl Scheduler {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A client for the same application and database.
+    /// A client for the same application and database. What it changes this node sees at once, the others
+    /// with their next poll.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::over(&self.inner.application, Arc::clone(&self.inner.store))
+        let poll = self.inner.poll.inbox();
+        Client::over(&self.inner.application, Arc::clone(&self.inner.store), move || {
+            send(&poll, PollInput::Wake)
+        })
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

@@ -71,9 +71,10 @@ impl Plan {
         !self.ready.is_empty()
     }
 
-    /// Whether rows were cut off for want of room and there is room again; asks once.
+    /// Whether rows were cut off and what was brought is half done (the cap is twice what a poll brings);
+    /// asks once.
     pub(crate) fn wants_poll(&mut self) -> bool {
-        let wants = self.overflowed && self.items.len() <= self.cap / 2;
+        let wants = self.overflowed && self.items.len() <= self.cap / 4;
         self.overflowed &= !wants;
         wants
     }
