@@ -177,6 +177,9 @@ fn is_wanted(run: &Run, query: &ExecutionQuery) -> bool {
     let node = run.node.map(|node| node.to_string());
     query.application.as_deref().is_none_or(|only| only == &*run.application)
         && (query.states.is_empty() || query.states.iter().any(|state| run.is(*state)))
-        && query.node.as_deref().is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
+        && query
+            .node
+            .as_deref()
+            .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
         && query.since.is_none_or(|since| run.scheduled >= since)
 }
