@@ -36,7 +36,7 @@ pub(crate) struct Driver<Input> {
 impl<Input> Driver<Input> {
     pub(crate) fn send(&self, input: Input) {
         // A machine that has ended needs no more input.
-        let _ = self.inbox.send(input);
+        self.inbox.send(input).ok();
     }
 
     /// Waits until the machine has ended; false if the deadline comes first.
@@ -173,6 +173,7 @@ impl<Op: Operation> Hands<Op> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the driver and the pool are the two that spawn")]
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     std::thread::Builder::new()
         .name(name.to_owned())

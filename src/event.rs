@@ -106,6 +106,16 @@ pub enum Event {
         /// Database minus host, milliseconds.
         millis: i64,
     },
+    /// The node stops: what it had planned and not claimed is left to the others.
+    LeftToOthers {
+        /// How many schedules and pending executions.
+        planned: usize,
+    },
+    /// A handler's panic was not made an outcome; please report it.
+    JobThreadPanicked {
+        /// What it said.
+        reason: String,
+    },
     /// No thread could be started for the pool; work waits for those there are.
     ThreadRefused {
         /// What the system said.
@@ -128,8 +138,11 @@ impl Event {
             Self::Joined { .. }
             | Self::Repaired { .. }
             | Self::GivenBack { .. }
+            | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
-            Self::Quarantined { .. } | Self::Fenced { .. } => log::Level::Error,
+            Self::Quarantined { .. } | Self::Fenced { .. } | Self::JobThreadPanicked { .. } => {
+                log::Level::Error
+            }
             _ => log::Level::Warn,
         }
     }
@@ -179,6 +192,12 @@ impl fmt::Display for Event {
                     "the database's clock is {millis} ms ahead of this host's; check time synchronisation"
                 )
             }
+            Self::LeftToOthers { planned } => {
+                write!(f, "stopping: {planned} planned items are left to other nodes")
+            }
+            Self::JobThreadPanicked { reason } => {
+                write!(f, "a job's thread panicked outside its handler: {reason}")
+            }
             Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
             Self::Stopped { clean: true } => f.write_str("stopped"),
@@ -189,7 +208,7 @@ impl fmt::Display for Event {
     }
 }
 
-type Observer = Box<dyn Fn(&Event) + Send + Sync>;
+pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// Where events go: the log, then every observer. Never called under a lock.
 #[derive(Default)]

@@ -170,7 +170,7 @@ pub(crate) enum NodeOutput {
 
 /// What is asked of the database right now.
 enum Asked {
-    Register(NodeId),
+    Register,
     Beat { sent: Millis },
     Other(&'static str),
     Leave,
@@ -227,7 +227,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             return Some(NodeOp::Leave(self.id, now.db));
         }
         if !self.registered {
-            self.asked = Some(Asked::Register(self.id));
+            self.asked = Some(Asked::Register);
             return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
         }
         if now.boot >= self.next_beat {
@@ -273,7 +273,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
 
     fn failed(&mut self, asked: Asked, error: Error, now: Now) {
         let operation = match asked {
-            Asked::Register(_) => {
+            Asked::Register => {
                 // The row may exist after all: a fresh name makes sure that nothing is claimed under a doubtful one.
                 self.id = NodeId::fresh();
                 "joining"

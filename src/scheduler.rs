@@ -1,12 +1,10 @@
 //! Wiring: the builder, the start, the ordered shutdown.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::DateTime;
-use crossbeam::channel::{Sender, bounded};
+use crossbeam::channel::{Receiver, Sender};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
@@ -14,16 +12,17 @@ use crate::clock::Clock;
 use crate::config::{Config, RawConfig};
 use crate::driver::{self, Driver, Surroundings, drive, inbox};
 use crate::error::{Error, Kind};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, Observer};
 use crate::job::{Context, HandlerError, Handlers, Job};
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
-use crate::model::{Millis, NodeId, Outcome};
+use crate::model::{Millis, NodeId};
 use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
-use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
-use crate::pipeline::pool::{Notice, Permit, Pool};
-use crate::store::{self, Beat, Claimed, Figures, Pulse, Settled, Store};
+use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
+use crate::pipeline::pool::{Limits, Notice, Permit, Pool};
+use crate::runner::{Runner, panic_text};
+use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
 use crate::window::millis;
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
@@ -31,7 +30,7 @@ pub struct Builder {
     raw: RawConfig,
     handlers: Handlers,
     twice: Option<&'static str>,
-    observers: Vec<Box<dyn Fn(&Event) + Send + Sync>>,
+    observers: Vec<Observer>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -155,8 +154,7 @@ impl Builder {
         let store = store::open(&config.url, limits, Arc::clone(&clock))?;
         // The heartbeat has a connection of its own: work on the others cannot delay it.
         let heart = store::open(&config.url, store::Limits { connections: 1, ..limits }, Arc::clone(&clock))?;
-        let events = Arc::new(Events::new(self.observers));
-        Scheduler::run(config, self.handlers, events, clock, store, heart)
+        Scheduler::run(config, self.handlers, self.observers, clock, store, heart)
     }
 }
 
@@ -229,128 +227,54 @@ impl Scheduler {
     fn run(
         config: Config,
         handlers: Handlers,
-        events: Arc<Events>,
+        observers: Vec<Observer>,
         clock: Arc<Clock>,
         store: Arc<dyn Store>,
         heart: Arc<dyn Store>,
     ) -> Result<Self, Error> {
         let Config { application, limits, window, .. } = config;
-        let identity = Identity {
-            application: application.clone(),
-            host_ip: host_ip(),
-            host_name: host_name(),
-            pid: std::process::id(),
-            jobs: handlers.specs(),
-        };
+        let events = Arc::new(Events::new(observers));
+        let identity = identity(&application, &handlers);
         let node = NodeId::fresh();
         let (lease, offset) = join(heart.as_ref(), &identity, node, &clock, window.lease())?;
         events.emit(&Event::Joined { node });
 
-        let held = Arc::new(Held::default());
+        let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
+        let wires = Wires {
+            surroundings: Surroundings {
+                clock: Arc::clone(&clock),
+                store: Arc::clone(&store),
+                call: window.call,
+                abandoned: Arc::new(AtomicUsize::new(0)),
+            },
+            events: Arc::clone(&events),
+            held: Arc::new(Held::default()),
+            poll: polls.0.clone(),
+            dispatch: dispatches.0.clone(),
+            complete: completes.0.clone(),
+            misfire: misfires.0.clone(),
+        };
         let handlers = Arc::new(handlers);
         let stopping = Arc::new(AtomicBool::new(false));
-        let surroundings = Surroundings {
-            clock: Arc::clone(&clock),
-            store: Arc::clone(&store),
-            call: window.call,
-            abandoned: Arc::new(AtomicUsize::new(0)),
-        };
-        let hearts = Surroundings { store: heart, ..surroundings.clone() };
-
-        let polls = inbox();
-        let dispatches = inbox();
-        let completes = inbox();
-        let misfires = inbox();
-        let (poll_in, dispatch_in) = (polls.0.clone(), dispatches.0.clone());
-        let (complete_in, misfire_in) = (completes.0.clone(), misfires.0.clone());
-
-        let runner = Runner {
-            clock: Arc::clone(&clock),
-            handlers: Arc::clone(&handlers),
-            complete: complete_in.clone(),
-            events: Arc::clone(&events),
-            stopping: Arc::clone(&stopping),
-        };
-        let pool = Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), {
-            let (events, dispatch) = (Arc::clone(&events), dispatch_in.clone());
-            move |notice| noticed(notice, &events, &dispatch)
-        }));
-
+        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping));
         let now = clock.now();
-        let complete = {
-            let events = Arc::clone(&events);
-            let machine = CompleteMachine::new(Arc::clone(&held));
-            drive("firetime-complete", machine, completes, &surroundings, move |event| events.emit(&event))?
-        };
-        let dispatch = {
-            let seats = PoolSeats { pool: Arc::clone(&pool), next_tick: Millis::MIN };
-            let machine = DispatchMachine::new(node, Arc::clone(&held), lease, seats, now);
-            let (events, poll, complete, clock) =
-                (Arc::clone(&events), poll_in.clone(), complete_in.clone(), Arc::clone(&clock));
-            drive("firetime-dispatch", machine, dispatches, &surroundings, move |output| match output {
-                DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
-                DispatchOutput::GiveBack(settlement) => {
-                    send(&complete, CompleteInput::Settle(settlement, None))
-                }
-                DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
-                DispatchOutput::Event(event) => events.emit(&event),
-            })?
-        };
-        let misfire = {
-            let machine = MisfireMachine::new(application.clone(), window);
-            let (events, poll) = (Arc::clone(&events), poll_in.clone());
-            drive("firetime-misfire", machine, misfires, &surroundings, move |output| match output {
-                MisfireOutput::WakePoll => send(&poll, PollInput::Wake),
-                MisfireOutput::Event(event) => events.emit(&event),
-            })?
-        };
-        let poll = {
-            let catalog: Arc<dyn Catalog> = handlers;
-            let machine = PollMachine::new(node, application.clone(), catalog, window, offset, now);
-            let (events, dispatch, clock) = (Arc::clone(&events), dispatch_in.clone(), Arc::clone(&clock));
-            drive("firetime-poll", machine, polls, &surroundings, move |output| match output {
-                PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
-                PollOutput::Enabled { app, node } => send(&misfire_in, MisfireInput::Polled { app, node }),
-                PollOutput::Offset(offset) => clock.set_offset(offset),
-                PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
-                PollOutput::Event(event) => events.emit(&event),
-            })?
-        };
-        let node = {
-            let figures = {
-                let pool = Arc::clone(&pool);
-                move || {
-                    let figures = pool.figures();
-                    Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued }
-                }
-            };
-            let machine = NodeMachine::new(node, identity, window, held, figures, now);
-            let events = Arc::clone(&events);
-            drive("firetime-heartbeat", machine, inbox(), &hearts, move |output| match output {
-                NodeOutput::Lease(deadline) => send(&dispatch_in, DispatchInput::Lease(deadline)),
-                NodeOutput::Reborn(node) => {
-                    send(&poll_in, PollInput::Reborn(node));
-                    send(&dispatch_in, DispatchInput::Reborn(node));
-                }
-                NodeOutput::Event(event) => events.emit(&event),
-            })?
-        };
-        let phase = Mutex::new(Phase::Running);
-        let ended = Condvar::new();
+        let polling = PollMachine::new(node, application.clone(), handlers, window, offset, now);
+        let figures = figures_of(Arc::clone(&pool));
+        let beating = NodeMachine::new(node, identity, window, Arc::clone(&wires.held), figures, now);
         let inner = Inner {
+            complete: wires.complete(completes)?,
+            dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
+            misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
+            poll: wires.poll(polls, polling)?,
+            node: wires.heartbeat(beating, heart)?,
             application,
             store,
             clock,
             events,
             pool,
-            poll,
-            dispatch,
-            complete,
-            node,
-            misfire,
             stopping,
-            phase,
-            ended,
+            phase: Mutex::new(Phase::Running),
+            ended: Condvar::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -464,6 +388,119 @@ impl Inner {
     }
 }
 
+type Inbox<Input> = (Sender<Input>, Receiver<Input>);
+
+/// Who tells whom: every machine's output goes to the inbox of the one that acts on it.
+struct Wires {
+    surroundings: Surroundings,
+    events: Arc<Events>,
+    held: Arc<Held>,
+    poll: Sender<PollInput>,
+    dispatch: Sender<DispatchInput>,
+    complete: Sender<CompleteInput>,
+    misfire: Sender<MisfireInput>,
+}
+
+impl Wires {
+    fn pool(&self, limits: Limits, handlers: Arc<Handlers>, stopping: Arc<AtomicBool>) -> Arc<Pool<Claimed>> {
+        let runner = Runner {
+            clock: Arc::clone(&self.surroundings.clock),
+            handlers,
+            complete: self.complete.clone(),
+            events: Arc::clone(&self.events),
+            stopping,
+        };
+        let (events, dispatch) = (Arc::clone(&self.events), self.dispatch.clone());
+        let notify = move |notice| noticed(notice, &events, &dispatch);
+        Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), notify))
+    }
+
+    fn complete(&self, inbox: Inbox<CompleteInput>) -> Result<Driver<CompleteInput>, Error> {
+        let events = Arc::clone(&self.events);
+        let machine = CompleteMachine::new(Arc::clone(&self.held));
+        drive("firetime-complete", machine, inbox, &self.surroundings, move |event| events.emit(&event))
+    }
+
+    fn dispatch(
+        &self,
+        inbox: Inbox<DispatchInput>,
+        node: NodeId,
+        lease: Millis,
+        pool: &Arc<Pool<Claimed>>,
+    ) -> Result<Driver<DispatchInput>, Error> {
+        let clock = Arc::clone(&self.surroundings.clock);
+        let seats = PoolSeats { pool: Arc::clone(pool), next_tick: Millis::MIN };
+        let machine = DispatchMachine::new(node, Arc::clone(&self.held), lease, seats, clock.now());
+        let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
+        drive("firetime-dispatch", machine, inbox, &self.surroundings, move |output| match output {
+            DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
+            DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
+            DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
+            DispatchOutput::Event(event) => events.emit(&event),
+        })
+    }
+
+    fn misfire(
+        &self,
+        inbox: Inbox<MisfireInput>,
+        machine: MisfireMachine,
+    ) -> Result<Driver<MisfireInput>, Error> {
+        let (events, poll) = (Arc::clone(&self.events), self.poll.clone());
+        drive("firetime-misfire", machine, inbox, &self.surroundings, move |output| match output {
+            MisfireOutput::WakePoll => send(&poll, PollInput::Wake),
+            MisfireOutput::Event(event) => events.emit(&event),
+        })
+    }
+
+    fn poll(&self, inbox: Inbox<PollInput>, machine: PollMachine) -> Result<Driver<PollInput>, Error> {
+        let clock = Arc::clone(&self.surroundings.clock);
+        let (events, dispatch, misfire) =
+            (Arc::clone(&self.events), self.dispatch.clone(), self.misfire.clone());
+        drive("firetime-poll", machine, inbox, &self.surroundings, move |output| match output {
+            PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
+            PollOutput::Enabled { app, node } => send(&misfire, MisfireInput::Polled { app, node }),
+            PollOutput::Offset(offset) => clock.set_offset(offset),
+            PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
+            PollOutput::Event(event) => events.emit(&event),
+        })
+    }
+
+    /// The heartbeat's store calls go over a connection of their own.
+    fn heartbeat<F: Fn() -> Figures + Send + 'static>(
+        &self,
+        machine: NodeMachine<F>,
+        heart: Arc<dyn Store>,
+    ) -> Result<Driver<NodeInput>, Error> {
+        let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
+        let (events, poll, dispatch) = (Arc::clone(&self.events), self.poll.clone(), self.dispatch.clone());
+        drive("firetime-heartbeat", machine, inbox(), &surroundings, move |output| match output {
+            NodeOutput::Lease(deadline) => send(&dispatch, DispatchInput::Lease(deadline)),
+            NodeOutput::Reborn(node) => {
+                send(&poll, PollInput::Reborn(node));
+                send(&dispatch, DispatchInput::Reborn(node));
+            }
+            NodeOutput::Event(event) => events.emit(&event),
+        })
+    }
+}
+
+fn figures_of(pool: Arc<Pool<Claimed>>) -> impl Fn() -> Figures + Send + 'static {
+    move || {
+        let figures = pool.figures();
+        Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued }
+    }
+}
+
+fn identity(application: &str, handlers: &Handlers) -> Identity {
+    Identity {
+        application: application.to_owned(),
+        host_ip: host_ip(),
+        host_name: host_name(),
+        pid: std::process::id(),
+        jobs: handlers.specs(),
+    }
+}
+
 /// Registers and beats once: gives the first lease's end (boot clock) and the offset to the database's clock.
 fn join(
     store: &dyn Store,
@@ -486,15 +523,16 @@ fn join(
 
 fn send<T>(inbox: &Sender<T>, input: T) {
     // A machine that has ended needs no more input.
-    let _ = inbox.send(input);
+    inbox.send(input).ok();
 }
 
 fn noticed(notice: Notice, events: &Events, dispatch: &Sender<DispatchInput>) {
     match notice {
         Notice::Freed => send(dispatch, DispatchInput::SeatFreed),
         Notice::SpawnFailed(error) => events.emit(&Event::ThreadRefused { reason: error.to_string() }),
-        // Not reached: the runner makes an outcome of every panic. The thread goes on all the same.
-        Notice::Panicked(_) => {}
+        Notice::Panicked(panic) => {
+            events.emit(&Event::JobThreadPanicked { reason: panic_text(panic.as_ref()).to_owned() });
+        }
     }
 }
 
@@ -525,88 +563,6 @@ impl Seats for PoolSeats {
         let waiting = self.pool.figures().queued > 0;
         (late, waiting.then_some(self.next_tick))
     }
-}
-
-/// Runs one claimed execution on a pool thread.
-struct Runner {
-    clock: Arc<Clock>,
-    handlers: Arc<Handlers>,
-    complete: Sender<CompleteInput>,
-    events: Arc<Events>,
-    stopping: Arc<AtomicBool>,
-}
-
-impl Runner {
-    fn run(&self, mut claimed: Claimed) {
-        if !claimed.is_started() {
-            if !self.start(&claimed) {
-                return;
-            }
-            claimed.mark_started();
-        }
-        let now = self.clock.now();
-        if !claimed.may_start(now.boot) {
-            self.events.emit(&Event::GivenBack { execution: claimed.execution() });
-            return send(&self.complete, CompleteInput::Settle(claimed.give_back(now.db), None));
-        }
-        let outcome = self.call(&claimed);
-        self.finish(claimed, outcome);
-    }
-
-    /// CLAIMED -> RUNNING under the token; false if the execution is no longer ours.
-    fn start(&self, claimed: &Claimed) -> bool {
-        let (reply, settled) = bounded(1);
-        send(&self.complete, CompleteInput::Settle(claimed.start(self.clock.now().db), Some(reply)));
-        // A completer that has ended drops the reply: then the node is stopping and others settle the row.
-        matches!(settled.recv(), Ok(Settled::Done))
-    }
-
-    fn call(&self, claimed: &Claimed) -> Outcome {
-        let context = self.context(claimed);
-        let payload = &claimed.entry().payload;
-        match catch_unwind(AssertUnwindSafe(|| self.handlers.run(&context, payload))) {
-            Ok(Ok(())) => Outcome::Succeeded,
-            Ok(Err(error)) => Outcome::Failed(error.to_string()),
-            Err(panic) => Outcome::Failed(format!("panicked: {}", panic_text(panic.as_ref()))),
-        }
-    }
-
-    fn finish(&self, claimed: Claimed, outcome: Outcome) {
-        let error = match &outcome {
-            Outcome::Succeeded => None,
-            Outcome::Failed(error) => Some(error.clone()),
-        };
-        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
-        let now = self.clock.now().db;
-        let retry = error.as_ref().and_then(|_| self.retry_at(&claimed, now));
-        send(&self.complete, CompleteInput::Settle(claimed.finish(outcome, retry, now), None));
-        self.events.emit(&Event::Finished { execution, schedule, error });
-    }
-
-    fn retry_at(&self, claimed: &Claimed, now: Millis) -> Option<Millis> {
-        let policy = self.handlers.policy(&claimed.entry().job)?;
-        (claimed.attempt() < policy.max_tries).then(|| now.saturating_add(millis(policy.retry_delay)))
-    }
-
-    fn context(&self, claimed: &Claimed) -> Context {
-        Context {
-            schedule: Arc::clone(&claimed.entry().name),
-            job: Arc::clone(&claimed.entry().job),
-            execution: claimed.execution(),
-            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
-            attempt: claimed.attempt(),
-            fence: claimed.fence(),
-            stopping: Arc::clone(&self.stopping),
-        }
-    }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 fn host_name() -> String {

@@ -83,7 +83,7 @@ impl CompleteMachine {
         }
         if let Some(reply) = it.reply {
             // Whoever asked may have gone; the answer is in the database anyway.
-            let _ = reply.send(settled);
+            reply.send(settled).ok();
         }
     }
 }

@@ -319,7 +319,8 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             }
             DispatchInput::Stop => {
                 self.stopping = true;
-                self.plan.clear(now.db);
+                let planned = self.plan.drain().len();
+                self.outbox.push_back(DispatchOutput::Event(Event::LeftToOthers { planned }));
             }
         }
     }

@@ -57,6 +57,7 @@ impl Plan {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -85,6 +86,14 @@ impl Plan {
         }
         self.ready.clear();
         self.wheel = Wheel::new(now, self.cap);
+    }
+
+    /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the database.
+    pub(crate) fn drain(&mut self) -> Vec<Candidate> {
+        let ready = std::mem::take(&mut self.ready).into_values();
+        let waiting = self.wheel.drain().into_iter().map(|(_, slot)| slot);
+        let slots: Vec<Slot> = ready.chain(waiting).collect();
+        slots.into_iter().filter_map(|slot| self.items.remove(&slot)).map(|item| item.candidate).collect()
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are

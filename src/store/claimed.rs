@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ClaimRequest, Reason};
-use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, ScheduleId, Token};
+use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Claimed {
         self.execution
     }
 
-    pub(crate) fn schedule(&self) -> ScheduleId {
+    #[cfg(test)]
+    pub(crate) fn schedule(&self) -> crate::model::ScheduleId {
         self.entry.id
     }
 
@@ -63,6 +64,7 @@ impl Claimed {
         self.fence
     }
 
+    #[cfg(test)]
     pub(crate) fn token(&self) -> Token {
         self.token
     }

@@ -11,6 +11,8 @@ pub(crate) enum Column {
     NextFireTime,
     Version,
     ClaimToken,
+    /// A node's key.
+    Uuid,
     Beat,
 }
 
@@ -23,6 +25,7 @@ impl Column {
             Self::NextFireTime => "next_fire_time",
             Self::Version => "version",
             Self::ClaimToken => "claim_token",
+            Self::Uuid => "uuid",
             Self::Beat => "beat",
         }
     }
@@ -39,4 +42,4 @@ pub(crate) const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::Cla
 pub(crate) const EDIT: &[Column] = &[Column::Id, Column::State, Column::Version];
 
 /// A node that has not moved since it was seen.
-pub(crate) const BEAT: &[Column] = &[Column::Id, Column::Beat];
+pub(crate) const BEAT: &[Column] = &[Column::Uuid, Column::Beat];

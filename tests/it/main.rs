@@ -10,7 +10,13 @@
     clippy::panic,
     reason = "a test says what went wrong by panicking"
 )]
-#![allow(clippy::disallowed_methods, reason = "tests look at the real clock")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity,
+    reason = "tests look at the real clock, print figures, and list themselves in tables"
+)]
 
 mod architecture;
 mod cluster;

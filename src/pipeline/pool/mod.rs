@@ -22,5 +22,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub use self::admission::{Figures, Limits};
+#[cfg(test)]
+use self::admission::Figures;
+pub use self::admission::Limits;
 pub use self::core::{Notice, Permit, Pool};

@@ -17,7 +17,7 @@ use self::core::{Notice, Permit, Pool};
 
 /// The same file as the pool's own core, on the primitives below.
 #[path = "core.rs"]
-#[allow(clippy::duplicate_mod)]
+#[allow(clippy::duplicate_mod, reason = "the same core on simulated threads")]
 mod core;
 
 mod sync {

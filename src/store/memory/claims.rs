@@ -48,7 +48,7 @@ impl Tables {
             Column::PrevFireTime => Value::time(occurrence.prev),
             Column::NextFireTime => Value::Number(occurrence.at),
             Column::Version => Value::Number(occurrence.entry.version),
-            Column::ClaimToken | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
         };
         if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
             return Ok(None);

@@ -62,7 +62,7 @@ impl Tables {
 
     pub(super) fn declare_dead(&mut self, id: NodeId, beat: i64, now: Millis) -> bool {
         let seen = |column| match column {
-            Column::Id => Value::Uuid(id.0),
+            Column::Uuid => Value::Uuid(id.0),
             Column::Beat => Value::Number(beat),
             _ => Value::Null,
         };

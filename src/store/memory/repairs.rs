@@ -64,7 +64,7 @@ impl Tables {
             Column::PrevFireTime => Value::time(repair.cursor.prev),
             Column::NextFireTime => Value::time(repair.cursor.next),
             Column::Version => Value::Number(repair.version),
-            Column::ClaimToken | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
         };
         if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
             return Ok(false);

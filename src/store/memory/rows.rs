@@ -77,7 +77,7 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn value(&self, id: NodeId, column: Column) -> Value<'_> {
         match column {
-            Column::Id => Value::Uuid(id.0),
+            Column::Uuid => Value::Uuid(id.0),
             Column::Beat => Value::Number(self.beat),
             Column::State => Value::Text(&self.state),
             _ => Value::Null,
@@ -137,7 +137,7 @@ impl Schedule {
             Column::PrevFireTime => number(self.prev),
             Column::NextFireTime => number(self.next),
             Column::Version => Value::Number(self.version),
-            Column::ClaimToken | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
         }
     }
 

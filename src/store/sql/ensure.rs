@@ -286,7 +286,7 @@ fn change(
         Column::PrevFireTime => stored.prev.clone(),
         Column::NextFireTime => stored.next.clone(),
         Column::Version => stored.version.into(),
-        Column::ClaimToken | Column::Beat => Value::Null,
+        Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
     });
     if session.execute(&update)? == 1 {
         Ok(Ensured::Changed)

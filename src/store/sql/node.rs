@@ -1,8 +1,10 @@
 //! Registration, heartbeat, death.
 
+use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, sql};
+use super::statement::{Row, Value, sql};
 use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use crate::store::guard::{self, Column};
 use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
 use crate::window::{millis, span};
 
@@ -169,9 +171,13 @@ pub(super) fn declare_dead(
     beat: i64,
     now: Millis,
 ) -> Result<bool, Fault> {
-    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead' \
-                      WHERE uuid = ? AND beat = ? AND ended_time = -1");
-    Ok(session.execute(&update.bind(now).bind(node.to_string()).bind(beat))? == 1)
+    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead'").bind(now);
+    let update = guarded_by(update, guard::BEAT, |column| match column {
+        Column::Uuid => node.to_string().into(),
+        Column::Beat => beat.into(),
+        _ => Value::Null,
+    });
+    Ok(session.execute(&update.push(" AND ended_time = -1"))? == 1)
 }
 
 pub(super) fn leave(session: &mut dyn Session, node: NodeId, now: Millis) -> Result<(), Fault> {

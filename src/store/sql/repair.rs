@@ -75,7 +75,7 @@ fn move_cursor(repair: &Repair) -> Statement {
         Column::PrevFireTime => repair.cursor.prev.into(),
         Column::NextFireTime => repair.cursor.next.into(),
         Column::Version => repair.version.into(),
-        Column::ClaimToken | Column::Beat => Value::Null,
+        Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
     })
 }
 
