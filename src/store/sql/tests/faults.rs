@@ -110,6 +110,21 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
 }
 
+/// Waiting ends by the session's own limits, well before a watchdog would abandon the call.
+fn a_lock_held_too_long_ends_the_wait(database: &Database) {
+    let case = Case::new(database);
+    let held = database.lock(case.entry.id);
+    assert!(held.is_some());
+    let begun = Instant::now();
+    let resolved = case.store.resolve(&[case.request()]).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(resolved.kind(), Kind::Unknown, "{resolved}");
+    let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
+    assert_eq!(paused.kind(), Kind::Unavailable, "{paused}");
+    drop(held);
+    drop(case.run().give_back(AT));
+}
+
 /// The server dies between taking the COMMIT and answering it: a trigger does it, at the commit.
 fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Database) {
     let case = Case::new(database);
@@ -190,6 +205,11 @@ mod postgres {
     }
 
     #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::postgres());
+    }
+
+    #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
         super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
     }
@@ -213,6 +233,11 @@ mod mariadb {
     #[test]
     fn a_connection_lost_before_the_commit_changed_nothing() {
         super::a_connection_lost_before_the_commit_changed_nothing(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::mariadb());
     }
 
     #[test]
