@@ -125,7 +125,8 @@ impl Database {
         Arc::clone(&self.store)
     }
 
-    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send>> {
+    /// Holds a schedule's row locked until the answer is dropped.
+    pub fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send>> {
         let dialect = self.dialect();
         if dialect == Dialect::Sqlite {
             return None;
