@@ -94,7 +94,7 @@ enum RawCommand {
 
 #[derive(Debug, Args)]
 struct RawOutput {
-    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in RFC 3339, UTC)
+    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in epoch milliseconds UTC)
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     output: Output,
 }
