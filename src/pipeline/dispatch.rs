@@ -337,7 +337,7 @@ mod tests {
     use crate::pipeline::expand::expand;
     use crate::schedule::Trigger;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Definition, ExecutionQuery, NewNode, PollQuery};
+    use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
 
     const START: Millis = 1_767_225_600_000;
 
@@ -437,13 +437,14 @@ mod tests {
                 application: "app".to_owned(),
                 jobs: vec!["job".to_owned()],
                 until,
+                page: Page::FIRST,
                 limit: 1_000,
             };
             let polled = self.store.poll(&query).unwrap();
             let planned = Planned {
                 occurrences: expand(&polled.entries, self.now, until),
                 pendings: polled.pendings,
-                complete: polled.complete,
+                complete: polled.next.is_none(),
                 enabled: polled.app_enabled && polled.node_enabled,
                 sent: self.now,
             };

@@ -26,12 +26,13 @@ pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis) -> Vec<
 
 /// The links of one schedule inside the window, each guarded by the one before.
 fn chain(entry: &Arc<Entry>, now: Millis, until: Millis) -> impl Iterator<Item = Occurrence> + use<> {
-    let head = Occurrence::head(entry).filter(|head| !is_misfired(entry, head.at, now));
+    let head = Occurrence::head(entry).filter(|_| !is_misfired(entry, now));
     std::iter::successors(head, Occurrence::link).take_while(move |it| it.at < until)
 }
 
-fn is_misfired(entry: &Entry, at: Millis, now: Millis) -> bool {
-    at < now.saturating_sub(entry.threshold)
+/// Whether the cursor is behind its own threshold: then the misfire handler moves it.
+pub(crate) fn is_misfired(entry: &Entry, now: Millis) -> bool {
+    entry.cursor.next.is_some_and(|next| next < now.saturating_sub(entry.threshold))
 }
 
 /// A pool of our own, so that the application's rayon jobs and ours never wait for each other.

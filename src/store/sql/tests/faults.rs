@@ -114,7 +114,6 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
 fn a_lock_held_too_long_ends_the_wait(database: &Database) {
     let case = Case::new(database);
     let held = database.lock(case.entry.id);
-    assert!(held.is_some());
     let begun = Instant::now();
     let resolved = case.store.resolve(&[case.request()]).unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());

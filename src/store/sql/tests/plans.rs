@@ -11,7 +11,7 @@ use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::{claim, planned, poll, settle};
-use crate::store::{ClaimRequest, PollQuery};
+use crate::store::{ClaimRequest, Page, PollQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -143,6 +143,7 @@ fn the_hot_path_never_scans(database: &Database) {
         application,
         jobs: vec!["work".to_owned()],
         until: START + 10_000,
+        page: Page::FIRST,
         limit: 1_000,
     };
     let mut statements =
