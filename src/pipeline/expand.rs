@@ -95,6 +95,16 @@ mod tests {
         assert_eq!(times(&expand(&all, 61_001, 66_000, LEAST)), [(2, 1_000)]);
     }
 
+    /// The misfire handler raises such a threshold; so must the poll, or the row is nobody's in between.
+    #[test]
+    fn a_late_row_with_a_tiny_threshold_is_not_left_to_nobody() {
+        let mut row = simple(1, 1_000, 0, 0, None);
+        row.threshold = 0;
+        let row = [Arc::new(row)];
+        assert_eq!(times(&expand(&row, 1_000 + LEAST, 60_000, LEAST)), [(1, 1_000)]);
+        assert_eq!(times(&expand(&row, 1_001 + LEAST, 60_000, LEAST)), []);
+    }
+
     #[test]
     fn each_link_guards_on_the_one_before() {
         let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000, LEAST);
