@@ -452,6 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn overdue_rows_are_visible_to_the_poll() {
+        let mut machine = machine(1_000_000);
+        let (now, _) = until_asked(&mut machine, 1_000_000);
+        machine.done(at(now), Ok(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)])));
+        let (_, told) = until_asked(&mut machine, now);
+        let planned = told.iter().find_map(|output| match output {
+            PollOutput::Planned(planned) => planned.occurrences.first(),
+            _ => None,
+        });
+        assert_eq!(planned.map(|it| it.at), Some(now - 30_000));
+    }
+
+    #[test]
     fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
         let mut machine = machine(1_000_000);
         let mut odd = cron(1, "* * * * * ?", 1_001_000);

@@ -102,6 +102,11 @@ pub(crate) fn a_row_another_node_fired_and_rearmed_is_not_fired_again(db: &Bench
     db.set(row, "next_fire_time", &db.base.to_string());
     loses("armed for the same time", &in_hand);
 
+    let (seen, in_hand) = fired("armed by hand");
+    db.rewind(&seen);
+    db.set(RowKey::Schedule(seen.id), "next_fire_time", &(db.base + 500).to_string());
+    loses("armed by hand", &in_hand);
+
     let (seen, in_hand) = fired("as it was, but newer");
     let repair = db.repair(&db.entry("as it was, but newer"));
     assert!(db.store.repair(&Repair { to: seen.cursor, passed: 0, ..repair }).unwrap());
@@ -109,5 +114,5 @@ pub(crate) fn a_row_another_node_fired_and_rearmed_is_not_fired_again(db: &Bench
     loses("as it was, but newer", &in_hand);
 
     let done = db.executions().into_iter().filter(|row| row.state == ExecutionState::Succeeded.as_str());
-    assert_eq!(done.count(), 3, "each was fired once");
+    assert_eq!(done.count(), 4, "each was fired once");
 }
