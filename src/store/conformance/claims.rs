@@ -54,7 +54,7 @@ pub(crate) fn the_links_of_a_chain_are_claimed_under_one_version(db: &Bench) {
     assert_eq!(db.entry("s").cursor.prev, Some(db.base + 4_000));
 }
 
-pub(crate) fn the_last_occurrence_is_claimed_and_completes_the_schedule(db: &Bench) {
+pub(crate) fn the_last_occurrence_of_a_finite_schedule_is_claimed_and_leaves_complete(db: &Bench) {
     let entry = db.create(&Definition { trigger: every(db.base, 1_000, 1), ..db.definition("twice") });
     drop_claimed(db.claim(&db.head(&entry)));
     let last = db.claim_head(&db.entry("twice"));

@@ -35,6 +35,7 @@ pub(crate) mod repairs;
 pub(crate) mod resolve;
 pub(crate) mod settle;
 pub(crate) mod stranded;
+pub(crate) mod traps;
 
 use std::sync::Arc;
 use std::time::Duration;

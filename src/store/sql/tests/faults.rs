@@ -191,6 +191,30 @@ mod sqlite {
         drop(case.run().give_back(AT));
     }
 
+    /// The COMMIT fails, here by a check that SQLite puts off until then.
+    #[test]
+    fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        let mut session = database.session();
+        session
+            .batch(
+                "CREATE TABLE parents (id INTEGER PRIMARY KEY); \
+                 CREATE TABLE children (id INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED); \
+                 CREATE TRIGGER orphans AFTER INSERT ON QRTZ_RUN BEGIN INSERT INTO children VALUES (1); END",
+            )
+            .unwrap();
+        case.store.read("set up", |session| session.batch("PRAGMA foreign_keys = ON")).unwrap();
+        let request = case.request();
+        let error = case.store.claim(std::slice::from_ref(&request)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unknown, "{error}");
+        assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
+
+        session.batch("DROP TRIGGER orphans").unwrap();
+        let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+        drop(claimed.give_back(AT));
+    }
+
     #[test]
     fn a_database_in_memory_is_ready_and_stays() {
         let store = SqlStore::open("sqlite::memory:", LIMITS, Arc::new(Clock::default())).unwrap();
