@@ -2,6 +2,9 @@
 //!
 //! The decisions ([`decide`], [`resume`], [`recover`]) are pure; the machine asks, decides and repairs in
 //! passes with a time budget. Two at once only waste work: every repair is guarded by what it saw.
+//!
+//! What a pass leaves of its budget goes to retention: a walk over the schedules, in chunks, that is taken up
+//! where the last pass stopped and begun anew some time after its end.
 
 use std::collections::VecDeque;
 
@@ -10,7 +13,7 @@ use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
-use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
+use crate::store::{Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
 use crate::window::Window;
 
 /// The most occurrences one repair passes; the rest waits for the next pass.
@@ -24,6 +27,12 @@ const PAGE: usize = 200;
 /// A pass ends after this long; the next election goes on.
 const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
+/// Occurrences per purge.
+const CHUNK: usize = 1_000;
+/// A walk of purges is begun anew after this part of the retention,
+const WALKS: Millis = 100;
+/// and at least this often.
+const WALK_AGAIN: Millis = 3_600_000;
 
 /// The occurrences of a schedule from its cursor to `now`, counted.
 struct Missed {
@@ -227,6 +236,7 @@ pub(crate) enum MisfireOp {
     Revoke(Revocation),
     Broken(String),
     Quarantine(Broken),
+    Purge(Purge),
 }
 
 pub(crate) enum MisfireAnswer {
@@ -237,6 +247,7 @@ pub(crate) enum MisfireAnswer {
     Revoked(ScheduleId, bool),
     Broken(Vec<Broken>),
     Quarantined(Broken, bool),
+    Purged(Purged),
 }
 
 impl Operation for MisfireOp {
@@ -251,6 +262,7 @@ impl Operation for MisfireOp {
             Self::Revoke(_) => "taking an execution back from a dead node",
             Self::Broken(_) => "looking for broken rows",
             Self::Quarantine(_) => "putting a broken row into quarantine",
+            Self::Purge(_) => "purging the ledger",
         }
     }
 
@@ -270,6 +282,7 @@ impl Operation for MisfireOp {
             Self::Quarantine(broken) => {
                 store.quarantine(&broken).map(|won| MisfireAnswer::Quarantined(broken, won))
             }
+            Self::Purge(purge) => store.purge(&purge).map(MisfireAnswer::Purged),
         }
     }
 }
@@ -293,6 +306,11 @@ pub(crate) struct MisfireMachine {
     window: Window,
     /// Operations of the pass still to do, first come first.
     todo: VecDeque<MisfireOp>,
+    /// The pass goes on with retention once `todo` is empty.
+    purging: bool,
+    /// Where the walk over the schedules goes on, and when (boot clock) it begins anew.
+    purged: String,
+    walk_at: Millis,
     pass_ends: Millis,
     /// The application is switched on: cursors may be moved.
     cursors: bool,
@@ -308,6 +326,9 @@ impl MisfireMachine {
             application,
             window,
             todo: VecDeque::new(),
+            purging: false,
+            purged: String::new(),
+            walk_at: Millis::MIN,
             pass_ends: 0,
             cursors: false,
             repaired: false,
@@ -325,6 +346,27 @@ impl MisfireMachine {
             self.todo.push_back(self.stalled(now, ScheduleId(i64::MIN)));
             self.todo.push_back(MisfireOp::Broken(self.application.clone()));
         }
+        self.purging = now.boot >= self.walk_at;
+    }
+
+    /// The pass's next chunk of retention, if it is time for one.
+    fn purge(&mut self) -> Option<MisfireOp> {
+        let keep = self.window.retention.filter(|_| std::mem::take(&mut self.purging))?;
+        let (application, after) = (self.application.clone(), self.purged.clone());
+        Some(MisfireOp::Purge(Purge { application, after, keep, limit: CHUNK }))
+    }
+
+    fn purged(&mut self, purged: Purged, now: Now) {
+        if purged.occurrences > 0 {
+            let event = Event::Purged { occurrences: purged.occurrences };
+            self.outbox.push_back(MisfireOutput::Event(event));
+        }
+        self.purging = purged.next.is_some();
+        if !self.purging {
+            let keep = self.window.retention.unwrap_or(Millis::MAX);
+            self.walk_at = now.boot.saturating_add((keep / WALKS).min(WALK_AGAIN));
+        }
+        self.purged = purged.next.unwrap_or_default();
     }
 
     fn stalled(&self, now: Now, after: ScheduleId) -> MisfireOp {
@@ -356,6 +398,11 @@ impl MisfireMachine {
 
     fn end_pass(&mut self) {
         self.todo.clear();
+        self.purging = false;
+        self.wake_poll();
+    }
+
+    fn wake_poll(&mut self) {
         if std::mem::take(&mut self.repaired) {
             self.outbox.push_back(MisfireOutput::WakePoll);
         }
@@ -380,10 +427,10 @@ impl Machine for MisfireMachine {
         match self.todo.pop_front() {
             Some(op) => Step::Do(op),
             None if self.repaired => {
-                self.end_pass();
+                self.wake_poll();
                 self.next(now)
             }
-            None => Step::Wait(Millis::MAX),
+            None => self.purge().map_or(Step::Wait(Millis::MAX), Step::Do),
         }
     }
 
@@ -413,11 +460,13 @@ impl Machine for MisfireMachine {
                     self.outbox.push_back(MisfireOutput::Event(event));
                 }
             }
+            Ok(MisfireAnswer::Purged(purged)) => self.purged(purged, now),
             Err(error) => {
                 // A row the database refuses does not keep the others from being repaired.
                 if error.kind() != Kind::Refused {
                     self.hold = now.boot + FAILURE_PAUSE;
                     self.todo.clear();
+                    self.purging = false;
                 }
                 let event = Event::StoreFailed { operation: "misfire handling", error };
                 self.outbox.push_back(MisfireOutput::Event(event));
@@ -432,7 +481,7 @@ impl Machine for MisfireMachine {
         match input {
             MisfireInput::Polled { app, node } => {
                 self.cursors = app;
-                if node && self.todo.is_empty() {
+                if node && self.todo.is_empty() && !self.purging {
                     self.pass_ends = now.boot + BUDGET;
                     self.todo.push_back(MisfireOp::Elect {
                         application: self.application.clone(),
