@@ -13,7 +13,9 @@ use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
-use crate::store::{Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
+use crate::store::{
+    Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, StalledQuery, Store, Stranded,
+};
 use crate::window::Window;
 
 /// The most occurrences one repair passes; the rest waits for the next pass.
@@ -498,8 +500,12 @@ impl Machine for MisfireMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ExecutionId, JobPolicy};
+    use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
     use crate::pipeline::fixtures::simple;
+    use crate::schedule::Trigger;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const LEAST: Millis = 10_000;
@@ -644,6 +650,126 @@ mod tests {
         let early = resume(&entry, 999_999).unwrap();
         assert_eq!((early.to, early.passed), (entry.cursor, 0));
         assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+    }
+
+    const HOUR: Millis = 3_600_000;
+
+    /// A database whose only execution ended three hours ago.
+    fn with_an_old_execution() -> MemoryStore {
+        let store = MemoryStore::new(NOW - 3 * HOUR);
+        let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+        let definition = Definition {
+            application: "app".to_owned(),
+            name: "s".to_owned(),
+            job: JobSpec { name: "work".to_owned(), policy },
+            payload: "{}".to_owned(),
+            trigger: Trigger::every(Duration::from_secs(1)).unwrap(),
+            start: None,
+            end: None,
+            priority: 0,
+            misfire: MisfirePolicy::FireOnce,
+            threshold: 60_000,
+        };
+        store.ensure(&definition).unwrap();
+        let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
+        let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+        let (token, node, now) = (Token::fresh(), NodeId::fresh(), NOW - 3 * HOUR);
+        let request = ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now };
+        match store.claim(&[request]).unwrap().pop() {
+            Some(Claim::Won(claimed)) => {
+                store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap()
+            }
+            other => panic!("{other:?}"),
+        };
+        store.set_time(NOW);
+        store
+    }
+
+    fn keeping(retention: Option<Millis>) -> MisfireMachine {
+        MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
+    }
+
+    /// One poll's pass; the names of its operations.
+    fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
+        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        let mut done = Vec::new();
+        loop {
+            match machine.next(now) {
+                Step::Do(op) => {
+                    done.push(op.name());
+                    machine.done(now, op.perform(store));
+                }
+                Step::Tell(_) => {}
+                Step::Wait(_) | Step::Stop => return done,
+            }
+        }
+    }
+
+    fn is_left(store: &MemoryStore) -> bool {
+        let query =
+            ExecutionQuery { states: vec![ExecutionState::Succeeded], limit: 9, ..Default::default() };
+        !store.executions(&query).unwrap().is_empty()
+    }
+
+    #[test]
+    fn a_purge_goes_by_the_databases_clock() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
+        let a_year_ahead = Now { db: NOW + 365 * 24 * HOUR, boot: 0 };
+        assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
+        assert!(is_left(&store));
+
+        let mut machine = keeping(Some(4 * HOUR));
+        store.set_time(NOW + 2 * HOUR);
+        let a_year_behind = Now { db: NOW - 365 * 24 * HOUR, boot: 0 };
+        pass(&mut machine, a_year_behind, &store);
+        assert!(!is_left(&store));
+    }
+
+    #[test]
+    fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
+        let now = Now { db: NOW, boot: 0 };
+        let first = pass(&mut machine, now, &store);
+        assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
+        assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
+        assert!(!is_left(&store));
+        // A hundredth of two hours is 72 s.
+        for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
+            let later = pass(&mut machine, Now { db: NOW + after, boot: after }, &store);
+            assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_retention_nothing_is_purged() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(None));
+        store.set_time(NOW + 100 * 365 * 24 * HOUR);
+        assert!(!pass(&mut machine, Now { db: NOW, boot: 0 }, &store).contains(&"purging the ledger"));
+        assert!(is_left(&store));
+    }
+
+    #[test]
+    fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
+        let mut machine = keeping(Some(HOUR));
+        let begin = |machine: &mut MisfireMachine, boot| {
+            machine.done(Now { db: NOW, boot }, Ok(MisfireAnswer::Elected(true)));
+            machine.todo.clear();
+            match machine.next(Now { db: NOW, boot }) {
+                Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
+                _ => None,
+            }
+        };
+        assert_eq!(begin(&mut machine, 0), Some(String::new()));
+        let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
+        machine.done(Now { db: NOW, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
+        assert!(
+            matches!(machine.next(Now { db: NOW, boot: BUDGET + 1 }), Step::Wait(_)),
+            "its time is used up"
+        );
+        assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
+        let end = Purged { occurrences: 0, next: None };
+        machine.done(Now { db: NOW, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
+        assert_eq!(begin(&mut machine, 16_000), None);
     }
 
     #[test]

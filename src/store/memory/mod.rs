@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use self::tables::Tables;
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
-    PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
-    Store, Stranded,
+    PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
+    StalledQuery, Store, Stranded,
 };
 use crate::clock::TimeSample;
 use crate::model::{Entry, Millis, NodeId, ScheduleId};

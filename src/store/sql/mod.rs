@@ -43,8 +43,8 @@ use statement::sql;
 
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
-    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
-    StalledQuery, Store, Stranded,
+    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
+    Settlement, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;

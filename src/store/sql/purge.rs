@@ -110,7 +110,8 @@ fn remove(session: &mut dyn Session, application: &str, before: Millis, old: &[O
         (one.schedule, one.generation, one.origin) == (other.schedule, other.generation, other.origin)
     };
     for chain in old.chunk_by(one_chain) {
-        let (Some(last), attempts) = (chain.last(), chain.iter().map(|old| old.attempts).sum::<usize>()) else {
+        let (Some(last), attempts) = (chain.last(), chain.iter().map(|old| old.attempts).sum::<usize>())
+        else {
             continue;
         };
         if session.execute(&delete(last))? != attempts {
