@@ -653,10 +653,12 @@ mod tests {
     }
 
     const HOUR: Millis = 3_600_000;
+    /// 2026-01-02 03:04:05.678 UTC.
+    const TODAY: Millis = 1_767_323_045_678;
 
     /// A database whose only execution ended three hours ago.
     fn with_an_old_execution() -> MemoryStore {
-        let store = MemoryStore::new(NOW - 3 * HOUR);
+        let store = MemoryStore::new(TODAY - 3 * HOUR);
         let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
         let definition = Definition {
             application: "app".to_owned(),
@@ -673,7 +675,7 @@ mod tests {
         store.ensure(&definition).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
-        let (token, node, now) = (Token::fresh(), NodeId::fresh(), NOW - 3 * HOUR);
+        let (token, node, now) = (Token::fresh(), NodeId::fresh(), TODAY - 3 * HOUR);
         let request = ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now };
         match store.claim(&[request]).unwrap().pop() {
             Some(Claim::Won(claimed)) => {
@@ -681,7 +683,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        store.set_time(NOW);
+        store.set_time(TODAY);
         store
     }
 
@@ -714,13 +716,13 @@ mod tests {
     #[test]
     fn a_purge_goes_by_the_databases_clock() {
         let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
-        let a_year_ahead = Now { db: NOW + 365 * 24 * HOUR, boot: 0 };
+        let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0 };
         assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
         assert!(is_left(&store));
 
         let mut machine = keeping(Some(4 * HOUR));
-        store.set_time(NOW + 2 * HOUR);
-        let a_year_behind = Now { db: NOW - 365 * 24 * HOUR, boot: 0 };
+        store.set_time(TODAY + 2 * HOUR);
+        let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0 };
         pass(&mut machine, a_year_behind, &store);
         assert!(!is_left(&store));
     }
@@ -728,14 +730,14 @@ mod tests {
     #[test]
     fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
         let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
-        let now = Now { db: NOW, boot: 0 };
+        let now = Now { db: TODAY, boot: 0 };
         let first = pass(&mut machine, now, &store);
         assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
         assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
         assert!(!is_left(&store));
         // A hundredth of two hours is 72 s.
         for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
-            let later = pass(&mut machine, Now { db: NOW + after, boot: after }, &store);
+            let later = pass(&mut machine, Now { db: TODAY + after, boot: after }, &store);
             assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
         }
     }
@@ -743,8 +745,8 @@ mod tests {
     #[test]
     fn without_a_retention_nothing_is_purged() {
         let (store, mut machine) = (with_an_old_execution(), keeping(None));
-        store.set_time(NOW + 100 * 365 * 24 * HOUR);
-        assert!(!pass(&mut machine, Now { db: NOW, boot: 0 }, &store).contains(&"purging the ledger"));
+        store.set_time(TODAY + 100 * 365 * 24 * HOUR);
+        assert!(!pass(&mut machine, Now { db: TODAY, boot: 0 }, &store).contains(&"purging the ledger"));
         assert!(is_left(&store));
     }
 
@@ -752,23 +754,23 @@ mod tests {
     fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
         let mut machine = keeping(Some(HOUR));
         let begin = |machine: &mut MisfireMachine, boot| {
-            machine.done(Now { db: NOW, boot }, Ok(MisfireAnswer::Elected(true)));
+            machine.done(Now { db: TODAY, boot }, Ok(MisfireAnswer::Elected(true)));
             machine.todo.clear();
-            match machine.next(Now { db: NOW, boot }) {
+            match machine.next(Now { db: TODAY, boot }) {
                 Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
                 _ => None,
             }
         };
         assert_eq!(begin(&mut machine, 0), Some(String::new()));
         let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
-        machine.done(Now { db: NOW, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
+        machine.done(Now { db: TODAY, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
         assert!(
-            matches!(machine.next(Now { db: NOW, boot: BUDGET + 1 }), Step::Wait(_)),
+            matches!(machine.next(Now { db: TODAY, boot: BUDGET + 1 }), Step::Wait(_)),
             "its time is used up"
         );
         assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
         let end = Purged { occurrences: 0, next: None };
-        machine.done(Now { db: NOW, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
+        machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
         assert_eq!(begin(&mut machine, 16_000), None);
     }
 

@@ -147,7 +147,9 @@ pub(crate) fn the_mark_moves_with_what_goes(db: &Bench) {
 pub(crate) fn a_step_removes_no_more_than_its_limit(db: &Bench) {
     for name in ["a", "b", "c"] {
         db.long_running(name);
-        (0..3).for_each(|_| drop(db.fire(name, db.long_ago())));
+        for _ in 0..3 {
+            db.fire(name, db.long_ago());
+        }
     }
     let (mut after, mut left) = (String::new(), Vec::new());
     loop {
@@ -237,7 +239,9 @@ pub(crate) fn what_was_asked_for_goes_beside_what_is_planned(db: &Bench) {
 pub(crate) fn purges_at_once_remove_each_occurrence_once(db: &Bench) {
     for name in ["a", "b"] {
         db.long_running(name);
-        (0..10).for_each(|_| drop(db.fire(name, db.long_ago())));
+        for _ in 0..10 {
+            db.fire(name, db.long_ago());
+        }
     }
     let barrier = Barrier::new(2);
     let removed: usize = std::thread::scope(|scope| {

@@ -103,7 +103,8 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
             };
             let lines = rows.into_iter().map(line);
             let whole = |(table, how): &(String, String)| {
-                ["e", "r", "j"].contains(&table.as_str()) && ["ALL", "index"].contains(&how.as_str())
+                ["e", "r", "j", "QRTZ_RUN"].contains(&table.as_str())
+                    && ["ALL", "index"].contains(&how.as_str())
             };
             lines.filter(whole).map(|(table, how)| format!("{table} {how}")).collect()
         }
