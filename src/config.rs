@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub death: Duration,
     pub call: Duration,
     pub election: Duration,
+    pub retention: Option<Duration>,
     pub migrate: bool,
 }
 
@@ -47,6 +48,7 @@ impl RawConfig {
             death: span(window.death),
             call: span(window.call),
             election: span(window.election),
+            retention: window.retention.map(span),
             migrate: true,
         }
     }
@@ -68,6 +70,7 @@ impl RawConfig {
             death: millis(self.death),
             call: millis(self.call),
             election: millis(self.election),
+            retention: self.retention.map(millis),
             ..defaults
         };
         window.threshold = defaults.threshold.max(window.least_threshold());

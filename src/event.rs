@@ -99,6 +99,11 @@ pub enum Event {
         /// What was done.
         what: &'static str,
     },
+    /// Occurrences that ended longer ago than the retention left the ledger.
+    Purged {
+        /// How many.
+        occurrences: usize,
+    },
     /// The clock stepped: the plan was dropped and a poll asked for.
     ClockJumped,
     /// The database's clock and this host's differ by more than a second.
@@ -134,7 +139,7 @@ impl Event {
     fn level(&self) -> log::Level {
         match self {
             Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
-            Self::Finished { error: None, .. } => log::Level::Debug,
+            Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
             Self::Joined { .. }
             | Self::Repaired { .. }
             | Self::GivenBack { .. }
@@ -185,6 +190,7 @@ impl fmt::Display for Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::Purged { occurrences } => write!(f, "{occurrences} occurrences left the ledger"),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
                 write!(

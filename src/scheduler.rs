@@ -101,6 +101,17 @@ impl Builder {
         self
     }
 
+    /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever. Default:
+    /// 30 days; at least one hour, and never less than the misfire threshold.
+    ///
+    /// Counted by the database's clock. What is pending or runs is never removed, nor what its schedule planned
+    /// after it. Where nodes of an application differ, the shortest span counts.
+    #[must_use]
+    pub fn retention(mut self, span: Option<Duration>) -> Self {
+        self.raw.retention = span;
+        self
+    }
+
     /// The most one store call may take before it is abandoned. Default: 3 s; at least 500 ms.
     #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {

@@ -96,6 +96,12 @@ pub(crate) trait Store: Send + Sync {
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
     fn quarantine(&self, broken: &Broken) -> Result<bool>;
 
+    /// Removes occurrences that ended longer ago than `keep`, by the database's own clock, in one bounded
+    /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
+    /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. If it removes
+    /// any, the application's `ledger_from` moves with it: occurrences planned from there on are all kept.
+    fn purge(&self, purge: &Purge) -> Result<Purged>;
+
     /// Creates or changes a schedule by (application, name); see [`Ensured`].
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
 
@@ -365,6 +371,28 @@ pub(crate) struct Broken {
     pub version: i64,
     pub state: String,
     pub reason: String,
+}
+
+/// One step of a walk over the application's schedules, by name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Purge {
+    pub application: String,
+    /// Only schedules after this one; the walk begins with the empty name.
+    pub after: String,
+    /// How long ago an occurrence must have ended. A span, not an instant: only the database knows what time
+    /// it is, and a host that is wrong about it must not empty the ledger.
+    pub keep: Millis,
+    /// The most occurrences to remove.
+    pub limit: usize,
+}
+
+/// What a step of the walk came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Purged {
+    /// How many occurrences were removed.
+    pub occurrences: usize,
+    /// The next step's `after`; `None` at the walk's end.
+    pub next: Option<String>,
 }
 
 /// What a client wants a schedule to be.

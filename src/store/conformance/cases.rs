@@ -190,6 +190,22 @@ macro_rules! conformance {
                 claims_and_repairs_together_leave_no_gap,
                 a_changed_trigger_begins_a_ledger_of_its_own,
             }
+            purge {
+                an_occurrence_goes_with_all_its_attempts,
+                what_ended_within_the_span_stays,
+                a_pending_occurrence_and_all_behind_it_stay,
+                a_claimed_occurrence_and_all_behind_it_stay,
+                a_running_occurrence_and_all_behind_it_stay,
+                an_occurrence_that_waits_for_its_retry_stays_whole,
+                the_mark_moves_with_what_goes,
+                a_step_removes_no_more_than_its_limit,
+                a_walk_comes_by_every_schedule,
+                other_applications_keep_theirs,
+                what_stays_has_no_gap,
+                older_generations_go_first,
+                what_was_asked_for_goes_beside_what_is_planned,
+                purges_at_once_remove_each_occurrence_once,
+            }
         }
     };
 }

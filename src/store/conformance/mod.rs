@@ -30,6 +30,7 @@ pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;
 pub(crate) mod polls;
+pub(crate) mod purge;
 pub(crate) mod races;
 pub(crate) mod repairs;
 pub(crate) mod resolve;

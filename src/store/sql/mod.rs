@@ -6,10 +6,10 @@
 //! claim    batches, answers, and what became of a claim whose commit is unknown
 //! planned, pending   the two kinds of claims
 //! settle   start, finish, give back          repair   cursor moves, revocation, quarantine, election
+//! purge    what has ended long ago           migrate  the schema
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
-//! entry    columns to values and back        migrate  the schema
-//! statement, session, connection             text and binds, diesel, the pool
+//! entry    columns to values and back        statement, session, connection   text and binds, diesel, the pool
 //! ```
 
 mod claim;
@@ -22,6 +22,7 @@ mod node;
 mod pending;
 mod planned;
 mod poll;
+mod purge;
 mod repair;
 mod session;
 mod settle;
@@ -42,8 +43,8 @@ use statement::sql;
 
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
-    NodeRow, PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
-    StalledQuery, Store, Stranded,
+    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
+    Settlement, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
@@ -307,6 +308,10 @@ impl Store for SqlStore {
 
     fn quarantine(&self, broken: &Broken) -> Result<bool> {
         self.alone("quarantine a schedule", |session| repair::quarantine(session, broken))
+    }
+
+    fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.write("purge the ledger", |session| purge::purge(session, purge))
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
