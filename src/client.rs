@@ -11,7 +11,7 @@ use crate::config;
 use crate::error::{Error, Kind};
 use crate::job::Job;
 use crate::misfire;
-use crate::model::{ExecutionState, JobSpec, Millis, MisfirePolicy};
+use crate::model::{ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState};
 use crate::schedule::Trigger;
 use crate::store::{self, Definition, Ensured, ExecutionQuery, Store};
 use crate::window::{Window, millis};
@@ -228,8 +228,16 @@ impl Client {
     /// # Errors
     /// [`Kind::NotFound`] if there is no such schedule, or the database's failure.
     pub fn pause(&self, name: &str, by: &str, reason: &str) -> Result<bool, Error> {
-        let entry = self.find(name)?;
-        self.store.pause(entry.id, entry.version, by, reason)
+        loop {
+            let entry = self.find(name)?;
+            if entry.state != ScheduleState::Active {
+                return Ok(false);
+            }
+            // Lost: somebody else changed the row; what it is now decides.
+            if self.store.pause(entry.id, entry.version, by, reason)? {
+                return Ok(true);
+            }
+        }
     }
 
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
@@ -243,11 +251,8 @@ impl Client {
             let entry = self.find(name)?;
             let now = self.store.time()?.database;
             let Some(repair) = misfire::resume(&entry, now) else { return Ok(false) };
-            let whole = repair.to.next.is_none_or(|next| next > now);
-            if !self.store.repair(&repair)? {
-                return Ok(false);
-            }
-            if whole {
+            // Lost: somebody else changed the row; what it is now decides.
+            if self.store.repair(&repair)? && repair.resume {
                 (self.changed)();
                 return Ok(true);
             }

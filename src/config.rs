@@ -55,6 +55,11 @@ impl RawConfig {
 
     pub(crate) fn resolve(self) -> Result<Config, Error> {
         check_name("application name", &self.application, 50)?;
+        if self.url.contains(":memory:") {
+            let message =
+                "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
+            return Err(Error::new(Kind::Config, message));
+        }
         if self.core_threads == 0 || self.max_threads < self.core_threads || self.max_threads > 4_096 {
             let message = format!(
                 "threads: 1 <= core <= max <= 4096 is required, got core {} and max {}",

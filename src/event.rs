@@ -126,6 +126,13 @@ pub enum Event {
         /// What the system said.
         reason: String,
     },
+    /// A loop of the scheduler panicked: the node stops beating, so that others take over; please report it.
+    LoopPanicked {
+        /// Which.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
     /// The scheduler was dropped without a shutdown: it claims nothing more.
     Dropped,
     /// The scheduler has stopped.
@@ -145,9 +152,10 @@ impl Event {
             | Self::GivenBack { .. }
             | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
-            Self::Quarantined { .. } | Self::Fenced { .. } | Self::JobThreadPanicked { .. } => {
-                log::Level::Error
-            }
+            Self::Quarantined { .. }
+            | Self::Fenced { .. }
+            | Self::JobThreadPanicked { .. }
+            | Self::LoopPanicked { .. } => log::Level::Error,
             _ => log::Level::Warn,
         }
     }
@@ -205,6 +213,9 @@ impl fmt::Display for Event {
                 write!(f, "a job's thread panicked outside its handler: {reason}")
             }
             Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
+            Self::LoopPanicked { name, reason } => {
+                write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
+            }
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
             Self::Stopped { clean: true } => f.write_str("stopped"),
             Self::Stopped { clean: false } => {

@@ -170,9 +170,10 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
     if entry.state != ScheduleState::Paused {
         return None;
     }
-    let passing = Passing { supersede: false, resume: true };
     Some(match missed(entry, now) {
         Some(missed) => {
+            // While the cursor is still behind, the schedule stays paused: the rest is no misfire.
+            let passing = Passing { supersede: false, resume: missed.is_whole(now) };
             let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
             repair(entry, &missed, rows, now, passing)
         }
@@ -823,6 +824,25 @@ mod tests {
         let end = Purged { occurrences: 0, next: None };
         machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
         assert_eq!(begin(&mut machine, 16_000), None);
+    }
+
+    #[test]
+    fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
+        let mut entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 1) };
+        let now = 1_000_000 + 250_000;
+        let (mut repairs, mut passed) = (0, 0);
+        loop {
+            let repair = resume(&entry, now).unwrap();
+            assert_without_gap(&entry, &repair);
+            (repairs, passed) = (repairs + 1, passed + repair.passed);
+            entry.cursor = repair.to;
+            if repair.resume {
+                break;
+            }
+            assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");
+        }
+        assert_eq!((repairs, passed), (3, 250_001));
+        assert!(entry.cursor.next.is_some_and(|next| next > now));
     }
 
     #[test]

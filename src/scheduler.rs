@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{Config, RawConfig};
-use crate::driver::{self, Driver, Surroundings, drive, inbox};
+use crate::driver::{self, Driver, OnPanic, Surroundings, drive, inbox};
 use crate::error::{Error, Kind};
 use crate::event::{Event, Events, Observer};
 use crate::job::{Context, HandlerError, Handlers, Job};
@@ -86,7 +86,8 @@ impl Builder {
     }
 
     /// After how long without a heartbeat a node counts as dead. Default: 25 s; at least two heartbeats plus
-    /// the store timeout plus 1 s. All nodes of an application should agree on it.
+    /// the store timeout plus 1 s. All nodes of an application must agree on it and on the store timeout: one
+    /// that declares others dead earlier than they expect takes work from nodes that still run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.raw.death = span;
@@ -218,6 +219,7 @@ struct Inner {
     node: Driver<NodeInput>,
     misfire: Driver<MisfireInput>,
     stopping: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
     phase: Mutex<Phase>,
     ended: Condvar,
 }
@@ -251,12 +253,15 @@ impl Scheduler {
         events.emit(&Event::Joined { node });
 
         let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
+        let hearts = inbox();
+        let panicked = stop_on_panic(&events, &hearts.0, &dispatches.0);
         let wires = Wires {
             surroundings: Surroundings {
                 clock: Arc::clone(&clock),
                 store: Arc::clone(&store),
                 call: window.call,
                 abandoned: Arc::new(AtomicUsize::new(0)),
+                panicked,
             },
             events: Arc::clone(&events),
             held: Arc::new(Held::default()),
@@ -267,7 +272,8 @@ impl Scheduler {
         };
         let handlers = Arc::new(handlers);
         let stopping = Arc::new(AtomicBool::new(false));
-        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping));
+        let closed = Arc::new(AtomicBool::new(false));
+        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping), Arc::clone(&closed));
         let now = clock.now();
         let polling = PollMachine::new(node, application.clone(), handlers, window, offset, now);
         let figures = figures_of(Arc::clone(&pool));
@@ -277,13 +283,14 @@ impl Scheduler {
             dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
             misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
             poll: wires.poll(polls, polling)?,
-            node: wires.heartbeat(beating, heart)?,
+            node: wires.heartbeat(hearts, beating, heart)?,
             application,
             store,
             clock,
             events,
             pool,
             stopping,
+            closed,
             phase: Mutex::new(Phase::Running),
             ended: Condvar::new(),
         };
@@ -369,6 +376,7 @@ impl Inner {
             return self.wait();
         }
         let clean = self.stop_by(self.clock.now().boot.saturating_add(millis(deadline)));
+        self.closed.store(true, Ordering::Relaxed);
         self.events.emit(&Event::Stopped { clean });
         *self.phase() = Phase::Stopped { clean };
         self.ended.notify_all();
@@ -417,13 +425,20 @@ struct Wires {
 }
 
 impl Wires {
-    fn pool(&self, limits: Limits, handlers: Arc<Handlers>, stopping: Arc<AtomicBool>) -> Arc<Pool<Claimed>> {
+    fn pool(
+        &self,
+        limits: Limits,
+        handlers: Arc<Handlers>,
+        stopping: Arc<AtomicBool>,
+        closed: Arc<AtomicBool>,
+    ) -> Arc<Pool<Claimed>> {
         let runner = Runner {
             clock: Arc::clone(&self.surroundings.clock),
             handlers,
             complete: self.complete.clone(),
             events: Arc::clone(&self.events),
             stopping,
+            closed,
         };
         let (events, dispatch) = (Arc::clone(&self.events), self.dispatch.clone());
         let notify = move |notice| noticed(notice, &events, &dispatch);
@@ -483,12 +498,13 @@ impl Wires {
     /// The heartbeat's store calls go over a connection of their own.
     fn heartbeat<F: Fn() -> Figures + Send + 'static>(
         &self,
+        inbox: Inbox<NodeInput>,
         machine: NodeMachine<F>,
         heart: Arc<dyn Store>,
     ) -> Result<Driver<NodeInput>, Error> {
         let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
         let (events, poll, dispatch) = (Arc::clone(&self.events), self.poll.clone(), self.dispatch.clone());
-        drive("firetime-heartbeat", machine, inbox(), &surroundings, move |output| match output {
+        drive("firetime-heartbeat", machine, inbox, &surroundings, move |output| match output {
             NodeOutput::Lease(deadline) => send(&dispatch, DispatchInput::Lease(deadline)),
             NodeOutput::Reborn(node) => {
                 send(&poll, PollInput::Reborn(node));
@@ -497,6 +513,20 @@ impl Wires {
             NodeOutput::Event(event) => events.emit(&event),
         })
     }
+}
+
+/// A node with a dead loop must not look alive: it stops claiming and beating, and others take its work over.
+fn stop_on_panic(
+    events: &Arc<Events>,
+    heart: &Sender<NodeInput>,
+    dispatch: &Sender<DispatchInput>,
+) -> OnPanic {
+    let (events, heart, dispatch) = (Arc::clone(events), heart.clone(), dispatch.clone());
+    Arc::new(move |name, reason| {
+        events.emit(&Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
+        send(&heart, NodeInput::Stop { leave: false });
+        send(&dispatch, DispatchInput::Stop);
+    })
 }
 
 fn figures_of(pool: Arc<Pool<Claimed>>) -> impl Fn() -> Figures + Send + 'static {

@@ -7,7 +7,8 @@ use crate::model::Millis;
 
 /// The spans a cluster works with. All milliseconds.
 ///
-/// Nodes of one application should agree on them; the safety of claims does not depend on it.
+/// Nodes of one application must agree on `death` and `call`: a lease is measured by its owner's, a death by the
+/// observer's. On the others they may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Poll period: ticks lie on epoch multiples of it, plus the node's phase.

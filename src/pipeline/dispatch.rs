@@ -163,8 +163,8 @@ impl<S: Seats> DispatchMachine<S> {
     fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
         self.plan.advance(now.db);
         let seats = &mut self.seats;
-        let picked = self.plan.pick(BATCH, || seats.reserve());
-        self.starved = picked.is_empty() && self.plan.has_ready();
+        let picked = self.plan.pick(now.db, BATCH, || seats.reserve());
+        self.starved = picked.is_empty() && self.plan.has_due(now.db);
         for (slot, candidate, permit) in picked {
             let request = self.request(candidate, S::starts_at_once(&permit), now);
             self.in_flight.push(InFlight { slot, request, permit });
@@ -184,7 +184,8 @@ impl<S: Seats> DispatchMachine<S> {
         match claim {
             Claim::Won(claimed) => {
                 self.plan.over(slot, now.boot);
-                if claimed.may_start(now.boot) {
+                // A claim that comes in after the stop finds nobody to run it.
+                if claimed.may_start(now.boot) && !self.stopping {
                     self.outbox.push_back(DispatchOutput::Run(permit, claimed));
                 } else {
                     self.give_back(claimed, now);
@@ -243,7 +244,7 @@ impl<S: Seats> DispatchMachine<S> {
         } else if self.starved {
             None
         } else {
-            self.plan.next_due().map(|at| now.boot_at(at))
+            self.plan.next_due(now.db).map(|at| now.boot_at(at))
         };
         [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
