@@ -77,6 +77,7 @@ macro_rules! conformance {
                 overlapping_batches_in_different_orders_win_each_row_once,
                 one_of_many_claimants_wins_a_pending_execution,
                 two_first_starts_on_an_empty_app_table_both_join,
+                two_starts_with_a_new_job_both_join,
                 one_of_many_candidates_is_elected,
                 many_ensuring_at_once_leave_one_row,
                 a_claim_and_a_pause_of_one_row_never_both_come_first,

@@ -110,7 +110,26 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
     assert_eq!(db.executions().len(), 1);
 }
 
+/// Over and over: the first time the connections are still being opened, one after the other.
 pub(crate) fn two_first_starts_on_an_empty_app_table_both_join(db: &Bench) {
+    for _ in 0..ROUNDS {
+        all_join(db);
+    }
+}
+
+/// The application is there, its new job is not: nothing lines the nodes up before they come to that.
+pub(crate) fn two_starts_with_a_new_job_both_join(db: &Bench) {
+    for round in 0..ROUNDS {
+        let name = format!("new-{round}");
+        let nodes: Vec<_> =
+            (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &db.app, &[&name])).collect();
+        let joined = race(nodes.len(), |number| db.store.register(&nodes[number]).map(|_| ()));
+        assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+        assert_eq!(db.get(RowKey::Job(&db.app, &name), "state").as_deref(), Some("EXECUTING"));
+    }
+}
+
+fn all_join(db: &Bench) {
     let app = fresh_name();
     let nodes: Vec<_> =
         (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &app, &["a", "b", "c"])).collect();
