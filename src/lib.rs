@@ -49,6 +49,7 @@ pub mod schedule;
 mod scheduler;
 #[cfg(test)]
 mod sim;
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]
 mod store;
 mod window;
 

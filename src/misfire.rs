@@ -151,9 +151,7 @@ impl Missed {
 
 /// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not.
 pub(crate) fn decide(entry: &Entry, now: Millis, least_threshold: Millis) -> Option<Repair> {
-    let threshold = entry.threshold.max(least_threshold);
-    let next = entry.cursor.next?;
-    if entry.state != ScheduleState::Active || next >= now.saturating_sub(threshold) {
+    if entry.state != ScheduleState::Active || !entry.is_misfired(now, least_threshold) {
         return None;
     }
     let missed = missed(entry, now)?;
@@ -504,7 +502,8 @@ impl Machine for MisfireMachine {
 mod tests {
     use super::*;
     use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
-    use crate::pipeline::fixtures::simple;
+    use crate::pipeline::expand::expand;
+    use crate::pipeline::fixtures::{calls_while_down, simple};
     use crate::schedule::Trigger;
     use crate::store::memory::MemoryStore;
     use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
@@ -566,6 +565,58 @@ mod tests {
         entry.threshold = 1;
         assert_eq!(decide(&entry, 1_000_000 + LEAST, LEAST), None);
         assert!(decide(&entry, 1_000_001 + LEAST, LEAST).is_some());
+    }
+
+    #[test]
+    fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
+        for threshold in [0, 1, 9_999, 10_000, 10_001, 60_000, 3_600_000] {
+            for late in [0, 1, 5_000, 9_999, 10_000, 10_001, 59_999, 60_000, 60_001, 3_600_000, 3_600_001] {
+                let entry = Entry { threshold, ..behind(MisfirePolicy::FireOnce, 1_000) };
+                let now = 1_000_000 + late;
+                let repaired = decide(&entry, now, LEAST).is_some();
+                let planned = !expand(&[Arc::new(entry)], now, now + 5_000, LEAST).is_empty();
+                assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
+                assert_eq!(repaired, late > threshold.max(LEAST), "threshold {threshold}, {late} late");
+            }
+        }
+    }
+
+    /// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
+    #[test]
+    fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
+        let now = Now { db: NOW, boot: NOW };
+        let [mut hanging, mut second] = ["one", "two"].map(|application| {
+            let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
+            machine.receive(now, MisfireInput::Polled { app: true, node: true });
+            machine
+        });
+        let asked = |machine: &mut MisfireMachine| match machine.next(now) {
+            Step::Do(op) => op.name(),
+            _ => "nothing",
+        };
+        assert_eq!(asked(&mut hanging), "electing the misfire handler");
+        for machine in [&mut second, &mut hanging] {
+            if machine.application == "two" {
+                assert_eq!(asked(machine), "electing the misfire handler");
+            }
+            machine.done(now, Ok(MisfireAnswer::Elected(true)));
+            assert_eq!(asked(machine), "looking for executions of dead nodes");
+            machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())));
+            assert_eq!(asked(machine), "looking for misfires");
+            machine.done(now, Ok(MisfireAnswer::Stalled(vec![behind(MisfirePolicy::FireOnce, 1_000)])));
+            assert_eq!(asked(machine), "repairing a misfire");
+        }
+    }
+
+    /// Even where polls go through and only this does not.
+    #[test]
+    fn no_hot_loop_while_the_database_is_down() {
+        for kind in [Kind::Unavailable, Kind::Unknown] {
+            let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+            let polled = || Some(MisfireInput::Polled { app: true, node: true });
+            let calls = calls_while_down(&mut machine, NOW, kind, polled);
+            assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+        }
     }
 
     #[test]

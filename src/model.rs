@@ -256,6 +256,15 @@ pub(crate) struct Entry {
     pub threshold: Millis,
 }
 
+impl Entry {
+    /// Whether its cursor has fallen behind its misfire threshold, which counts as `least` if it is below: then
+    /// it is the misfire handler's, before that the poll's. Both ask here, so no row is nobody's or both's.
+    pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
+        let limit = now.saturating_sub(self.threshold.max(least));
+        self.cursor.next.is_some_and(|next| next < limit)
+    }
+}
+
 /// One planned fire time of a schedule: the cursor move its claim makes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Occurrence {

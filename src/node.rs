@@ -353,6 +353,9 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
 mod tests {
     use super::*;
 
+    use crate::error::Kind;
+    use crate::pipeline::fixtures::calls_while_down;
+
     const DEATH: Millis = 25_000;
     const PATIENCE: Millis = 13_000;
 
@@ -396,5 +399,25 @@ mod tests {
         }
         observer.reset();
         assert!(!watch(&mut observer, peer, 30_000));
+    }
+
+    /// Neither while it beats nor while it tries to join again.
+    #[test]
+    fn no_hot_loop_while_the_database_is_down() {
+        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        for (kind, registered) in
+            [(Kind::Unavailable, true), (Kind::Unknown, true), (Kind::Refused, true), (Kind::Unknown, false)]
+        {
+            let (application, host) = ("app".to_owned(), String::new());
+            let identity =
+                Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+            let (id, window) = (NodeId::fresh(), Window::default());
+            let mut machine = NodeMachine::new(id, identity, window, Arc::default(), Figures::default, now);
+            if !registered {
+                machine.rebirth();
+            }
+            let calls = calls_while_down(&mut machine, now.boot, kind, || None);
+            assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+        }
     }
 }

@@ -136,3 +136,33 @@ impl Machine for CompleteMachine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use crate::model::{ExecutionId, Token};
+    use crate::pipeline::fixtures::calls_while_down;
+
+    const NOW: Millis = 1_000_000;
+
+    fn start(id: i64) -> CompleteInput {
+        let change = Change::Start { now: NOW };
+        CompleteInput::Settle(Settlement { execution: ExecutionId(id), token: Token::fresh(), change }, None)
+    }
+
+    /// And what was to be stored is still there afterwards.
+    #[test]
+    fn no_hot_loop_while_the_database_is_down() {
+        for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+            let mut machine = CompleteMachine::new(Arc::default());
+            let mut given = 0;
+            let calls = calls_while_down(&mut machine, NOW, kind, || {
+                given += 1;
+                Some(start(given))
+            });
+            assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+            assert_eq!(machine.queue.len(), usize::try_from(given).unwrap());
+        }
+    }
+}

@@ -335,9 +335,11 @@ mod tests {
     use crate::error::Kind;
     use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
     use crate::pipeline::expand::expand;
+    use crate::pipeline::fixtures::calls_while_down;
     use crate::schedule::Trigger;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Definition, ExecutionQuery, NewNode, PollQuery};
+    use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
+    use crate::window::Window;
 
     const START: Millis = 1_767_225_600_000;
 
@@ -437,13 +439,14 @@ mod tests {
                 application: "app".to_owned(),
                 jobs: vec!["job".to_owned()],
                 until,
+                page: Page::FIRST,
                 limit: 1_000,
             };
             let polled = self.store.poll(&query).unwrap();
             let planned = Planned {
-                occurrences: expand(&polled.entries, self.now, until),
+                occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
                 pendings: polled.pendings,
-                complete: polled.complete,
+                complete: polled.next.is_none(),
                 enabled: polled.app_enabled && polled.node_enabled,
                 sent: self.now,
             };
@@ -497,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_seat_nothing_is_claimed_and_nothing_lost() {
+    fn a_full_pool_neither_blocks_nor_loses() {
         let mut bench = Bench::new(3, 2);
         bench.poll(START + 1_500);
         bench.run(START + 1_000);
@@ -574,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn items_still_waiting_when_a_claim_ends_are_not_dropped() {
+    fn items_still_waiting_at_the_end_of_the_loop_are_not_dropped() {
         let mut bench = Bench::new(300, 300);
         bench.poll(START + 1_500);
         bench.run(START + 1_000);
@@ -623,11 +626,46 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_drops_the_plan_and_asks_for_a_poll() {
+        assert_dropped_at(START + 3_600_000);
+    }
+
+    /// What waits in the wheel would otherwise wait for the hour to pass again.
+    #[test]
+    fn a_backward_clock_step_does_not_sleep_for_hours() {
+        assert_dropped_at(START - 3_600_000);
+    }
+
+    fn assert_dropped_at(db: Millis) {
         let mut bench = Bench::new(1, 9);
         bench.poll(START + 3_000);
         bench.run(START + 10);
-        let ahead = Now { db: START + 3_600_000, boot: START + 20 };
-        assert!(matches!(bench.machine.next(ahead), Step::Tell(DispatchOutput::WakePoll)));
+        let stepped = Now { db, boot: START + 20 };
+        assert!(matches!(bench.machine.next(stepped), Step::Tell(DispatchOutput::WakePoll)));
         assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn no_hot_loop_while_the_database_is_down() {
+        for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+            let mut bench = Bench::new(3, 9);
+            bench.poll(START + 1_500);
+            let lease = || Some(DispatchInput::Lease(START + 120_000));
+            let calls = calls_while_down(&mut bench.machine, START + 1_000, kind, lease);
+            assert!((20..=130).contains(&calls), "{calls} claims in a minute");
+        }
+    }
+
+    /// Its claim leaves the row COMPLETE, and yet it is run.
+    #[test]
+    fn the_last_occurrence_of_a_finite_schedule_runs() {
+        let mut bench = Bench::new(1, 9);
+        for second in 1..=5 {
+            bench.poll(START + 1_000 * second + 500);
+            bench.run(START + 1_000 * second);
+        }
+        assert_eq!(bench.times().last(), Some(&5_000));
+        let rows = bench.store.schedules(Some("app")).unwrap();
+        assert_eq!((rows[0].state.as_str(), rows[0].next), ("COMPLETE", None));
+        assert_eq!(bench.rows(ExecutionState::Running), 5);
     }
 }

@@ -12,26 +12,29 @@ const PARALLEL_ROWS: usize = 4_096;
 
 /// Every occurrence before `until`, ordered by (fire time, priority descending, id).
 ///
-/// Rows whose cursor is behind their own misfire threshold are left to the misfire handler.
-pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis) -> Vec<Occurrence> {
+/// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the misfire
+/// handler.
+pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Vec<Occurrence> {
     let mut occurrences: Vec<Occurrence> = match pool() {
         Some(pool) if entries.len() >= PARALLEL_ROWS => {
-            pool.install(|| entries.par_iter().flat_map_iter(|entry| chain(entry, now, until)).collect())
+            let chains = entries.par_iter().flat_map_iter(|entry| chain(entry, now, until, least));
+            pool.install(|| chains.collect())
         }
-        _ => entries.iter().flat_map(|entry| chain(entry, now, until)).collect(),
+        _ => entries.iter().flat_map(|entry| chain(entry, now, until, least)).collect(),
     };
     occurrences.sort_by_key(|it| (it.at, Reverse(it.entry.priority), it.entry.id));
     occurrences
 }
 
 /// The links of one schedule inside the window, each guarded by the one before.
-fn chain(entry: &Arc<Entry>, now: Millis, until: Millis) -> impl Iterator<Item = Occurrence> + use<> {
-    let head = Occurrence::head(entry).filter(|head| !is_misfired(entry, head.at, now));
+fn chain(
+    entry: &Arc<Entry>,
+    now: Millis,
+    until: Millis,
+    least: Millis,
+) -> impl Iterator<Item = Occurrence> + use<> {
+    let head = Occurrence::head(entry).filter(|_| !entry.is_misfired(now, least));
     std::iter::successors(head, Occurrence::link).take_while(move |it| it.at < until)
-}
-
-fn is_misfired(entry: &Entry, at: Millis, now: Millis) -> bool {
-    at < now.saturating_sub(entry.threshold)
 }
 
 /// A pool of our own, so that the application's rayon jobs and ours never wait for each other.
@@ -48,6 +51,8 @@ mod tests {
     use super::*;
     use crate::pipeline::fixtures::{cron, simple};
 
+    const LEAST: Millis = 10_000;
+
     fn times(occurrences: &[Occurrence]) -> Vec<(i64, Millis)> {
         occurrences.iter().map(|it| (it.entry.id.0, it.at)).collect()
     }
@@ -55,18 +60,18 @@ mod tests {
     #[test]
     fn the_windows_edge_is_exclusive_and_the_next_window_begins_on_it() {
         let entry = Arc::new(cron(1, "* * * * * ?", 1_000));
-        let first = expand(&[Arc::clone(&entry)], 0, 6_000);
+        let first = expand(&[Arc::clone(&entry)], 0, 6_000, LEAST);
         assert_eq!(times(&first), [(1, 1_000), (1, 2_000), (1, 3_000), (1, 4_000), (1, 5_000)]);
         let mut moved = Entry::clone(&entry);
         moved.cursor.prev = Some(5_000);
         moved.cursor.next = Some(6_000);
-        assert_eq!(times(&expand(&[Arc::new(moved)], 5_000, 7_000)), [(1, 6_000)]);
+        assert_eq!(times(&expand(&[Arc::new(moved)], 5_000, 7_000, LEAST)), [(1, 6_000)]);
     }
 
     #[test]
-    fn end_time_inside_the_window_keeps_the_occurrences_before_it() {
+    fn an_end_time_inside_the_window_does_not_disable_expansion() {
         let entry = Arc::new(simple(1, 1_000, 1_000, -1, Some(3_000)));
-        assert_eq!(times(&expand(&[entry], 0, 6_000)), [(1, 1_000), (1, 2_000), (1, 3_000)]);
+        assert_eq!(times(&expand(&[entry], 0, 6_000, LEAST)), [(1, 1_000), (1, 2_000), (1, 3_000)]);
     }
 
     #[test]
@@ -77,7 +82,7 @@ mod tests {
         high.priority = 9;
         let other = simple(3, 1_000, 0, 0, None);
         let all = [Arc::new(low), Arc::new(high), Arc::new(other)];
-        assert_eq!(times(&expand(&all, 0, 6_000)), [(2, 1_000), (3, 1_000), (1, 1_000)]);
+        assert_eq!(times(&expand(&all, 0, 6_000, LEAST)), [(2, 1_000), (3, 1_000), (1, 1_000)]);
     }
 
     #[test]
@@ -87,12 +92,22 @@ mod tests {
         let mut late = simple(2, 1_000, 0, 0, None);
         late.threshold = 100_000;
         let all = [Arc::new(early), Arc::new(late)];
-        assert_eq!(times(&expand(&all, 61_001, 66_000)), [(2, 1_000)]);
+        assert_eq!(times(&expand(&all, 61_001, 66_000, LEAST)), [(2, 1_000)]);
+    }
+
+    /// The misfire handler raises such a threshold; so must the poll, or the row is nobody's in between.
+    #[test]
+    fn a_late_row_with_a_tiny_threshold_is_not_left_to_nobody() {
+        let mut row = simple(1, 1_000, 0, 0, None);
+        row.threshold = 0;
+        let row = [Arc::new(row)];
+        assert_eq!(times(&expand(&row, 1_000 + LEAST, 60_000, LEAST)), [(1, 1_000)]);
+        assert_eq!(times(&expand(&row, 1_001 + LEAST, 60_000, LEAST)), []);
     }
 
     #[test]
     fn each_link_guards_on_the_one_before() {
-        let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000);
+        let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000, LEAST);
         let moves: Vec<_> = links.iter().map(|it| (it.prev, it.at, it.following)).collect();
         assert_eq!(
             moves,
@@ -103,9 +118,9 @@ mod tests {
     #[test]
     fn many_rows_expand_the_same_on_many_threads() {
         let rows: Vec<_> = (0..5_000).map(|id| Arc::new(simple(id, 1_000 + id % 7, 500, -1, None))).collect();
-        let together = times(&expand(&rows, 0, 3_000));
+        let together = times(&expand(&rows, 0, 3_000, LEAST));
         let mut apart: Vec<_> =
-            rows.iter().flat_map(|row| times(&expand(&[Arc::clone(row)], 0, 3_000))).collect();
+            rows.iter().flat_map(|row| times(&expand(&[Arc::clone(row)], 0, 3_000, LEAST))).collect();
         apart.sort_by_key(|&(id, at)| (at, id));
         assert_eq!(together, apart);
     }

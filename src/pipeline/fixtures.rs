@@ -1,7 +1,10 @@
-//! Rows for the tests of the pipeline.
+//! Rows and troubles for the tests of the machines.
 
 use std::sync::Arc;
 
+use crate::clock::Now;
+use crate::error::{Error, Kind};
+use crate::machine::{Machine, Step};
 use crate::model::{Cursor, Entry, Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::schedule::{Cron, Simple, Timing, Trigger};
 
@@ -34,4 +37,35 @@ pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end
     let trigger = Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap());
     let timing = Timing::new(trigger, None, end).unwrap();
     entry(id, timing, Cursor { prev: None, next: Some(start) })
+}
+
+/// Runs a machine for a minute in which every store call fails at once. Ten times a second it is given what
+/// `feed` says. How many calls it made; waiting for what is past counts as a loop that never rests.
+pub(crate) fn calls_while_down<M: Machine>(
+    machine: &mut M,
+    begin: Millis,
+    kind: Kind,
+    mut feed: impl FnMut() -> Option<M::Input>,
+) -> usize {
+    let (mut now, mut calls, mut turns) = (begin, 0, 0);
+    while now < begin + 60_000 {
+        turns += 1;
+        assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
+        let at = Now { db: now, boot: now };
+        match machine.next(at) {
+            Step::Do(_) => {
+                calls += 1;
+                machine.done(at, Err(Error::new(kind, "down")));
+            }
+            Step::Tell(_) => {}
+            Step::Wait(until) => {
+                now = until.clamp(now, now + 100);
+                if let Some(input) = feed() {
+                    machine.receive(Now { db: now, boot: now }, input);
+                }
+            }
+            Step::Stop => panic!("the machine stopped"),
+        }
+    }
+    calls
 }

@@ -127,10 +127,36 @@ pub(super) struct Cluster {
     graveyard: Vec<Node>,
     paused: Vec<String>,
     jobs: JobSpec,
+    /// Every node polls on whole multiples of the poll period.
+    aligned: bool,
 }
 
 impl Cluster {
     pub(super) fn new(seed: u64, nodes: usize, schedules: usize, span: Millis, faults: Faults) -> Self {
+        let mut cluster = Self::empty(seed, span, faults);
+        for n in 0..schedules {
+            cluster.add_schedule(n);
+        }
+        cluster.start_nodes(nodes);
+        cluster
+    }
+
+    /// `rows` schedules that fire on every whole second for `seconds`, and polls whose edges lie on them too.
+    pub(super) fn on_every_second(nodes: usize, rows: usize, seconds: Millis) -> Self {
+        let start = BEGIN + 10_000;
+        let last = start + 1_000 * (seconds - 1);
+        let mut cluster = Self::empty(0, last - BEGIN, Faults::none());
+        cluster.aligned = true;
+        for n in 0..rows {
+            let times = (0..seconds).map(|second| start + 1_000 * second).collect();
+            let trigger = Trigger::cron("* * * * * ?", "UTC").unwrap();
+            cluster.add(format!("second-{n}"), MisfirePolicy::FireOnce, start, trigger, times);
+        }
+        cluster.start_nodes(nodes);
+        cluster
+    }
+
+    fn empty(seed: u64, span: Millis, faults: Faults) -> Self {
         let jobs = JobSpec {
             name: "job".to_owned(),
             policy: JobPolicy {
@@ -140,7 +166,7 @@ impl Cluster {
                 retry_delay: Duration::ZERO,
             },
         };
-        let mut cluster = Self {
+        Self {
             store: Arc::new(MemoryStore::new(BEGIN)),
             expected: Vec::new(),
             effects: Vec::new(),
@@ -152,15 +178,15 @@ impl Cluster {
             graveyard: Vec::new(),
             paused: Vec::new(),
             jobs,
-        };
-        for n in 0..schedules {
-            cluster.add_schedule(n);
+            aligned: false,
         }
+    }
+
+    fn start_nodes(&mut self, nodes: usize) {
         for _ in 0..nodes {
-            let node = cluster.start_node();
-            cluster.nodes.push(Some(node));
+            let node = self.start_node();
+            self.nodes.push(Some(node));
         }
-        cluster
     }
 
     /// Simple and cron schedules, finite by count or by end, under each misfire policy.
@@ -170,25 +196,36 @@ impl Cluster {
         let seconds = 1 + self.dice.below(7);
         let interval = 1_000 * seconds;
         let start = BEGIN + 1_000 + self.dice.below(5_000);
-        let trigger = match n % 2 {
+        let (trigger, times) = match n % 2 {
             0 => {
                 let most = (self.ends - start) / interval + 1;
                 let times: Vec<Millis> = (0..most).map(|k| start + k * interval).collect();
-                self.expected.push(Expected { name: name.clone(), times });
-                Trigger::every(Duration::from_millis(interval as u64))
+                let trigger = Trigger::every(Duration::from_millis(interval as u64))
                     .and_then(|it| it.anchored(start))
                     .and_then(|it| it.times(most as u64))
-                    .unwrap()
+                    .unwrap();
+                (trigger, times)
             }
             _ => {
                 // Seconds of the minute divisible by `seconds`: BEGIN is a whole minute.
                 let times = (start..=self.ends)
                     .filter(|at| at % 1_000 == 0 && (at / 1_000 % 60) % seconds == 0)
                     .collect();
-                self.expected.push(Expected { name: name.clone(), times });
-                Trigger::cron(&format!("0/{seconds} * * * * ?"), "UTC").unwrap()
+                (Trigger::cron(&format!("0/{seconds} * * * * ?"), "UTC").unwrap(), times)
             }
         };
+        self.add(name, policy, start, trigger, times);
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        misfire: MisfirePolicy,
+        start: Millis,
+        trigger: Trigger,
+        times: Vec<Millis>,
+    ) {
+        self.expected.push(Expected { name: name.clone(), times });
         let definition = Definition {
             application: APPLICATION.to_owned(),
             name,
@@ -198,7 +235,7 @@ impl Cluster {
             start: Some(start),
             end: Some(self.ends),
             priority: 5,
-            misfire: policy,
+            misfire,
             threshold: 60_000,
         };
         self.store.ensure(&definition).unwrap();
@@ -206,8 +243,10 @@ impl Cluster {
 
     /// As the scheduler's start: register and beat once, then run the machines.
     fn start_node(&mut self) -> Node {
-        let id =
-            NodeId(uuid::Uuid::from_u128(u128::from(self.dice.roll()) << 64 | u128::from(self.dice.roll())));
+        let roll = u128::from(self.dice.roll()) << 64 | u128::from(self.dice.roll());
+        // A node's place on the grid comes from its id.
+        let roll = if self.aligned { roll - roll % 1_000_000 } else { roll };
+        let id = NodeId(uuid::Uuid::from_u128(roll));
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),

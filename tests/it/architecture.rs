@@ -11,9 +11,12 @@ pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
         ("modules_import_only_what_the_layout_allows", modules_import_only_what_the_layout_allows),
         ("words_stay_where_they_belong", words_stay_where_they_belong),
-        ("a_misfire_threshold_is_written_in_one_place", a_misfire_threshold_is_written_in_one_place),
-        ("the_wheel_has_one_owner", the_wheel_has_one_owner),
-        ("no_update_is_guarded_by_id_alone", no_update_is_guarded_by_id_alone),
+        (
+            "the_misfire_threshold_is_not_a_literal_in_two_classes",
+            the_misfire_threshold_is_not_a_literal_in_two_classes,
+        ),
+        ("no_two_threads_share_a_wheel", no_two_threads_share_a_wheel),
+        ("no_repair_updates_where_id_alone", no_repair_updates_where_id_alone),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("architecture::{name}"), *test));
@@ -134,17 +137,19 @@ fn words_stay_where_they_belong() {
 }
 
 /// Earlier schedulers of this design repeated it as a literal in two classes, and the two drifted apart.
-fn a_misfire_threshold_is_written_in_one_place() {
+fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     let named: Vec<String> = sources()
         .iter()
         .flat_map(|source| source.lines.iter().map(|line| format!("{}: {line}", source.path)))
-        .filter(|line| line.contains("threshold") && line.contains("60_000"))
+        .filter(|line| line.replace('_', "").split(|it: char| !it.is_ascii_digit()).any(|it| it == "60000"))
         .collect();
-    assert_eq!(named, ["window.rs: threshold: 60_000,"]);
+    // The other one is how long a migration may take.
+    let limits = "store/sql/migrate.rs: const LIMITS: Limits = Limits { call: 60_000, connections: 1 };";
+    assert!(named.iter().filter(|line| *line != limits).eq(["window.rs: threshold: 60_000,"]), "{named:?}");
 }
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan alone.
-fn the_wheel_has_one_owner() {
+fn no_two_threads_share_a_wheel() {
     let owners: Vec<String> = sources()
         .iter()
         .filter(|source| {
@@ -157,7 +162,7 @@ fn the_wheel_has_one_owner() {
     assert!(!shared, "a wheel behind an Arc or a lock");
 }
 
-fn no_update_is_guarded_by_id_alone() {
+fn no_repair_updates_where_id_alone() {
     for source in sources().iter().filter(|source| source.path.starts_with("store/sql")) {
         let text = source.lines.join(" ");
         for update in text.split("UPDATE ").skip(1) {

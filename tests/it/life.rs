@@ -30,10 +30,13 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
         ("ensure_joins_the_callers_transaction", ensure_joins_the_callers_transaction),
         ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
         ("a_dropped_scheduler_stops_claiming_and_says_so", a_dropped_scheduler_stops_claiming_and_says_so),
-        ("two_schedulers_in_one_process_both_repair", two_schedulers_in_one_process_both_repair),
-        ("two_nodes_on_one_host_are_two_nodes", two_nodes_on_one_host_are_two_nodes),
+        (
+            "a_static_lock_does_not_keep_a_second_scheduler_from_repairing",
+            a_static_lock_does_not_keep_a_second_scheduler_from_repairing,
+        ),
+        ("a_node_is_not_its_ip_address", a_node_is_not_its_ip_address),
         ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
-        ("a_hundred_rows_on_every_second_all_run", a_hundred_rows_on_every_second_all_run),
+        ("occurrences_on_the_windows_edge_are_not_dropped", occurrences_on_the_windows_edge_are_not_dropped),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::life::{name}", kind.name()), move || test(kind)));
@@ -317,7 +320,7 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
     );
 }
 
-fn two_schedulers_in_one_process_both_repair(kind: Kind) {
+fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: Kind) {
     let database = kind.fresh();
     let yesterday = Utc::now() - TimeDelta::days(1);
     let mut running = Vec::new();
@@ -340,7 +343,7 @@ fn two_schedulers_in_one_process_both_repair(kind: Kind) {
     }
 }
 
-fn two_nodes_on_one_host_are_two_nodes(kind: Kind) {
+fn a_node_is_not_its_ip_address(kind: Kind) {
     let database = kind.fresh();
     let start = || builder(&database).handler(TEXT, |_, _| Ok(())).start().unwrap();
     let (one, two) = (start(), start());
@@ -380,7 +383,7 @@ fn a_start_that_cannot_work_is_refused(kind: Kind) {
 }
 
 /// 100 rows on every whole second: those on the windows' edges fire like the others.
-fn a_hundred_rows_on_every_second_all_run(kind: Kind) {
+fn occurrences_on_the_windows_edge_are_not_dropped(kind: Kind) {
     const SECONDS: i64 = 12;
     let database = kind.fresh();
     let client = client(&database);

@@ -76,13 +76,27 @@ fn a_stale_handle_is_harmless() {
 }
 
 #[test]
-fn a_backward_clock_step_that_sleeps_for_hours() {
+fn a_backward_clock_step_does_not_sleep_for_hours() {
     const HOUR: i64 = 3_600_000;
     let mut wheel = wheel_at(10 * HOUR, &[10 * HOUR + 5]);
     assert!(wheel.advance(8 * HOUR).is_empty());
     assert_eq!(wheel.insert(due(9 * HOUR), ()), Err(Refused::Elapsed(())));
     assert_eq!(wheel.next_due(), Some(10 * HOUR + 5));
     assert_eq!(instants(&wheel.advance(10 * HOUR + 5)), [10 * HOUR + 5]);
+}
+
+/// Those a minute, an hour and a day later share its second of the minute, not its time.
+#[test]
+fn a_slot_remembers_its_fire_time_not_its_second_of_the_minute() {
+    const MINUTE: i64 = 60_000;
+    let ats = [17_000, 17_000 + MINUTE, 17_000 + 60 * MINUTE, 17_000 + 1_440 * MINUTE];
+    let mut wheel = wheel_at(0, &ats);
+    for (left, at) in (0..4).rev().zip(ats) {
+        assert_eq!(wheel.next_due(), Some(at));
+        assert!(wheel.advance(at - 1).is_empty());
+        assert_eq!(instants(&wheel.advance(at)), [at]);
+        assert_eq!(wheel.len(), left);
+    }
 }
 
 #[test]

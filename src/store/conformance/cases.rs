@@ -9,9 +9,8 @@ macro_rules! conformance {
                 claim_moves_the_cursor_and_leaves_a_row,
                 claim_for_an_idle_thread_leaves_it_running,
                 the_links_of_a_chain_are_claimed_under_one_version,
-                the_last_occurrence_is_claimed_and_completes_the_schedule,
+                the_last_occurrence_of_a_finite_schedule_is_claimed_and_leaves_complete,
                 an_answer_stands_where_its_request_stood,
-                a_locked_row_is_skipped_and_the_others_win,
                 an_occurrence_is_recorded_once,
                 a_row_that_fails_alone_leaves_the_rest_their_wins,
                 a_pending_execution_is_claimed_under_a_new_token,
@@ -56,7 +55,6 @@ macro_rules! conformance {
                 what_was_given_back_is_lost,
                 a_pending_claim_is_resolved_by_its_token,
                 a_batch_is_resolved_row_by_row,
-                a_locked_row_is_waited_for,
             }
             settle {
                 a_start_moves_claimed_to_running,
@@ -78,7 +76,7 @@ macro_rules! conformance {
                 one_of_many_claimants_wins_each_occurrence,
                 overlapping_batches_in_different_orders_win_each_row_once,
                 one_of_many_claimants_wins_a_pending_execution,
-                first_starts_on_an_empty_database_all_join,
+                two_first_starts_on_an_empty_app_table_both_join,
                 one_of_many_candidates_is_elected,
                 many_ensuring_at_once_leave_one_row,
                 a_claim_and_a_pause_of_one_row_never_both_come_first,
@@ -120,7 +118,7 @@ macro_rules! conformance {
                 error_rows_are_not_revived_by_repair,
                 stalled_rows_are_those_before_the_threshold,
                 stalled_rows_come_in_id_order_page_by_page,
-                rows_no_live_node_has_a_handler_for_are_not_stalled,
+                repair_leaves_rows_whose_handler_nobody_here_knows_alone,
                 rows_of_a_disabled_application_are_not_stalled,
             }
             broken {
@@ -170,8 +168,9 @@ macro_rules! conformance {
                 overdue_pendings_are_visible_to_the_poll,
                 schedules_come_earliest_first,
                 pendings_come_earliest_first,
-                a_limit_cuts_off_and_says_so,
-                a_limit_cuts_off_pendings_and_says_so,
+                pages_follow_one_another,
+                pages_of_pendings_follow_one_another,
+                a_row_nobody_understands_does_not_end_the_pages,
                 rows_of_unknown_jobs_are_left_alone,
                 rows_of_paused_jobs_are_left_alone,
                 rows_of_other_applications_are_left_alone,
@@ -179,6 +178,12 @@ macro_rules! conformance {
                 a_disabled_application_is_told,
                 a_disabled_node_is_told,
                 the_databases_time_is_told,
+            }
+            traps {
+                a_claim_leaves_a_row_so_a_crash_loses_no_run,
+                a_node_is_not_its_ip_address,
+                repair_does_not_update_where_id_alone,
+                a_row_another_node_fired_and_rearmed_is_not_fired_again,
             }
             ledger {
                 claims_leave_no_gap,
@@ -205,6 +210,16 @@ macro_rules! conformance {
     };
 }
 
+/// The cases of a database whose rows can be locked one by one.
+macro_rules! conformance_of_row_locks {
+    ($database:ident, $fixture:ty) => {
+        $crate::store::conformance::for_each_case! { $database, $fixture;
+            claims { a_locked_row_is_skipped_and_the_others_win, }
+            resolve { a_locked_row_is_waited_for, }
+        }
+    };
+}
+
 macro_rules! for_each_case {
     ($database:ident, $fixture:ty; $($theme:ident { $($case:ident,)+ })+) => {
         mod $database {
@@ -222,4 +237,4 @@ macro_rules! for_each_case {
     };
 }
 
-pub(crate) use {conformance, for_each_case};
+pub(crate) use {conformance, conformance_of_row_locks, for_each_case};

@@ -110,7 +110,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
     assert_eq!(db.executions().len(), 1);
 }
 
-pub(crate) fn first_starts_on_an_empty_database_all_join(db: &Bench) {
+pub(crate) fn two_first_starts_on_an_empty_app_table_both_join(db: &Bench) {
     let app = fresh_name();
     let nodes: Vec<_> =
         (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &app, &["a", "b", "c"])).collect();

@@ -248,7 +248,7 @@ pub(crate) fn stalled_rows_come_in_id_order_page_by_page(db: &Bench) {
     assert_eq!(seen, ids);
 }
 
-pub(crate) fn rows_no_live_node_has_a_handler_for_are_not_stalled(db: &Bench) {
+pub(crate) fn repair_leaves_rows_whose_handler_nobody_here_knows_alone(db: &Bench) {
     db.schedule("known");
     let definition = Definition { job: job("other"), ..db.definition("unknown") };
     db.create(&definition);

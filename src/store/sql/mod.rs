@@ -91,6 +91,7 @@ impl SqlStore {
         let mut link = self.connections.get().map_err(|error| error.during(operation))?;
         body(link.session.as_mut()).map_err(|fault| {
             let fault = self.probe(&mut link, fault);
+            self.connections.distrust(&mut link, &fault);
             let nature = if fault.nature == Nature::Unknown { Nature::Lost } else { fault.nature };
             self.error(operation, Fault { nature, ..fault })
         })
@@ -144,7 +145,11 @@ impl SqlStore {
         B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     {
         let began = self.clock.now().boot;
-        body(link.session.as_mut()).map_err(|fault| self.in_any_language(began, self.probe(link, fault)))
+        body(link.session.as_mut()).map_err(|fault| {
+            let fault = self.probe(link, fault);
+            self.connections.distrust(link, &fault);
+            self.in_any_language(began, fault)
+        })
     }
 
     fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
@@ -170,7 +175,10 @@ impl SqlStore {
             },
             // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
             Err(fault) => match self.control(link, "ROLLBACK") {
-                Ok(()) => Err(self.in_any_language(began, fault)),
+                Ok(()) => {
+                    self.connections.distrust(link, &fault);
+                    Err(self.in_any_language(began, fault))
+                }
                 Err(_) => {
                     self.connections.discard(link);
                     Err(Fault { nature: Nature::Lost, ..fault })

@@ -110,6 +110,38 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
 }
 
+/// Waiting ends by the session's own limits, well before a watchdog would abandon the call.
+fn a_lock_held_too_long_ends_the_wait(database: &Database) {
+    let case = Case::new(database);
+    let held = database.lock(case.entry.id);
+    let begun = Instant::now();
+    let resolved = case.store.resolve(&[case.request()]).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(resolved.kind(), Kind::Unknown, "{resolved}");
+    let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
+    assert_eq!(paused.kind(), Kind::Unavailable, "{paused}");
+    drop(held);
+    drop(case.run().give_back(AT));
+}
+
+/// MariaDB sends the first row before it waits for the second row's lock: the error comes halfway through the
+/// result, and the same prepared statement, executed again, would wait for the rest of it for ever.
+fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait(database: &Database) {
+    let case = Case::new(database);
+    case.store.ensure(&definition(&case.application, "second")).unwrap();
+    let second = Arc::new(case.store.find(&case.application, "second").unwrap().unwrap());
+    let requests = [case.request(), request(&second, NodeId::fresh())];
+    let held = database.lock(second.id);
+    for _ in 0..2 {
+        let begun = Instant::now();
+        assert_eq!(case.store.resolve(&requests).unwrap_err().kind(), Kind::Unknown);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
+    drop(held);
+    let claims = case.store.resolve(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_)]), "{claims:?}");
+}
+
 /// The server dies between taking the COMMIT and answering it: a trigger does it, at the commit.
 fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Database) {
     let case = Case::new(database);
@@ -159,6 +191,30 @@ mod sqlite {
         drop(case.run().give_back(AT));
     }
 
+    /// The COMMIT fails, here by a check that SQLite puts off until then.
+    #[test]
+    fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        let mut session = database.session();
+        session
+            .batch(
+                "CREATE TABLE parents (id INTEGER PRIMARY KEY); \
+                 CREATE TABLE children (id INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED); \
+                 CREATE TRIGGER orphans AFTER INSERT ON QRTZ_RUN BEGIN INSERT INTO children VALUES (1); END",
+            )
+            .unwrap();
+        case.store.read("set up", |session| session.batch("PRAGMA foreign_keys = ON")).unwrap();
+        let request = case.request();
+        let error = case.store.claim(std::slice::from_ref(&request)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unknown, "{error}");
+        assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
+
+        session.batch("DROP TRIGGER orphans").unwrap();
+        let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+        drop(claimed.give_back(AT));
+    }
+
     #[test]
     fn a_database_in_memory_is_ready_and_stays() {
         let store = SqlStore::open("sqlite::memory:", LIMITS, Arc::new(Clock::default())).unwrap();
@@ -190,6 +246,16 @@ mod postgres {
     }
 
     #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::postgres());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
+        super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::postgres());
+    }
+
+    #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
         super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
     }
@@ -213,6 +279,16 @@ mod mariadb {
     #[test]
     fn a_connection_lost_before_the_commit_changed_nothing() {
         super::a_connection_lost_before_the_commit_changed_nothing(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
+        super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::mariadb());
     }
 
     #[test]

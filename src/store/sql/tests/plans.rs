@@ -11,7 +11,7 @@ use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::{claim, planned, poll, purge, settle};
-use crate::store::{ClaimRequest, PollQuery, Purge};
+use crate::store::{ClaimRequest, Page, PollQuery, Purge};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -144,6 +144,7 @@ fn the_hot_path_never_scans(database: &Database) {
         application: application.clone(),
         jobs: vec!["work".to_owned()],
         until: START + 10_000,
+        page: Page::FIRST,
         limit: 1_000,
     };
     let purge = Purge { application, after: String::new(), keep: 0, limit: 1_000 };
@@ -176,6 +177,27 @@ fn the_hot_path_never_scans(database: &Database) {
     assert_ne!(scans(session.as_mut(), &by_name), Vec::<String>::new(), "a scan is not recognised as one");
 }
 
+/// Bound as anything else than BIGINT, an id is compared row by row: every claim would read the whole table.
+fn ids_are_bound_with_the_columns_own_type(database: &Database) {
+    let mut session = database.session();
+    let (question, expected) = match database.dialect() {
+        Dialect::Postgres => ("SELECT CAST(pg_typeof(?) AS TEXT)", "bigint"),
+        Dialect::Sqlite => ("SELECT typeof(?)", "integer"),
+        // What a table made of it would hold.
+        Dialect::Mysql => ("SELECT COLUMN_JSON(COLUMN_CREATE('id', ?))", "{\"id\":1}"),
+    };
+    let mut row = session.rows(&sql(question).bind(1_i64)).unwrap().remove(0);
+    assert_eq!(row.text().unwrap(), expected);
+
+    // id, state, prev_fire_time, next_fire_time, version: what a claim is guarded by.
+    let binds = sql("").want(database.dialect(), &claim::want_for_test(&requests(1))).binds;
+    let are_numbers: Vec<bool> = binds.iter().take(5).map(|bind| matches!(bind, Value::Int(_))).collect();
+    assert_eq!(are_numbers, [true, false, true, true, true]);
+    let binds = settle::start_for_test(database.dialect(), 1).binds;
+    assert_eq!(binds.first(), Some(&Value::Int(1)));
+    the_hot_path_never_scans(database);
+}
+
 /// Keeps `Want` and `update` honest for a table without rows to match.
 fn a_padded_batch_matches_only_its_rows(database: &Database) {
     let mut session = database.session();
@@ -202,8 +224,8 @@ macro_rules! plans {
             use super::*;
 
             #[test]
-            fn the_hot_path_never_scans() {
-                super::the_hot_path_never_scans(&$make);
+            fn ids_are_bound_with_the_columns_own_type() {
+                super::ids_are_bound_with_the_columns_own_type(&$make);
             }
 
             #[test]
