@@ -162,11 +162,25 @@ impl Builder {
         } else {
             store::check_schema(&config.url)?;
         }
+        let stores = Stores::open(&config, &clock)?;
+        Scheduler::run(config, self.handlers, self.observers, clock, stores)
+    }
+}
+
+/// Connections by their use: none waits for another's.
+struct Stores {
+    work: Arc<dyn Store>,
+    heart: Arc<dyn Store>,
+    clients: Arc<dyn Store>,
+}
+
+impl Stores {
+    fn open(config: &Config, clock: &Arc<Clock>) -> Result<Self, Error> {
         let limits = store::Limits { call: config.window.call, ..store::Limits::default() };
-        let store = store::open(&config.url, limits, Arc::clone(&clock))?;
-        // The heartbeat has a connection of its own: work on the others cannot delay it.
-        let heart = store::open(&config.url, store::Limits { connections: 1, ..limits }, Arc::clone(&clock))?;
-        Scheduler::run(config, self.handlers, self.observers, clock, store, heart)
+        let open = |connections| {
+            store::open(&config.url, store::Limits { connections, ..limits }, Arc::clone(clock))
+        };
+        Ok(Self { work: open(limits.connections)?, heart: open(1)?, clients: open(limits.connections)? })
     }
 }
 
@@ -209,7 +223,8 @@ enum Phase {
 
 struct Inner {
     application: String,
-    store: Arc<dyn Store>,
+    /// For clients: their questions do not take the pipeline's connections.
+    clients: Arc<dyn Store>,
     clock: Arc<Clock>,
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
@@ -242,14 +257,13 @@ impl Scheduler {
         handlers: Handlers,
         observers: Vec<Observer>,
         clock: Arc<Clock>,
-        store: Arc<dyn Store>,
-        heart: Arc<dyn Store>,
+        stores: Stores,
     ) -> Result<Self, Error> {
         let Config { application, limits, window, .. } = config;
         let events = Arc::new(Events::new(observers));
         let identity = identity(&application, &handlers);
         let node = NodeId::fresh();
-        let (lease, offset) = join(heart.as_ref(), &identity, node, &clock, window.lease())?;
+        let (lease, offset) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
         events.emit(&Event::Joined { node });
 
         let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
@@ -258,7 +272,7 @@ impl Scheduler {
         let wires = Wires {
             surroundings: Surroundings {
                 clock: Arc::clone(&clock),
-                store: Arc::clone(&store),
+                store: stores.work,
                 call: window.call,
                 abandoned: Arc::new(AtomicUsize::new(0)),
                 panicked,
@@ -283,9 +297,9 @@ impl Scheduler {
             dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
             misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
             poll: wires.poll(polls, polling)?,
-            node: wires.heartbeat(hearts, beating, heart)?,
+            node: wires.heartbeat(hearts, beating, stores.heart)?,
             application,
-            store,
+            clients: stores.clients,
             clock,
             events,
             pool,
@@ -302,7 +316,7 @@ impl Scheduler {
     #[must_use]
     pub fn client(&self) -> Client {
         let poll = self.inner.poll.inbox();
-        Client::over(&self.inner.application, Arc::clone(&self.inner.store), move || {
+        Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move || {
             send(&poll, PollInput::Wake)
         })
     }
