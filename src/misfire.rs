@@ -29,6 +29,10 @@ const PAGE: usize = 200;
 /// A pass ends after this long; the next election goes on.
 const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
+/// After one row failed, before the next is tried.
+const ROW_PAUSE: Millis = 50;
+/// Before the id of every schedule.
+const FIRST: ScheduleId = ScheduleId(i64::MIN);
 /// Occurrences per purge.
 const CHUNK: usize = 1_000;
 /// A walk of purges is begun anew after this part of the retention,
@@ -251,6 +255,12 @@ pub(crate) enum MisfireAnswer {
     Purged(Purged),
 }
 
+impl MisfireOp {
+    fn is_about_one_row(&self) -> bool {
+        matches!(self, Self::Repair(_) | Self::Revoke(_) | Self::Quarantine(_))
+    }
+}
+
 impl Operation for MisfireOp {
     type Answer = MisfireAnswer;
 
@@ -316,6 +326,13 @@ pub(crate) struct MisfireMachine {
     /// The application is switched on: cursors may be moved.
     cursors: bool,
     repaired: bool,
+    /// The schedule whose repair was asked for last, and where the next pass goes on after one that was cut off.
+    reached: ScheduleId,
+    goes_on: ScheduleId,
+    /// The look for misfires under way began at the first schedule.
+    from_start: bool,
+    /// What is being done concerns one row alone.
+    one_row: bool,
     hold: Millis,
     outbox: VecDeque<MisfireOutput>,
     stopping: bool,
@@ -333,6 +350,10 @@ impl MisfireMachine {
             pass_ends: 0,
             cursors: false,
             repaired: false,
+            reached: FIRST,
+            goes_on: FIRST,
+            from_start: true,
+            one_row: false,
             hold: Millis::MIN,
             outbox: VecDeque::new(),
             stopping: false,
@@ -344,7 +365,10 @@ impl MisfireMachine {
         self.pass_ends = now.boot + BUDGET;
         self.todo.push_back(MisfireOp::Stranded(self.application.clone()));
         if self.cursors {
-            self.todo.push_back(self.stalled(now, ScheduleId(i64::MIN)));
+            // Where the last pass ran out of time, so that no row keeps those behind it waiting for ever.
+            let after = std::mem::replace(&mut self.goes_on, FIRST);
+            self.from_start = after == FIRST;
+            self.todo.push_back(self.stalled(now, after));
             self.todo.push_back(MisfireOp::Broken(self.application.clone()));
         }
         self.purging = self.window.retention.is_some() && now.boot >= self.walk_at;
@@ -385,6 +409,8 @@ impl MisfireMachine {
     fn found_stalled(&mut self, entries: &[Entry], now: Now) {
         if let (true, Some(last)) = (entries.len() == PAGE, entries.last()) {
             self.todo.push_front(self.stalled(now, last.id));
+        } else if !std::mem::replace(&mut self.from_start, true) {
+            self.todo.push_front(self.stalled(now, FIRST));
         }
         let least = self.window.least_threshold();
         let repairs = entries.iter().filter_map(|entry| decide(entry, now.db, least));
@@ -400,7 +426,11 @@ impl MisfireMachine {
         }
     }
 
+    /// The pass's time is up.
     fn end_pass(&mut self) {
+        if !self.todo.is_empty() {
+            self.goes_on = self.reached;
+        }
         self.todo.clear();
         self.purging = false;
         self.wake_poll();
@@ -429,12 +459,21 @@ impl Machine for MisfireMachine {
             return Step::Wait(self.hold);
         }
         match self.todo.pop_front() {
-            Some(op) => Step::Do(op),
+            Some(op) => {
+                self.one_row = op.is_about_one_row();
+                if let MisfireOp::Repair(repair) = &op {
+                    self.reached = repair.id;
+                }
+                Step::Do(op)
+            }
             None if self.repaired => {
                 self.wake_poll();
                 self.next(now)
             }
-            None => self.purge().map_or(Step::Wait(Millis::MAX), Step::Do),
+            None => {
+                self.one_row = false;
+                self.purge().map_or(Step::Wait(Millis::MAX), Step::Do)
+            }
         }
     }
 
@@ -466,8 +505,10 @@ impl Machine for MisfireMachine {
             }
             Ok(MisfireAnswer::Purged(purged)) => self.purged(purged, now),
             Err(error) => {
-                // A row the database refuses does not keep the others from being repaired.
-                if error.kind() != Kind::Refused {
+                // One row that is refused, or held locked by others, does not keep the rest from being repaired.
+                if self.one_row && matches!(error.kind(), Kind::Refused | Kind::Unavailable) {
+                    self.hold = now.boot + ROW_PAUSE;
+                } else {
                     self.hold = now.boot + FAILURE_PAUSE;
                     self.todo.clear();
                     self.purging = false;
@@ -849,6 +890,48 @@ mod tests {
         }
         assert_eq!((repairs, passed), (3, 250_001));
         assert!(entry.cursor.next.is_some_and(|next| next > now));
+    }
+
+    /// Each row's lock is waited for, for a second: two of them use up a pass.
+    #[test]
+    fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
+        let mut machine =
+            MisfireMachine::new("app".to_owned(), Window { retention: None, ..Window::default() });
+        let entries: Vec<Entry> = (1..=10)
+            .map(|id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) })
+            .collect();
+        let (mut now, mut repaired) = (Now { db: NOW, boot: 0 }, Vec::new());
+        for _ in 0..6 {
+            machine.receive(now, MisfireInput::Polled { app: true, node: true });
+            loop {
+                match machine.next(now) {
+                    Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),
+                    Step::Do(MisfireOp::Stalled(query)) => {
+                        let left = |entry: &&Entry| entry.id > query.after && !repaired.contains(&entry.id.0);
+                        let found = entries.iter().filter(left).cloned().collect();
+                        machine.done(now, Ok(MisfireAnswer::Stalled(found)));
+                    }
+                    Step::Do(MisfireOp::Repair(repair)) if repair.id.0 <= 6 => {
+                        now.boot += 1_000;
+                        machine.done(now, Err(Error::new(Kind::Unavailable, "locked")));
+                    }
+                    Step::Do(MisfireOp::Repair(repair)) => {
+                        repaired.push(repair.id.0);
+                        machine.done(now, Ok(MisfireAnswer::Repaired(repair.id, true)));
+                    }
+                    Step::Do(MisfireOp::Stranded(_)) => {
+                        machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())))
+                    }
+                    Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(Vec::new()))),
+                    Step::Tell(_) => {}
+                    Step::Wait(Millis::MAX) => break,
+                    Step::Wait(until) => now.boot = until,
+                    Step::Stop => panic!("stopped"),
+                }
+            }
+            now.boot += 15_000;
+        }
+        assert_eq!(repaired, [7, 8, 9, 10]);
     }
 
     #[test]
