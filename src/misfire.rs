@@ -506,7 +506,7 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Purged(purged)) => self.purged(purged, now),
             Err(error) => {
                 // One row that is refused, or held locked by others, does not keep the rest from being repaired.
-                if self.one_row && matches!(error.kind(), Kind::Refused | Kind::Unavailable) {
+                if self.one_row && matches!(error.kind(), Kind::Data | Kind::Refused | Kind::Unavailable) {
                     self.hold = now.boot + ROW_PAUSE;
                 } else {
                     self.hold = now.boot + FAILURE_PAUSE;

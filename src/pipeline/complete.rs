@@ -66,7 +66,7 @@ impl Waiting {
     /// says it in ASCII.
     fn storable(mut self, failure: Kind) -> Self {
         if let Change::Finish { error: Some(error), .. } = &mut self.settlement.change
-            && failure == Kind::Refused
+            && matches!(failure, Kind::Data | Kind::Refused)
         {
             *error = error.chars().flat_map(char::escape_default).collect();
         }

@@ -62,7 +62,8 @@ pub(crate) enum ClaimOp {
 
 pub(crate) enum ClaimAnswer {
     Claims(Vec<Claim>),
-    Quarantined,
+    /// The row, and whether it was still as it was seen.
+    Quarantined(Broken, bool),
 }
 
 impl Operation for ClaimOp {
@@ -80,7 +81,9 @@ impl Operation for ClaimOp {
         match self {
             Self::Claim(requests) => store.claim(&requests).map(ClaimAnswer::Claims),
             Self::Resolve(requests) => store.resolve(&requests).map(ClaimAnswer::Claims),
-            Self::Quarantine(broken) => store.quarantine(&broken).map(|_| ClaimAnswer::Quarantined),
+            Self::Quarantine(broken) => {
+                store.quarantine(&broken).map(|won| ClaimAnswer::Quarantined(broken, won))
+            }
         }
     }
 }
@@ -209,10 +212,6 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget(slot);
         let entry = request.candidate.entry();
         let reason = error.to_string();
-        self.outbox.push_back(DispatchOutput::Event(Event::Quarantined {
-            schedule: entry.id,
-            reason: reason.clone(),
-        }));
         self.broken.push_back(Broken {
             id: entry.id,
             version: entry.version,
@@ -295,7 +294,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                     self.ended(it, claim, now);
                 }
             }
-            Ok(ClaimAnswer::Quarantined) => {}
+            Ok(ClaimAnswer::Quarantined(broken, true)) => {
+                let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
+                self.outbox.push_back(DispatchOutput::Event(event));
+            }
+            Ok(ClaimAnswer::Quarantined(_, false)) => {}
             Err(error) => self.failed_call(error, now),
         }
     }

@@ -24,6 +24,17 @@ pub(crate) struct When {
     pub dst_overlap: String,
 }
 
+/// The first fire time of a schedule made at `now`: the first from then on or, of a simple trigger that lies
+/// wholly in the past, its first of all, for the misfire policy to decide about. A cron trigger whose end has passed
+/// has none.
+pub(crate) fn first(timing: &Timing, now: Millis) -> Option<Millis> {
+    let past = || match timing.trigger() {
+        Trigger::Simple(_) => timing.after(NONE),
+        Trigger::Cron(_) => None,
+    };
+    timing.after(now - 1).or_else(past)
+}
+
 impl When {
     /// The columns a trigger is stored in.
     pub(crate) fn of(timing: &Timing) -> Self {

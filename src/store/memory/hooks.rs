@@ -141,7 +141,7 @@ impl Tables {
     /// Stands for an INSERT the database refuses for one row of a batch.
     pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
         if self.hooks.refused.contains(&schedule) {
-            return Err(Error::new(Kind::Refused, "refused as the test asked"));
+            return Err(Error::new(Kind::Data, "refused as the test asked"));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
-use crate::store::when::{NONE, When};
+use crate::store::when::{self, NONE, When};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
 
 impl Tables {
@@ -21,7 +21,7 @@ impl Tables {
     }
 
     fn create(&mut self, definition: &Definition, job: i64, timing: &Timing) -> Ensured {
-        let first = timing.after(self.now - 1).or_else(|| timing.after(NONE));
+        let first = when::first(timing, self.now);
         let row = Schedule {
             application: self.application(&definition.application),
             name: definition.name.as_str().into(),

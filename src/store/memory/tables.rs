@@ -180,7 +180,7 @@ impl Tables {
         if let Some(other) = self.unique.get(&key) {
             let (schedule, generation, origin, scheduled, attempt) = key;
             return Err(Error::new(
-                Kind::Refused,
+                Kind::Data,
                 format!(
                     "execution {other} already records attempt {attempt} at {scheduled} of schedule {schedule} \
                      (generation {generation}, origin {origin}); nothing was changed"

@@ -42,20 +42,23 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
     in_parts(requests, |part| claim_once(store, part))
 }
 
-/// What became of a claim whose commit is unknown; every error leaves it unknown.
+/// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot be
+/// claimed for what it holds: its guard still matched, so nothing was committed and the next claim says more.
 pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
-        Kind::Refused => error,
+        Kind::Data => error,
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
-    in_parts(requests, |part| {
+    let claims = in_parts(requests, |part| {
         let wins = store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or(Claim::Lost)).collect())
-    })
+    })?;
+    let known = |claim| if matches!(claim, Claim::Failed(_)) { Claim::Lost } else { claim };
+    Ok(claims.into_iter().map(known).collect())
 }
 
-/// Batch by batch; a batch that is refused is done row by row, and a row refused alone has failed. What is
-/// already committed must not be lost with an error: from then on errors are of unknown outcome.
+/// Batch by batch; a batch refused for what a row holds is done row by row, and the row so found has failed. What
+/// is already committed must not be lost with an error: from then on errors are of unknown outcome.
 fn in_parts(
     requests: &[ClaimRequest],
     once: impl Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,
@@ -64,7 +67,7 @@ fn in_parts(
     for batch in requests.chunks(BATCH) {
         match once(batch) {
             Ok(part) => claims.extend(part),
-            Err(error) if error.kind() == Kind::Refused && batch.len() > 1 => {
+            Err(error) if error.kind() == Kind::Data && batch.len() > 1 => {
                 for single in batch.chunks(1) {
                     let part =
                         once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
@@ -80,7 +83,7 @@ fn in_parts(
 }
 
 fn alone_refused(error: Error) -> Result<Vec<Claim>> {
-    if error.kind() == Kind::Refused { Ok(vec![Claim::Failed(error)]) } else { Err(error) }
+    if error.kind() == Kind::Data { Ok(vec![Claim::Failed(error)]) } else { Err(error) }
 }
 
 fn halfway(claims: &[Claim], error: Error) -> Error {

@@ -19,6 +19,10 @@ use crate::store::{Limits, Result};
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
 
+/// A call given up on keeps its connection until the network lets go of it; so many of them (the drivers' bound)
+/// leave the others theirs. Opened only when needed.
+const ABANDONED: u32 = 16;
+
 /// How long a call waits for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
@@ -131,7 +135,9 @@ impl Target {
             #[cfg(feature = "sqlite")]
             Dialect::Sqlite => Box::new(diesel::SqliteConnection::establish(&self.address).map_err(lost)?),
             #[cfg(feature = "postgres")]
-            Dialect::Postgres => Box::new(diesel::PgConnection::establish(&self.address).map_err(lost)?),
+            Dialect::Postgres => {
+                Box::new(diesel::PgConnection::establish(&impatient(&self.address)).map_err(lost)?)
+            }
             #[cfg(feature = "mysql")]
             Dialect::Mysql => Box::new(diesel::MysqlConnection::establish(&self.address).map_err(lost)?),
             #[allow(unreachable_patterns, reason = "which arms exist depends on the features")]
@@ -144,6 +150,22 @@ impl Target {
     pub(super) fn clean(&self, fault: Fault) -> Fault {
         Fault::new(fault.nature, self.redact(&fault.message))
     }
+}
+
+/// A PostgreSQL URL whose connections notice a silent network within seconds, unless the URL says otherwise.
+#[cfg(feature = "postgres")]
+fn impatient(url: &str) -> String {
+    const OPTIONS: [(&str, &str); 5] = [
+        ("connect_timeout", "2"),
+        ("tcp_user_timeout", "5000"),
+        ("keepalives_idle", "10"),
+        ("keepalives_interval", "3"),
+        ("keepalives_count", "3"),
+    ];
+    OPTIONS.iter().fold(url.to_owned(), |url, (name, value)| {
+        let mark = if url.contains('?') { '&' } else { '?' };
+        if url.contains(&format!("{name}=")) { url } else { format!("{url}{mark}{name}={value}") }
+    })
 }
 
 fn unknown(what: &str) -> Error {
@@ -199,7 +221,9 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             session
                 .batch("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")?;
             session.batch(&format!(
-                "SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
+                "SELECT set_config('synchronous_commit', 'on', false) \
+                 WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
+                 SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
                  SET idle_in_transaction_session_timeout = {call}; \
                  SET default_transaction_isolation TO 'read committed'"
             ))
@@ -208,7 +232,7 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             self_check(session)?;
             let (seconds, lock_wait) = ((call / 1_000).max(1), LOCK_WAIT / 1_000);
             session.batch(&format!(
-                "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
+                "SET SESSION autocommit = 1; SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
                  SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
                  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
                  innodb_lock_wait_timeout = {lock_wait}, idle_write_transaction_timeout = {seconds}, \
@@ -318,7 +342,7 @@ impl Connections {
         let manager = Manager { target: target.clone(), limits, epoch: Arc::clone(&epoch) };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
-            .max_size(if target.memory { 1 } else { limits.connections.max(1) })
+            .max_size(if target.memory { 1 } else { limits.connections.max(1) + ABANDONED })
             .test_on_check_out(false)
             .connection_timeout(CONNECTION_WAIT)
             .error_handler(Box::new(r2d2::NopErrorHandler));

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::store::guard::{self, Column};
-use crate::store::when::When;
+use crate::store::when::{self, When};
 use crate::store::{Definition, Ensured, Result};
 
 type Step<T> = std::result::Result<T, Fault>;
@@ -219,7 +219,7 @@ fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
 }
 
 fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: Millis) -> Statement {
-    let next = timing.after(now - 1).or_else(|| timing.after(-1));
+    let next = when::first(timing, now);
     let insert = sql(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \

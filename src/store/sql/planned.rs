@@ -81,7 +81,7 @@ pub(super) fn win_planned(session: &mut dyn Session, want: &Want) -> Step<HashMa
             let want = want.only(&ids(free)?);
             if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
                 return Err(Fault::new(
-                    Nature::Refused,
+                    Nature::Conflict,
                     "an UPDATE of locked rows changed another number of rows",
                 ));
             }
@@ -125,7 +125,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64
         _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
     };
     if inserted.len() != want.len() {
-        return Err(Fault::new(Nature::Refused, "an INSERT of executions made another number of rows"));
+        return Err(Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows"));
     }
     Ok(inserted)
 }

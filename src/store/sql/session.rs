@@ -27,7 +27,9 @@ pub(super) enum Nature {
     Senseless,
     /// A row with the same unique key is there already.
     Duplicate,
-    /// The database understood and said no.
+    /// The database refused what the row holds: the same would be refused again.
+    Row,
+    /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
     Refused,
     /// The connection is gone or cannot be trusted.
     Lost,
@@ -50,7 +52,8 @@ impl Nature {
             Self::Lost | Self::Busy => Kind::Unavailable,
             Self::Conflict => Kind::Conflict,
             Self::Senseless => Kind::Config,
-            Self::Refused | Self::Duplicate | Self::Undecodable => Kind::Refused,
+            Self::Refused => Kind::Refused,
+            Self::Row | Self::Duplicate | Self::Undecodable => Kind::Data,
         }
     }
 }
@@ -138,6 +141,13 @@ fn fault(error: diesel::result::Error) -> Fault {
     let nature = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
         DatabaseError(DatabaseErrorKind::UniqueViolation, _) => Nature::Duplicate,
+        DatabaseError(
+            DatabaseErrorKind::NotNullViolation
+            | DatabaseErrorKind::CheckViolation
+            | DatabaseErrorKind::ForeignKeyViolation
+            | DatabaseErrorKind::ExclusionViolation,
+            _,
+        ) => Nature::Row,
         DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
         | BrokenTransactionManager => Nature::Lost,
         DatabaseError(DatabaseErrorKind::Unknown, information) => by_text(information.message()),
@@ -169,12 +179,23 @@ fn by_text(message: &str) -> Nature {
         "commands out of sync",
         "connection was killed",
     ];
+    const ROW: [&str; 7] = [
+        "out of range",
+        "value too long",
+        "data too long",
+        "incorrect string value",
+        "invalid byte sequence",
+        "no equivalent in encoding",
+        "datatype mismatch",
+    ];
     let message = message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if says(&LOST) {
         Nature::Lost
     } else if says(&BUSY) {
         Nature::Busy
+    } else if says(&ROW) {
+        Nature::Row
     } else {
         Nature::Refused
     }
@@ -263,5 +284,31 @@ impl QueryableByName<diesel::mysql::Mysql> for Row {
             }
             _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Value::Int),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_may_pass_is_not_taken_for_the_rows_fault() {
+        let passing = [
+            "canceling statement due to user request",
+            "cannot execute UPDATE in a read-only transaction",
+            "Query execution was interrupted",
+            "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+            "could not extend file: No space left on device",
+            "database or disk is full",
+            "attempt to write a readonly database",
+            "permission denied for table qrtz_run",
+        ];
+        for message in passing {
+            assert_eq!(by_text(message), Nature::Refused, "{message}");
+        }
+        for message in ["Out of range value for column 'x'", "value too long for type character varying(20)"]
+        {
+            assert_eq!(by_text(message), Nature::Row, "{message}");
+        }
     }
 }
