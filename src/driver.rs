@@ -196,3 +196,138 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .map(drop)
         .map_err(|error| Error::new(Kind::System, format!("cannot start the thread {name}: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::clock::Now;
+    use crate::store::memory::MemoryStore;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// A store call that returns once it is told to; at once without a gate.
+    #[derive(Clone)]
+    struct Call(Option<Receiver<()>>);
+
+    impl Operation for Call {
+        type Answer = ();
+
+        fn name(&self) -> &'static str {
+            "a call"
+        }
+
+        fn perform(self, _store: &dyn Store) -> Result<(), Error> {
+            if let Some(gate) = self.0 {
+                gate.recv().ok();
+            }
+            Ok(())
+        }
+    }
+
+    /// Performs what it is sent, and says how it ended.
+    struct Caller {
+        todo: Vec<Call>,
+        ended: mpsc::Sender<Result<(), Kind>>,
+        stopping: bool,
+    }
+
+    enum Order {
+        Perform(Call),
+        Panic,
+        Stop,
+    }
+
+    impl Machine for Caller {
+        type Op = Call;
+        type Input = Order;
+        type Output = ();
+
+        fn next(&mut self, _now: Now) -> Step<Call, ()> {
+            match self.todo.pop() {
+                Some(call) => Step::Do(call),
+                None if self.stopping => Step::Stop,
+                None => Step::Wait(Millis::MAX),
+            }
+        }
+
+        fn done(&mut self, _now: Now, answer: Result<(), Error>) {
+            self.ended.send(answer.map_err(|error| error.kind())).unwrap();
+        }
+
+        fn receive(&mut self, _now: Now, order: Order) {
+            match order {
+                Order::Perform(call) => self.todo.push(call),
+                Order::Panic => panic!("as the test asked"),
+                Order::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    struct Bench {
+        driver: Driver<Order>,
+        answers: mpsc::Receiver<Result<(), Kind>>,
+        panics: mpsc::Receiver<String>,
+    }
+
+    fn bench() -> Bench {
+        let (answer, answers) = mpsc::channel();
+        let (tell, panics) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let surroundings = Surroundings {
+            clock: Arc::new(Clock::default()),
+            store: Arc::new(MemoryStore::new(0)),
+            call: 50,
+            abandoned: Arc::new(AtomicUsize::new(0)),
+            panicked: Arc::new(move |name, said| {
+                tell.lock().unwrap().send(format!("{name}: {said}")).unwrap()
+            }),
+        };
+        let machine = Caller { todo: Vec::new(), ended: answer, stopping: false };
+        let driver = drive("test", machine, inbox(), &surroundings, |()| {}).unwrap();
+        Bench { driver, answers, panics }
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_given_up_and_its_result_unknown() {
+        let bench = bench();
+        let (_open, gate) = bounded(0);
+        bench.driver.send(Order::Perform(Call(Some(gate))));
+        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
+        bench.driver.send(Order::Perform(Call(None)));
+        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())), "the next one has a thread of its own");
+    }
+
+    #[test]
+    fn calls_that_hang_are_bounded_and_come_back() {
+        let bench = bench();
+        let (open, gate) = bounded(0);
+        for _ in 0..MOST_ABANDONED {
+            bench.driver.send(Order::Perform(Call(Some(gate.clone()))));
+            assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
+        }
+        bench.driver.send(Order::Perform(Call(None)));
+        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unavailable)), "nothing new is tried");
+        drop(open);
+        loop {
+            bench.driver.send(Order::Perform(Call(None)));
+            if bench.answers.recv_timeout(SOON) == Ok(Ok(())) {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_panics_is_told_of_and_a_stopped_one_joins() {
+        let panicking = bench();
+        panicking.driver.send(Order::Panic);
+        assert_eq!(panicking.panics.recv_timeout(SOON).as_deref(), Ok("test: as the test asked"));
+        assert!(panicking.driver.join(SOON));
+        let stopping = bench();
+        assert!(!stopping.driver.join(Duration::ZERO));
+        stopping.driver.send(Order::Stop);
+        assert!(stopping.driver.join(SOON));
+    }
+}

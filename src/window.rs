@@ -36,6 +36,7 @@ const LEAST_RETENTION: Millis = 3_600_000;
 /// A claim that found its row locked is tried once more after this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
+#[cfg(any(test, feature = "sql"))]
 pub(crate) const ELECTION_AHEAD: Millis = 30_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;

@@ -1,0 +1,26 @@
+//! The README's program, with an orderly end: press Enter to stop. Start it twice, in two terminals, and watch them
+//! share the work: `cargo run --example hello`.
+
+use std::time::Duration;
+
+use firetime::{Job, Schedule, Scheduler, Trigger};
+
+const GREET: Job<String> = Job::new("greet");
+
+#[expect(clippy::print_stdout, reason = "an example shows what happens")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let scheduler = Scheduler::builder("hello", "sqlite:hello.db")
+        .handler(GREET, |context, name| {
+            println!("hello {name}, planned for {}, fence {}", context.fire_time(), context.fence());
+            Ok(())
+        })
+        .on_event(|event| println!("-- {event}"))
+        .start()?;
+    let every_two_seconds = Trigger::cron("0/2 * * * * ?", "Europe/Berlin")?;
+    let hello = Schedule::new("hello", GREET, &"Ada".to_string(), every_two_seconds)?;
+    println!("ensured: {:?}; press Enter to stop", scheduler.client().ensure(&hello)?);
+    std::io::stdin().read_line(&mut String::new())?;
+    let clean = scheduler.shutdown(Duration::from_secs(10));
+    println!("stopped {}", if clean { "cleanly" } else { "with work left to others" });
+    Ok(())
+}
