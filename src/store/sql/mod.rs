@@ -270,7 +270,7 @@ impl Store for SqlStore {
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        settle::settle(self, settlements)
+        self.write("settle", |session| settle::settle(session, settlements))
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {

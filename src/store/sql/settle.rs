@@ -3,42 +3,14 @@
 //! A batch that changed fewer rows than it has reads them back: what is already so under one's own token was
 //! done by an earlier call whose answer was lost; anything else has been revoked.
 
-use super::SqlStore;
 use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
-use crate::error::{Error, Kind as ErrorKind};
 use crate::model::ExecutionState;
-use crate::store::{self, Change, Reason, Settled, Settlement, guard};
+use crate::store::guard;
+use crate::store::{Change, Reason, Settled, Settlement};
 
-/// Together, or one by one if the database refuses that: a text it cannot store must not hold up the outcomes
-/// of others, nor its own.
-pub(super) fn settle(store: &SqlStore, settlements: &[Settlement]) -> store::Result<Vec<Settled>> {
-    let once = |part: &[Settlement]| store.write("settle", |session| settle_once(session, part));
-    let refused = |error: &Error| error.kind() == ErrorKind::Refused;
-    let alone = |one: &Settlement| {
-        once(std::slice::from_ref(one)).or_else(|error| match plain(one) {
-            Some(plain) if refused(&error) => once(&[plain]),
-            _ => Err(error),
-        })
-    };
-    match once(settlements) {
-        Err(error) if refused(&error) => {
-            Ok(settlements.iter().map(alone).collect::<store::Result<Vec<_>>>()?.concat())
-        }
-        ended => ended,
-    }
-}
-
-/// The same with an error text of ASCII only; `None` if it says nothing else already.
-fn plain(settlement: &Settlement) -> Option<Settlement> {
-    let mut plain = settlement.clone();
-    let Change::Finish { error: Some(text), .. } = &mut plain.change else { return None };
-    *text = text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect();
-    (plain != *settlement).then_some(plain)
-}
-
-fn settle_once(session: &mut dyn Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
+pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
     let mut order: Vec<usize> = (0..settlements.len()).collect();
     order.sort_by_key(|index| settlements[*index].execution);
     let mut settled = vec![Settled::Revoked; settlements.len()];

@@ -12,7 +12,7 @@ use crate::store::Limits;
 use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
-use crate::store::{Claim, ClaimRequest, Claimed, ExecutionQuery, Settled, Store};
+use crate::store::{Claim, ClaimRequest, Claimed, Settled, Store};
 
 /// A store of its own with a schedule in an application of its own.
 struct Case {
@@ -181,25 +181,6 @@ mod sqlite {
         session.batch("DROP TRIGGER orphans").unwrap();
         let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
         drop(claimed.give_back(AT));
-    }
-
-    /// As a database does whose encoding lacks a character of it.
-    #[test]
-    fn an_error_text_the_database_refuses_does_not_hold_up_the_other_outcomes() {
-        let database = Database::sqlite();
-        let case = Case::new(&database);
-        let refuse = "CREATE TRIGGER latin BEFORE UPDATE ON QRTZ_RUN WHEN NEW.error LIKE '%ß%' \
-                      BEGIN SELECT RAISE(ABORT, 'no such character'); END";
-        database.session().batch(refuse).unwrap();
-        let outcomes = ["Weißbrot", "bread", "Weißbier"].map(|error| {
-            let entry = Arc::new(case.store.find(&case.application, "report").unwrap().unwrap());
-            let claimed = won(case.store.claim(&[request(&entry, NodeId::fresh())]).unwrap());
-            claimed.finish(Outcome::Failed(error.to_owned()), None, AT)
-        });
-        assert_eq!(case.store.settle(&outcomes).unwrap(), [Settled::Done; 3]);
-        let rows = case.store.executions(&ExecutionQuery { limit: 10, ..Default::default() }).unwrap();
-        let errors: Vec<&str> = rows.iter().rev().map(|row| row.error.as_str()).collect();
-        assert_eq!(errors, ["Wei?brot", "bread", "Wei?bier"]);
     }
 
     #[test]
