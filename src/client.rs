@@ -11,7 +11,7 @@ use crate::config;
 use crate::error::{Error, Kind};
 use crate::job::Job;
 use crate::misfire;
-use crate::model::{ExecutionState, JobSpec, Millis, MisfirePolicy};
+use crate::model::{ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState};
 use crate::schedule::Trigger;
 use crate::store::{self, Definition, Ensured, ExecutionQuery, Store};
 use crate::window::{Window, millis};
@@ -135,6 +135,8 @@ impl Schedule {
 pub struct Client {
     application: String,
     store: Arc<dyn Store>,
+    /// Called after a change: a node of this process need not wait for its next poll.
+    changed: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
@@ -153,11 +155,15 @@ impl Client {
         config::check_name("application name", application, 50)?;
         let store = store::open(url, store::Limits::default(), Arc::new(Clock::default()))?;
         store::check_schema(url)?;
-        Ok(Self::over(application, store))
+        Ok(Self::over(application, store, || {}))
     }
 
-    pub(crate) fn over(application: &str, store: Arc<dyn Store>) -> Self {
-        Self { application: application.to_owned(), store }
+    pub(crate) fn over(
+        application: &str,
+        store: Arc<dyn Store>,
+        changed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { application: application.to_owned(), store, changed: Arc::new(changed) }
     }
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
@@ -170,7 +176,14 @@ impl Client {
     /// schedule, or the database's failure.
     pub fn ensure(&self, schedule: &Schedule) -> Result<Ensured, Error> {
         let context = format!("ensuring schedule {:?}", schedule.name);
-        self.store.ensure(&schedule.definition(&self.application)).map_err(|error| error.during(&context))
+        let ensured = self
+            .store
+            .ensure(&schedule.definition(&self.application))
+            .map_err(|error| error.during(&context))?;
+        if ensured != Ensured::Unchanged {
+            (self.changed)();
+        }
+        Ok(ensured)
     }
 
     /// As [`Client::ensure`], on the caller's own connection, so that it joins the transaction open there:
@@ -215,8 +228,16 @@ impl Client {
     /// # Errors
     /// [`Kind::NotFound`] if there is no such schedule, or the database's failure.
     pub fn pause(&self, name: &str, by: &str, reason: &str) -> Result<bool, Error> {
-        let entry = self.find(name)?;
-        self.store.pause(entry.id, entry.version, by, reason)
+        loop {
+            let entry = self.find(name)?;
+            if entry.state != ScheduleState::Active {
+                return Ok(false);
+            }
+            // Lost: somebody else changed the row; what it is now decides.
+            if self.store.pause(entry.id, entry.version, by, reason)? {
+                return Ok(true);
+            }
+        }
     }
 
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
@@ -230,11 +251,9 @@ impl Client {
             let entry = self.find(name)?;
             let now = self.store.time()?.database;
             let Some(repair) = misfire::resume(&entry, now) else { return Ok(false) };
-            let whole = repair.to.next.is_none_or(|next| next > now);
-            if !self.store.repair(&repair)? {
-                return Ok(false);
-            }
-            if whole {
+            // Lost: somebody else changed the row; what it is now decides.
+            if self.store.repair(&repair)? && repair.resume {
+                (self.changed)();
                 return Ok(true);
             }
         }

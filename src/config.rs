@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub death: Duration,
     pub call: Duration,
     pub election: Duration,
+    pub retention: Option<Duration>,
     pub migrate: bool,
 }
 
@@ -47,12 +48,18 @@ impl RawConfig {
             death: span(window.death),
             call: span(window.call),
             election: span(window.election),
+            retention: window.retention.map(span),
             migrate: true,
         }
     }
 
     pub(crate) fn resolve(self) -> Result<Config, Error> {
         check_name("application name", &self.application, 50)?;
+        if self.url.contains(":memory:") {
+            let message =
+                "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
+            return Err(Error::new(Kind::Config, message));
+        }
         if self.core_threads == 0 || self.max_threads < self.core_threads || self.max_threads > 4_096 {
             let message = format!(
                 "threads: 1 <= core <= max <= 4096 is required, got core {} and max {}",
@@ -68,6 +75,7 @@ impl RawConfig {
             death: millis(self.death),
             call: millis(self.call),
             election: millis(self.election),
+            retention: self.retention.map(millis),
             ..defaults
         };
         window.threshold = defaults.threshold.max(window.least_threshold());

@@ -1,6 +1,7 @@
 //! Runs a machine on a thread: waits for its next instant or for a message, and performs its operations
 //! under a watchdog.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,11 +12,15 @@ use crate::clock::Clock;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
+use crate::runner::panic_text;
 use crate::store::Store;
 use crate::window::span;
 
 /// Store calls given up on may still hold this many threads in all; beyond it nothing new is tried.
 const MOST_ABANDONED: usize = 16;
+
+/// Is told which machine panicked and what it said.
+pub(crate) type OnPanic = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// What every driver of a scheduler shares.
 #[derive(Clone)]
@@ -25,6 +30,8 @@ pub(crate) struct Surroundings {
     /// The watchdog's limit for one store call.
     pub call: Millis,
     pub abandoned: Arc<AtomicUsize>,
+    /// Called when a machine panicked, with its name and what it said: the loop has ended.
+    pub panicked: OnPanic,
 }
 
 /// A running machine.
@@ -34,6 +41,10 @@ pub(crate) struct Driver<Input> {
 }
 
 impl<Input> Driver<Input> {
+    pub(crate) fn inbox(&self) -> Sender<Input> {
+        self.inbox.clone()
+    }
+
     pub(crate) fn send(&self, input: Input) {
         // A machine that has ended needs no more input.
         self.inbox.send(input).ok();
@@ -61,8 +72,12 @@ pub(crate) fn drive<M: Machine>(
     let (alive, ended) = bounded(0);
     let surroundings = surroundings.clone();
     let hands = Hands::new(name, &surroundings);
+    let known_as = name.to_owned();
     spawn(name, move || {
-        run(machine, &messages, &surroundings.clock, hands, tell);
+        let body = || run(machine, &messages, &surroundings.clock, hands, tell);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+            (surroundings.panicked)(&known_as, panic_text(panic.as_ref()));
+        }
         drop::<Sender<()>>(alive);
     })?;
     Ok(Driver { inbox, ended })

@@ -99,6 +99,11 @@ pub enum Event {
         /// What was done.
         what: &'static str,
     },
+    /// Occurrences that ended longer ago than the retention left the ledger.
+    Purged {
+        /// How many.
+        occurrences: usize,
+    },
     /// The clock stepped: the plan was dropped and a poll asked for.
     ClockJumped,
     /// The database's clock and this host's differ by more than a second.
@@ -121,6 +126,13 @@ pub enum Event {
         /// What the system said.
         reason: String,
     },
+    /// A loop of the scheduler panicked: the node stops beating, so that others take over; please report it.
+    LoopPanicked {
+        /// Which.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
     /// The scheduler was dropped without a shutdown: it claims nothing more.
     Dropped,
     /// The scheduler has stopped.
@@ -134,15 +146,16 @@ impl Event {
     fn level(&self) -> log::Level {
         match self {
             Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
-            Self::Finished { error: None, .. } => log::Level::Debug,
+            Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
             Self::Joined { .. }
             | Self::Repaired { .. }
             | Self::GivenBack { .. }
             | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
-            Self::Quarantined { .. } | Self::Fenced { .. } | Self::JobThreadPanicked { .. } => {
-                log::Level::Error
-            }
+            Self::Quarantined { .. }
+            | Self::Fenced { .. }
+            | Self::JobThreadPanicked { .. }
+            | Self::LoopPanicked { .. } => log::Level::Error,
             _ => log::Level::Warn,
         }
     }
@@ -185,6 +198,7 @@ impl fmt::Display for Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::Purged { occurrences } => write!(f, "{occurrences} occurrences left the ledger"),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
                 write!(
@@ -199,6 +213,9 @@ impl fmt::Display for Event {
                 write!(f, "a job's thread panicked outside its handler: {reason}")
             }
             Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
+            Self::LoopPanicked { name, reason } => {
+                write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
+            }
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
             Self::Stopped { clean: true } => f.write_str("stopped"),
             Self::Stopped { clean: false } => {

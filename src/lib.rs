@@ -1,4 +1,24 @@
-//! firetime: several app servers run one schedule as if there were one.
+//! Several app servers run one schedule exactly as if there were one, with nothing but the database they share.
+//!
+//! A server builds a [`Scheduler`] with a handler for each [`Job`], and describes what should happen when as
+//! [`Schedule`]s through a [`Client`]. The README has a program, the promises and the defaults.
+//!
+//! # The flow
+//!
+//! ```text
+//! poll -> expand -> wheel -> permit -> claim -> pool -> complete
+//!  5 s    ordered    wait    a slot    guarded  elastic  guarded
+//!  grid   rayon    till due  in pool   UPDATE   threads  outcome
+//!                               ^
+//! misfire handler (one node) ---+--- repairs what the flow left behind, under the same guards
+//! ```
+//!
+//! Everything that decides is pure: it is given `now` and values and returns values. A machine asks for one
+//! store call at a time, a driver performs it, so whole clusters also run in virtual time inside one test.
+//!
+//! # Features
+//!
+//! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -29,6 +49,7 @@ pub mod schedule;
 mod scheduler;
 #[cfg(test)]
 mod sim;
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]
 mod store;
 mod window;
 
@@ -53,3 +74,7 @@ pub use store::{CallerConnection, MigrationReport};
 pub fn migrate(url: &str) -> Result<MigrationReport, Error> {
     store::migrate(url)
 }
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

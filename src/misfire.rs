@@ -2,6 +2,9 @@
 //!
 //! The decisions ([`decide`], [`resume`], [`recover`]) are pure; the machine asks, decides and repairs in
 //! passes with a time budget. Two at once only waste work: every repair is guarded by what it saw.
+//!
+//! What a pass leaves of its budget goes to retention: a walk over the schedules, in chunks, that is taken up
+//! where the last pass stopped and begun anew some time after its end.
 
 use std::collections::VecDeque;
 
@@ -10,7 +13,9 @@ use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
-use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, StalledQuery, Store, Stranded};
+use crate::store::{
+    Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, StalledQuery, Store, Stranded,
+};
 use crate::window::Window;
 
 /// The most occurrences one repair passes; the rest waits for the next pass.
@@ -24,6 +29,12 @@ const PAGE: usize = 200;
 /// A pass ends after this long; the next election goes on.
 const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
+/// Occurrences per purge.
+const CHUNK: usize = 1_000;
+/// A walk of purges is begun anew after this part of the retention,
+const WALKS: Millis = 100;
+/// and at least this often.
+const WALK_AGAIN: Millis = 3_600_000;
 
 /// The occurrences of a schedule from its cursor to `now`, counted.
 struct Missed {
@@ -159,9 +170,10 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
     if entry.state != ScheduleState::Paused {
         return None;
     }
-    let passing = Passing { supersede: false, resume: true };
     Some(match missed(entry, now) {
         Some(missed) => {
+            // While the cursor is still behind, the schedule stays paused: the rest is no misfire.
+            let passing = Passing { supersede: false, resume: missed.is_whole(now) };
             let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
             repair(entry, &missed, rows, now, passing)
         }
@@ -225,6 +237,7 @@ pub(crate) enum MisfireOp {
     Revoke(Revocation),
     Broken(String),
     Quarantine(Broken),
+    Purge(Purge),
 }
 
 pub(crate) enum MisfireAnswer {
@@ -235,6 +248,7 @@ pub(crate) enum MisfireAnswer {
     Revoked(ScheduleId, bool),
     Broken(Vec<Broken>),
     Quarantined(Broken, bool),
+    Purged(Purged),
 }
 
 impl Operation for MisfireOp {
@@ -249,6 +263,7 @@ impl Operation for MisfireOp {
             Self::Revoke(_) => "taking an execution back from a dead node",
             Self::Broken(_) => "looking for broken rows",
             Self::Quarantine(_) => "putting a broken row into quarantine",
+            Self::Purge(_) => "purging the ledger",
         }
     }
 
@@ -268,6 +283,7 @@ impl Operation for MisfireOp {
             Self::Quarantine(broken) => {
                 store.quarantine(&broken).map(|won| MisfireAnswer::Quarantined(broken, won))
             }
+            Self::Purge(purge) => store.purge(&purge).map(MisfireAnswer::Purged),
         }
     }
 }
@@ -291,6 +307,11 @@ pub(crate) struct MisfireMachine {
     window: Window,
     /// Operations of the pass still to do, first come first.
     todo: VecDeque<MisfireOp>,
+    /// The pass goes on with retention once `todo` is empty.
+    purging: bool,
+    /// Where the walk over the schedules goes on, and when (boot clock) it begins anew.
+    purged: String,
+    walk_at: Millis,
     pass_ends: Millis,
     /// The application is switched on: cursors may be moved.
     cursors: bool,
@@ -306,6 +327,9 @@ impl MisfireMachine {
             application,
             window,
             todo: VecDeque::new(),
+            purging: false,
+            purged: String::new(),
+            walk_at: Millis::MIN,
             pass_ends: 0,
             cursors: false,
             repaired: false,
@@ -323,6 +347,30 @@ impl MisfireMachine {
             self.todo.push_back(self.stalled(now, ScheduleId(i64::MIN)));
             self.todo.push_back(MisfireOp::Broken(self.application.clone()));
         }
+        self.purging = self.window.retention.is_some() && now.boot >= self.walk_at;
+    }
+
+    /// The pass's next chunk of retention, if it is time for one.
+    fn purge(&mut self) -> Option<MisfireOp> {
+        if !std::mem::take(&mut self.purging) {
+            return None;
+        }
+        let keep = self.window.retention?;
+        let (application, after) = (self.application.clone(), self.purged.clone());
+        Some(MisfireOp::Purge(Purge { application, after, keep, limit: CHUNK }))
+    }
+
+    fn purged(&mut self, purged: Purged, now: Now) {
+        if purged.occurrences > 0 {
+            let event = Event::Purged { occurrences: purged.occurrences };
+            self.outbox.push_back(MisfireOutput::Event(event));
+        }
+        self.purging = purged.next.is_some();
+        if !self.purging {
+            let keep = self.window.retention.unwrap_or(Millis::MAX);
+            self.walk_at = now.boot.saturating_add((keep / WALKS).min(WALK_AGAIN));
+        }
+        self.purged = purged.next.unwrap_or_default();
     }
 
     fn stalled(&self, now: Now, after: ScheduleId) -> MisfireOp {
@@ -354,6 +402,11 @@ impl MisfireMachine {
 
     fn end_pass(&mut self) {
         self.todo.clear();
+        self.purging = false;
+        self.wake_poll();
+    }
+
+    fn wake_poll(&mut self) {
         if std::mem::take(&mut self.repaired) {
             self.outbox.push_back(MisfireOutput::WakePoll);
         }
@@ -378,10 +431,10 @@ impl Machine for MisfireMachine {
         match self.todo.pop_front() {
             Some(op) => Step::Do(op),
             None if self.repaired => {
-                self.end_pass();
+                self.wake_poll();
                 self.next(now)
             }
-            None => Step::Wait(Millis::MAX),
+            None => self.purge().map_or(Step::Wait(Millis::MAX), Step::Do),
         }
     }
 
@@ -411,11 +464,13 @@ impl Machine for MisfireMachine {
                     self.outbox.push_back(MisfireOutput::Event(event));
                 }
             }
+            Ok(MisfireAnswer::Purged(purged)) => self.purged(purged, now),
             Err(error) => {
                 // A row the database refuses does not keep the others from being repaired.
                 if error.kind() != Kind::Refused {
                     self.hold = now.boot + FAILURE_PAUSE;
                     self.todo.clear();
+                    self.purging = false;
                 }
                 let event = Event::StoreFailed { operation: "misfire handling", error };
                 self.outbox.push_back(MisfireOutput::Event(event));
@@ -430,7 +485,7 @@ impl Machine for MisfireMachine {
         match input {
             MisfireInput::Polled { app, node } => {
                 self.cursors = app;
-                if node && self.todo.is_empty() {
+                if node && self.todo.is_empty() && !self.purging {
                     self.pass_ends = now.boot + BUDGET;
                     self.todo.push_back(MisfireOp::Elect {
                         application: self.application.clone(),
@@ -447,9 +502,12 @@ impl Machine for MisfireMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ExecutionId, JobPolicy};
+    use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
     use crate::pipeline::expand::expand;
     use crate::pipeline::fixtures::{calls_while_down, simple};
+    use crate::schedule::Trigger;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -647,6 +705,150 @@ mod tests {
         let early = resume(&entry, 999_999).unwrap();
         assert_eq!((early.to, early.passed), (entry.cursor, 0));
         assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+    }
+
+    const HOUR: Millis = 3_600_000;
+    /// 2026-01-02 03:04:05.678 UTC.
+    const TODAY: Millis = 1_767_323_045_678;
+
+    /// A database whose only execution ended three hours ago.
+    fn with_an_old_execution() -> MemoryStore {
+        let store = MemoryStore::new(TODAY - 3 * HOUR);
+        let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+        let definition = Definition {
+            application: "app".to_owned(),
+            name: "s".to_owned(),
+            job: JobSpec { name: "work".to_owned(), policy },
+            payload: "{}".to_owned(),
+            trigger: Trigger::every(Duration::from_secs(1)).unwrap(),
+            start: None,
+            end: None,
+            priority: 0,
+            misfire: MisfirePolicy::FireOnce,
+            threshold: 60_000,
+        };
+        store.ensure(&definition).unwrap();
+        let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
+        let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+        let (token, node, now) = (Token::fresh(), NodeId::fresh(), TODAY - 3 * HOUR);
+        let request = ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now };
+        match store.claim(&[request]).unwrap().pop() {
+            Some(Claim::Won(claimed)) => {
+                store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap()
+            }
+            other => panic!("{other:?}"),
+        };
+        store.set_time(TODAY);
+        store
+    }
+
+    fn keeping(retention: Option<Millis>) -> MisfireMachine {
+        MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
+    }
+
+    /// One poll's pass; the names of its operations.
+    fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
+        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        let mut done = Vec::new();
+        loop {
+            match machine.next(now) {
+                Step::Do(op) => {
+                    done.push(op.name());
+                    machine.done(now, op.perform(store));
+                }
+                Step::Tell(_) => {}
+                Step::Wait(_) | Step::Stop => return done,
+            }
+        }
+    }
+
+    fn is_left(store: &MemoryStore) -> bool {
+        let query =
+            ExecutionQuery { states: vec![ExecutionState::Succeeded], limit: 9, ..Default::default() };
+        !store.executions(&query).unwrap().is_empty()
+    }
+
+    #[test]
+    fn a_purge_goes_by_the_databases_clock() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
+        let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0 };
+        assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
+        assert!(is_left(&store));
+
+        let mut machine = keeping(Some(4 * HOUR));
+        store.set_time(TODAY + 2 * HOUR);
+        let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0 };
+        pass(&mut machine, a_year_behind, &store);
+        assert!(!is_left(&store));
+    }
+
+    #[test]
+    fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
+        let now = Now { db: TODAY, boot: 0 };
+        let first = pass(&mut machine, now, &store);
+        assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
+        assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
+        assert!(!is_left(&store));
+        // A hundredth of two hours is 72 s.
+        for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
+            let later = pass(&mut machine, Now { db: TODAY + after, boot: after }, &store);
+            assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_retention_nothing_is_purged() {
+        let (store, mut machine) = (with_an_old_execution(), keeping(None));
+        store.set_time(TODAY + 100 * 365 * 24 * HOUR);
+        for boot in [0, 20_000] {
+            let done = pass(&mut machine, Now { db: TODAY + boot, boot }, &store);
+            assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
+        }
+        assert!(is_left(&store));
+    }
+
+    #[test]
+    fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
+        let mut machine = keeping(Some(HOUR));
+        let begin = |machine: &mut MisfireMachine, boot| {
+            machine.done(Now { db: TODAY, boot }, Ok(MisfireAnswer::Elected(true)));
+            machine.todo.clear();
+            match machine.next(Now { db: TODAY, boot }) {
+                Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
+                _ => None,
+            }
+        };
+        assert_eq!(begin(&mut machine, 0), Some(String::new()));
+        let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
+        machine.done(Now { db: TODAY, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
+        assert!(
+            matches!(machine.next(Now { db: TODAY, boot: BUDGET + 1 }), Step::Wait(_)),
+            "its time is used up"
+        );
+        assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
+        let end = Purged { occurrences: 0, next: None };
+        machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
+        assert_eq!(begin(&mut machine, 16_000), None);
+    }
+
+    #[test]
+    fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
+        let mut entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 1) };
+        let now = 1_000_000 + 250_000;
+        let (mut repairs, mut passed) = (0, 0);
+        loop {
+            let repair = resume(&entry, now).unwrap();
+            assert_without_gap(&entry, &repair);
+            (repairs, passed) = (repairs + 1, passed + repair.passed);
+            entry.cursor = repair.to;
+            if repair.resume {
+                break;
+            }
+            assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");
+        }
+        assert_eq!((repairs, passed), (3, 250_001));
+        assert!(entry.cursor.next.is_some_and(|next| next > now));
     }
 
     #[test]

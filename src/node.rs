@@ -263,6 +263,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
 
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
+        self.outbox.push_back(NodeOutput::Lease(Millis::MIN));
         let old = std::mem::replace(&mut self.id, NodeId::fresh());
         self.registered = false;
         self.held.clear();

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::DateTime;
 use crossbeam::channel::{Sender, bounded};
@@ -22,6 +22,8 @@ pub(crate) struct Runner {
     pub complete: Sender<CompleteInput>,
     pub events: Arc<Events>,
     pub stopping: Arc<AtomicBool>,
+    /// The shutdown has returned: nothing begins any more.
+    pub closed: Arc<AtomicBool>,
 }
 
 impl Runner {
@@ -33,7 +35,7 @@ impl Runner {
             claimed.mark_started();
         }
         let now = self.clock.now();
-        if !claimed.may_start(now.boot) {
+        if !claimed.may_start(now.boot) || self.closed.load(Ordering::Relaxed) {
             self.events.emit(&Event::GivenBack { execution: claimed.execution() });
             return self.settle(CompleteInput::Settle(claimed.give_back(now.db), None));
         }
@@ -78,7 +80,8 @@ impl Runner {
 
     fn retry_at(&self, claimed: &Claimed, now: Millis) -> Option<Millis> {
         let policy = self.handlers.policy(&claimed.entry().job)?;
-        (claimed.attempt() < policy.max_tries).then(|| now.saturating_add(millis(policy.retry_delay)))
+        (claimed.attempt() < policy.max_tries.min(policy.max_attempts))
+            .then(|| now.saturating_add(millis(policy.retry_delay)))
     }
 
     fn context(&self, claimed: &Claimed) -> Context {

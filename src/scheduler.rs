@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{Config, RawConfig};
-use crate::driver::{self, Driver, Surroundings, drive, inbox};
+use crate::driver::{self, Driver, OnPanic, Surroundings, drive, inbox};
 use crate::error::{Error, Kind};
 use crate::event::{Event, Events, Observer};
 use crate::job::{Context, HandlerError, Handlers, Job};
@@ -86,7 +86,8 @@ impl Builder {
     }
 
     /// After how long without a heartbeat a node counts as dead. Default: 25 s; at least two heartbeats plus
-    /// the store timeout plus 1 s. All nodes of an application should agree on it.
+    /// the store timeout plus 1 s. All nodes of an application must agree on it and on the store timeout: one
+    /// that declares others dead earlier than they expect takes work from nodes that still run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.raw.death = span;
@@ -98,6 +99,17 @@ impl Builder {
     #[must_use]
     pub fn misfire_interval(mut self, interval: Duration) -> Self {
         self.raw.election = interval;
+        self
+    }
+
+    /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever. Default:
+    /// 30 days; at least one hour, and never less than the misfire threshold.
+    ///
+    /// Counted by the database's clock. What is pending or runs is never removed, nor what its schedule planned
+    /// after it. Where nodes of an application differ, the shortest span counts.
+    #[must_use]
+    pub fn retention(mut self, span: Option<Duration>) -> Self {
+        self.raw.retention = span;
         self
     }
 
@@ -150,11 +162,25 @@ impl Builder {
         } else {
             store::check_schema(&config.url)?;
         }
+        let stores = Stores::open(&config, &clock)?;
+        Scheduler::run(config, self.handlers, self.observers, clock, stores)
+    }
+}
+
+/// Connections by their use: none waits for another's.
+struct Stores {
+    work: Arc<dyn Store>,
+    heart: Arc<dyn Store>,
+    clients: Arc<dyn Store>,
+}
+
+impl Stores {
+    fn open(config: &Config, clock: &Arc<Clock>) -> Result<Self, Error> {
         let limits = store::Limits { call: config.window.call, ..store::Limits::default() };
-        let store = store::open(&config.url, limits, Arc::clone(&clock))?;
-        // The heartbeat has a connection of its own: work on the others cannot delay it.
-        let heart = store::open(&config.url, store::Limits { connections: 1, ..limits }, Arc::clone(&clock))?;
-        Scheduler::run(config, self.handlers, self.observers, clock, store, heart)
+        let open = |connections| {
+            store::open(&config.url, store::Limits { connections, ..limits }, Arc::clone(clock))
+        };
+        Ok(Self { work: open(limits.connections)?, heart: open(1)?, clients: open(limits.connections)? })
     }
 }
 
@@ -197,7 +223,8 @@ enum Phase {
 
 struct Inner {
     application: String,
-    store: Arc<dyn Store>,
+    /// For clients: their questions do not take the pipeline's connections.
+    clients: Arc<dyn Store>,
     clock: Arc<Clock>,
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
@@ -207,6 +234,7 @@ struct Inner {
     node: Driver<NodeInput>,
     misfire: Driver<MisfireInput>,
     stopping: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
     phase: Mutex<Phase>,
     ended: Condvar,
 }
@@ -229,23 +257,25 @@ impl Scheduler {
         handlers: Handlers,
         observers: Vec<Observer>,
         clock: Arc<Clock>,
-        store: Arc<dyn Store>,
-        heart: Arc<dyn Store>,
+        stores: Stores,
     ) -> Result<Self, Error> {
         let Config { application, limits, window, .. } = config;
         let events = Arc::new(Events::new(observers));
         let identity = identity(&application, &handlers);
         let node = NodeId::fresh();
-        let (lease, offset) = join(heart.as_ref(), &identity, node, &clock, window.lease())?;
+        let (lease, offset) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
         events.emit(&Event::Joined { node });
 
         let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
+        let hearts = inbox();
+        let panicked = stop_on_panic(&events, &hearts.0, &dispatches.0);
         let wires = Wires {
             surroundings: Surroundings {
                 clock: Arc::clone(&clock),
-                store: Arc::clone(&store),
+                store: stores.work,
                 call: window.call,
                 abandoned: Arc::new(AtomicUsize::new(0)),
+                panicked,
             },
             events: Arc::clone(&events),
             held: Arc::new(Held::default()),
@@ -256,7 +286,8 @@ impl Scheduler {
         };
         let handlers = Arc::new(handlers);
         let stopping = Arc::new(AtomicBool::new(false));
-        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping));
+        let closed = Arc::new(AtomicBool::new(false));
+        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping), Arc::clone(&closed));
         let now = clock.now();
         let polling = PollMachine::new(node, application.clone(), handlers, window, offset, now);
         let figures = figures_of(Arc::clone(&pool));
@@ -266,23 +297,28 @@ impl Scheduler {
             dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
             misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
             poll: wires.poll(polls, polling)?,
-            node: wires.heartbeat(beating, heart)?,
+            node: wires.heartbeat(hearts, beating, stores.heart)?,
             application,
-            store,
+            clients: stores.clients,
             clock,
             events,
             pool,
             stopping,
+            closed,
             phase: Mutex::new(Phase::Running),
             ended: Condvar::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A client for the same application and database.
+    /// A client for the same application and database. What it changes this node sees at once, the others
+    /// with their next poll.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::over(&self.inner.application, Arc::clone(&self.inner.store))
+        let poll = self.inner.poll.inbox();
+        Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move || {
+            send(&poll, PollInput::Wake)
+        })
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
@@ -354,6 +390,7 @@ impl Inner {
             return self.wait();
         }
         let clean = self.stop_by(self.clock.now().boot.saturating_add(millis(deadline)));
+        self.closed.store(true, Ordering::Relaxed);
         self.events.emit(&Event::Stopped { clean });
         *self.phase() = Phase::Stopped { clean };
         self.ended.notify_all();
@@ -402,13 +439,20 @@ struct Wires {
 }
 
 impl Wires {
-    fn pool(&self, limits: Limits, handlers: Arc<Handlers>, stopping: Arc<AtomicBool>) -> Arc<Pool<Claimed>> {
+    fn pool(
+        &self,
+        limits: Limits,
+        handlers: Arc<Handlers>,
+        stopping: Arc<AtomicBool>,
+        closed: Arc<AtomicBool>,
+    ) -> Arc<Pool<Claimed>> {
         let runner = Runner {
             clock: Arc::clone(&self.surroundings.clock),
             handlers,
             complete: self.complete.clone(),
             events: Arc::clone(&self.events),
             stopping,
+            closed,
         };
         let (events, dispatch) = (Arc::clone(&self.events), self.dispatch.clone());
         let notify = move |notice| noticed(notice, &events, &dispatch);
@@ -468,12 +512,13 @@ impl Wires {
     /// The heartbeat's store calls go over a connection of their own.
     fn heartbeat<F: Fn() -> Figures + Send + 'static>(
         &self,
+        inbox: Inbox<NodeInput>,
         machine: NodeMachine<F>,
         heart: Arc<dyn Store>,
     ) -> Result<Driver<NodeInput>, Error> {
         let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
         let (events, poll, dispatch) = (Arc::clone(&self.events), self.poll.clone(), self.dispatch.clone());
-        drive("firetime-heartbeat", machine, inbox(), &surroundings, move |output| match output {
+        drive("firetime-heartbeat", machine, inbox, &surroundings, move |output| match output {
             NodeOutput::Lease(deadline) => send(&dispatch, DispatchInput::Lease(deadline)),
             NodeOutput::Reborn(node) => {
                 send(&poll, PollInput::Reborn(node));
@@ -482,6 +527,20 @@ impl Wires {
             NodeOutput::Event(event) => events.emit(&event),
         })
     }
+}
+
+/// A node with a dead loop must not look alive: it stops claiming and beating, and others take its work over.
+fn stop_on_panic(
+    events: &Arc<Events>,
+    heart: &Sender<NodeInput>,
+    dispatch: &Sender<DispatchInput>,
+) -> OnPanic {
+    let (events, heart, dispatch) = (Arc::clone(events), heart.clone(), dispatch.clone());
+    Arc::new(move |name, reason| {
+        events.emit(&Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
+        send(&heart, NodeInput::Stop { leave: false });
+        send(&dispatch, DispatchInput::Stop);
+    })
 }
 
 fn figures_of(pool: Arc<Pool<Claimed>>) -> impl Fn() -> Figures + Send + 'static {

@@ -7,7 +7,8 @@ use crate::model::Millis;
 
 /// The spans a cluster works with. All milliseconds.
 ///
-/// Nodes of one application should agree on them; the safety of claims does not depend on it.
+/// Nodes of one application must agree on `death` and `call`: a lease is measured by its owner's, a death by the
+/// observer's. On the others they may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Poll period: ticks lie on epoch multiples of it, plus the node's phase.
@@ -24,10 +25,14 @@ pub(crate) struct Window {
     pub threshold: Millis,
     /// How often one node of the application runs the misfire handler.
     pub election: Millis,
+    /// How long the ledger keeps an occurrence that has ended; `None` is for ever.
+    pub retention: Option<Millis>,
 }
 
 /// Between the last instant a claim may start and the first at which repair may take it away.
 const MARGIN: Millis = 1_000;
+/// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a claim.
+const LEAST_RETENTION: Millis = 3_600_000;
 /// A claim that found its row locked is tried once more after this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
@@ -49,6 +54,7 @@ impl Default for Window {
             death: 25_000,
             threshold: 60_000,
             election: 15_000,
+            retention: Some(30 * 24 * 3_600_000),
         }
     }
 }
@@ -69,6 +75,10 @@ impl Window {
                 "the misfire threshold must be at least the poll interval plus the store call limit plus 2 s",
             ),
             (self.election >= self.poll, "the misfire interval must be at least the poll interval"),
+            (
+                self.retention.is_none_or(|span| span >= LEAST_RETENTION.max(self.threshold)),
+                "the retention must be at least one hour, and the misfire threshold",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Error::new(Kind::Config, format!("{rule}: {self:?} (milliseconds)"))),
@@ -113,11 +123,13 @@ mod tests {
 
     #[test]
     fn a_broken_inequality_is_named() {
-        let cases: [(Window, &str); 4] = [
+        let cases: [(Window, &str); 6] = [
             (Window { poll: 0, ..Window::default() }, "poll interval"),
             (Window { death: 10_000, ..Window::default() }, "death_after"),
             (Window { threshold: 9_000, ..Window::default() }, "misfire threshold"),
             (Window { election: 1_000, ..Window::default() }, "misfire interval"),
+            (Window { retention: Some(3_599_999), ..Window::default() }, "retention"),
+            (Window { retention: Some(3_600_000), threshold: 3_600_001, ..Window::default() }, "retention"),
         ];
         for (window, word) in cases {
             let error = window.checked().unwrap_err().to_string();

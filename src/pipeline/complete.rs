@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 
 use crate::clock::Now;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
@@ -52,11 +52,26 @@ pub(crate) struct CompleteMachine {
     queue: VecDeque<Waiting>,
     /// How many of the queue's head are being settled.
     asked: usize,
+    /// So many of the queue's head are settled one by one: together they failed.
+    apart: usize,
     hold: Millis,
     pause: Millis,
     outbox: VecDeque<Event>,
     closing: bool,
     abandoned: bool,
+}
+
+impl Waiting {
+    /// What the database refused may be its text, in a character set the database does not have: the next try
+    /// says it in ASCII.
+    fn storable(mut self, failure: Kind) -> Self {
+        if let Change::Finish { error: Some(error), .. } = &mut self.settlement.change
+            && failure == Kind::Refused
+        {
+            *error = error.chars().flat_map(char::escape_default).collect();
+        }
+        self
+    }
 }
 
 impl CompleteMachine {
@@ -65,12 +80,27 @@ impl CompleteMachine {
             held,
             queue: VecDeque::new(),
             asked: 0,
+            apart: 0,
             hold: Millis::MIN,
             pause: FIRST_PAUSE,
             outbox: VecDeque::new(),
             closing: false,
             abandoned: false,
         }
+    }
+
+    /// One row that cannot be stored (locked by others, or refused) must not keep the others waiting: what failed
+    /// together is tried one by one, and one that fails alone goes to the queue's end.
+    fn failed(&mut self, asked: usize, error: Error, now: Now) {
+        if asked > 1 {
+            self.apart = asked;
+        } else if let Some(it) = self.queue.pop_front() {
+            self.apart = self.apart.saturating_sub(1);
+            self.queue.push_back(it.storable(error.kind()));
+        }
+        self.hold = now.boot + self.pause;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        self.outbox.push_back(Event::StoreFailed { operation: "storing outcomes", error });
     }
 
     fn settled(&mut self, it: Waiting, settled: Settled) {
@@ -106,7 +136,7 @@ impl Machine for CompleteMachine {
         if now.boot < self.hold {
             return Step::Wait(self.hold);
         }
-        self.asked = self.queue.len().min(BATCH);
+        self.asked = if self.apart > 0 { 1 } else { self.queue.len().min(BATCH) };
         Step::Do(SettleOp(self.queue.iter().take(self.asked).map(|it| it.settlement.clone()).collect()))
     }
 
@@ -115,16 +145,13 @@ impl Machine for CompleteMachine {
         match answer {
             Ok(settled) => {
                 self.pause = FIRST_PAUSE;
+                self.apart = self.apart.saturating_sub(asked);
                 let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
                 for (it, settled) in batch.into_iter().zip(settled) {
                     self.settled(it, settled);
                 }
             }
-            Err(error) => {
-                self.hold = now.boot + self.pause;
-                self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-                self.outbox.push_back(Event::StoreFailed { operation: "storing outcomes", error });
-            }
+            Err(error) => self.failed(asked, error, now),
         }
     }
 
@@ -140,8 +167,7 @@ impl Machine for CompleteMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
-    use crate::model::{ExecutionId, Token};
+    use crate::model::{ExecutionId, ExecutionState, Token};
     use crate::pipeline::fixtures::calls_while_down;
 
     const NOW: Millis = 1_000_000;
@@ -164,5 +190,57 @@ mod tests {
             assert!((20..=70).contains(&calls), "{calls} calls in a minute");
             assert_eq!(machine.queue.len(), usize::try_from(given).unwrap());
         }
+    }
+
+    fn finish(n: i64, error: &str) -> Settlement {
+        let change = Change::Finish {
+            state: ExecutionState::Failed,
+            error: Some(error.to_owned()),
+            retry: None,
+            now: 0,
+        };
+        Settlement { execution: ExecutionId(n), token: Token::fresh(), change }
+    }
+
+    /// A database that refuses what is not ASCII and holds execution 3 locked for a while.
+    fn answer(batch: &[Settlement], locked: bool) -> Result<Vec<Settled>, Error> {
+        if locked && batch.iter().any(|it| it.execution == ExecutionId(3)) {
+            return Err(Error::new(Kind::Unavailable, "locked"));
+        }
+        let refused = |it: &Settlement| matches!(&it.change, Change::Finish { error: Some(text), .. } if !text.is_ascii());
+        if batch.iter().any(refused) {
+            return Err(Error::new(Kind::Refused, "no such character"));
+        }
+        Ok(vec![Settled::Done; batch.len()])
+    }
+
+    #[test]
+    fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
+        let mut machine = CompleteMachine::new(Arc::new(Held::default()));
+        let mut now = Now { db: 0, boot: 0 };
+        for n in 0..10 {
+            let text = if n == 5 { "\u{2615}" } else { "plain" };
+            machine.receive(now, CompleteInput::Settle(finish(n, text), None));
+        }
+        let mut stored = Vec::new();
+        let mut calls = 0;
+        while stored.len() < 10 {
+            match machine.next(now) {
+                Step::Do(SettleOp(batch)) => {
+                    calls += 1;
+                    let answer = answer(&batch, stored.len() < 9);
+                    if answer.is_ok() {
+                        stored.extend(batch.iter().map(|it| it.execution.0));
+                    }
+                    machine.done(now, answer);
+                }
+                Step::Wait(until) => now.boot = until,
+                Step::Tell(_) => {}
+                Step::Stop => panic!("stopped"),
+            }
+            assert!(calls < 100, "stored only {stored:?}");
+        }
+        assert_eq!(stored.last(), Some(&3), "the locked one came last, when it was free");
+        assert!(stored.contains(&5), "and the refused one was stored in other words");
     }
 }

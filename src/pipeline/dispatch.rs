@@ -163,8 +163,8 @@ impl<S: Seats> DispatchMachine<S> {
     fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
         self.plan.advance(now.db);
         let seats = &mut self.seats;
-        let picked = self.plan.pick(BATCH, || seats.reserve());
-        self.starved = picked.is_empty() && self.plan.has_ready();
+        let picked = self.plan.pick(now.db, BATCH, || seats.reserve());
+        self.starved = picked.is_empty() && self.plan.has_due(now.db);
         for (slot, candidate, permit) in picked {
             let request = self.request(candidate, S::starts_at_once(&permit), now);
             self.in_flight.push(InFlight { slot, request, permit });
@@ -184,7 +184,8 @@ impl<S: Seats> DispatchMachine<S> {
         match claim {
             Claim::Won(claimed) => {
                 self.plan.over(slot, now.boot);
-                if claimed.may_start(now.boot) {
+                // A claim that comes in after the stop finds nobody to run it.
+                if claimed.may_start(now.boot) && !self.stopping {
                     self.outbox.push_back(DispatchOutput::Run(permit, claimed));
                 } else {
                     self.give_back(claimed, now);
@@ -243,7 +244,7 @@ impl<S: Seats> DispatchMachine<S> {
         } else if self.starved {
             None
         } else {
-            self.plan.next_due().map(|at| now.boot_at(at))
+            self.plan.next_due(now.db).map(|at| now.boot_at(at))
         };
         [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
@@ -338,7 +339,7 @@ mod tests {
     use crate::pipeline::fixtures::calls_while_down;
     use crate::schedule::Trigger;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Definition, ExecutionQuery, NewNode, PollQuery};
+    use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
     use crate::window::Window;
 
     const START: Millis = 1_767_225_600_000;
@@ -439,13 +440,14 @@ mod tests {
                 application: "app".to_owned(),
                 jobs: vec!["job".to_owned()],
                 until,
+                page: Page::FIRST,
                 limit: 1_000,
             };
             let polled = self.store.poll(&query).unwrap();
             let planned = Planned {
                 occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
                 pendings: polled.pendings,
-                complete: polled.complete,
+                complete: polled.next.is_none(),
                 enabled: polled.app_enabled && polled.node_enabled,
                 sent: self.now,
             };

@@ -62,18 +62,21 @@ impl Plan {
         self.items.len()
     }
 
-    /// The next instant, in database time, at which something becomes due.
-    pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.wheel.next_due()
+    /// The next instant after `now`, in database time, at which something becomes due.
+    pub(crate) fn next_due(&self, now: Millis) -> Option<Millis> {
+        let ready = self.ready.keys().map(|rank| rank.0).find(|due| *due > now);
+        [self.wheel.next_due(), ready].into_iter().flatten().min()
     }
 
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Whether something is due at `now` and waits for a seat.
+    pub(crate) fn has_due(&self, now: Millis) -> bool {
+        self.ready.keys().next().is_some_and(|rank| rank.0 <= now)
     }
 
-    /// Whether rows were cut off for want of room and there is room again; asks once.
+    /// Whether rows were cut off and what was brought is half done (the cap is twice what a poll brings);
+    /// asks once.
     pub(crate) fn wants_poll(&mut self) -> bool {
-        let wants = self.overflowed && self.items.len() <= self.cap / 2;
+        let wants = self.overflowed && self.items.len() <= self.cap / 4;
         self.overflowed &= !wants;
         wants
     }
@@ -209,17 +212,23 @@ impl Plan {
         }
     }
 
-    /// The next due candidates in order, at most one per schedule, as long as `permit` grants; each is in
-    /// flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
+    /// What is due at `now`, in order, at most one per schedule, as long as `permit` grants; each is in flight
+    /// until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
+        now: Millis,
         most: usize,
         mut permit: impl FnMut() -> Option<P>,
     ) -> Vec<(Slot, Candidate, P)> {
         let mut picked = Vec::new();
         let mut schedules = HashSet::new();
-        let ready: Vec<(Rank, Slot)> =
-            self.ready.iter().take(4 * most).map(|(rank, slot)| (*rank, *slot)).collect();
+        let ready: Vec<(Rank, Slot)> = self
+            .ready
+            .iter()
+            .take_while(|(rank, _)| rank.0 <= now)
+            .take(4 * most)
+            .map(|(rank, slot)| (*rank, *slot))
+            .collect();
         for (rank, slot) in ready {
             let Some(item) = self.items.get_mut(&slot) else { continue };
             if picked.len() == most {

@@ -9,11 +9,13 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
-use crate::store::{PollQuery, Polled, Store};
+use crate::store::{Page, PollQuery, Polled, Store};
 use crate::window::{OFFSET_JUMP, OFFSET_WARNING, Window};
 
-/// The most schedules and pending executions one poll brings into memory.
+/// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
+/// Rows per page: one store call.
+const PAGE: usize = 5_000;
 /// After a failed poll nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 1_000;
 /// Extra polls are at least this far apart.
@@ -117,12 +119,14 @@ impl Operation for PollOp {
     }
 }
 
-/// What is being asked of the database right now.
-#[derive(Clone, Copy)]
+/// The poll under way: what it asked for and what its pages have brought so far.
 struct Asked {
     tick: Option<Millis>,
     sent: Millis,
     until: Millis,
+    page: Page,
+    entries: Vec<Arc<Entry>>,
+    pendings: Vec<Pending>,
 }
 
 pub(crate) struct PollMachine {
@@ -175,14 +179,45 @@ impl PollMachine {
     fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         self.wanted = false;
         let until = self.window.end(self.ticker.next() - self.window.poll).max(now.db + self.window.lead);
-        self.asked = Some(Asked { tick, sent: now.boot, until });
+        let asked = Asked {
+            tick,
+            sent: now.boot,
+            until,
+            page: Page::FIRST,
+            entries: Vec::new(),
+            pendings: Vec::new(),
+        };
+        let op = self.page(&asked);
+        self.asked = Some(asked);
+        op
+    }
+
+    fn page(&self, asked: &Asked) -> PollOp {
         PollOp(PollQuery {
             node: self.node,
             application: self.application.clone(),
             jobs: self.catalog.jobs(),
-            until,
-            limit: POLL_LIMIT,
+            until: asked.until,
+            page: asked.page,
+            limit: PAGE,
         })
+    }
+
+    /// Takes a page in; there is another if this one says so and memory allows it.
+    fn brought(&mut self, now: Now, mut asked: Asked, polled: Polled) {
+        self.measure(&polled);
+        let least = self.window.least_threshold();
+        let plannable = polled.entries.into_iter().filter(|entry| !entry.is_misfired(now.db, least));
+        asked.entries.extend(plannable.filter(|entry| self.understood(entry)));
+        asked.pendings.extend(polled.pendings.into_iter().filter(|pending| self.understood(&pending.entry)));
+        let room = asked.entries.len().max(asked.pendings.len()) < POLL_LIMIT;
+        match polled.next {
+            Some(page) if room => self.asked = Some(Asked { page, ..asked }),
+            next => {
+                let enabled = (polled.app_enabled, polled.node_enabled);
+                self.planned(now, asked, enabled, next.is_none());
+            }
+        }
     }
 
     fn jumped(&mut self) {
@@ -218,22 +253,20 @@ impl PollMachine {
         false
     }
 
-    fn planned(&mut self, now: Now, asked: Asked, mut polled: Polled) {
-        polled.entries.retain(|entry| self.understood(entry));
-        polled.pendings.retain(|pending| self.understood(&pending.entry));
-        let least = self.window.least_threshold();
-        let occurrences = expand(&polled.entries, now.db, asked.until, least);
+    fn planned(&mut self, now: Now, asked: Asked, (app, node): (bool, bool), complete: bool) {
+        self.hold = now.boot + EXTRA_PAUSE;
+        let occurrences = expand(&asked.entries, now.db, asked.until, self.window.least_threshold());
         self.outbox.push(PollOutput::Event(Event::Polled {
             tick: asked.tick,
             planned: occurrences.len(),
-            pending: polled.pendings.len(),
+            pending: asked.pendings.len(),
         }));
-        self.outbox.push(PollOutput::Enabled { app: polled.app_enabled, node: polled.node_enabled });
+        self.outbox.push(PollOutput::Enabled { app, node });
         self.outbox.push(PollOutput::Planned(Planned {
             occurrences,
-            pendings: polled.pendings,
-            complete: polled.complete,
-            enabled: polled.app_enabled && polled.node_enabled,
+            pendings: asked.pendings,
+            complete,
+            enabled: app && node,
             sent: asked.sent,
         }));
     }
@@ -261,6 +294,9 @@ impl Machine for PollMachine {
         if self.stopping {
             return Step::Stop;
         }
+        if let Some(asked) = &self.asked {
+            return Step::Do(self.page(asked));
+        }
         if now.boot < self.hold {
             return Step::Wait(self.hold);
         }
@@ -279,11 +315,7 @@ impl Machine for PollMachine {
     fn done(&mut self, now: Now, answer: Result<Polled, Error>) {
         let Some(asked) = self.asked.take() else { return };
         match answer {
-            Ok(polled) => {
-                self.hold = now.boot + EXTRA_PAUSE;
-                self.measure(&polled);
-                self.planned(now, asked, polled);
-            }
+            Ok(polled) => self.brought(now, asked, polled),
             Err(error) => {
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;
@@ -330,7 +362,15 @@ mod tests {
     }
 
     fn machine(now: Millis) -> PollMachine {
-        PollMachine::new(NodeId::fresh(), "app".to_owned(), Arc::new(Strict), Window::default(), 0, at(now))
+        // A node whose phase on the grid is 0.
+        PollMachine::new(
+            NodeId(uuid::Uuid::nil()),
+            "app".to_owned(),
+            Arc::new(Strict),
+            Window::default(),
+            0,
+            at(now),
+        )
     }
 
     fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
@@ -340,7 +380,7 @@ mod tests {
             node_enabled: true,
             entries: entries.into_iter().map(Arc::new).collect(),
             pendings: Vec::new(),
-            complete: true,
+            next: None,
         }
     }
 

@@ -70,21 +70,6 @@ pub enum Refused<T> {
 }
 
 /// A hierarchical timing wheel with ticks of one millisecond.
-///
-/// ```
-/// use firetime::pipeline::wheel::{Due, Refused, Wheel};
-///
-/// let mut wheel = Wheel::new(1_000, 10_000);
-/// let due = |at| Due { at, priority: 0, id: 1 };
-/// let tea = wheel.insert(due(1_500), "tea").unwrap();
-/// wheel.insert(due(9_000), "supper").unwrap();
-/// assert_eq!(wheel.insert(due(1_000), "lunch"), Err(Refused::Elapsed("lunch")));
-///
-/// assert_eq!(wheel.next_due(), Some(1_500));
-/// assert_eq!(wheel.advance(1_500), [(due(1_500), "tea")]);
-/// assert_eq!(wheel.cancel(tea), None);
-/// assert_eq!(wheel.next_due(), Some(9_000));
-/// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
     /// The latest instant seen, as a tick. Every entry's tick is greater.

@@ -88,6 +88,7 @@ fn effects(cluster: &Cluster, verdict: &mut Verdict) {
             verdict.violations.push(format!("began twice: {effect:?}"));
         }
     }
+    no_zombie_begins(cluster, verdict);
     let query = ExecutionQuery {
         application: Some(APPLICATION.to_owned()),
         states: vec![ExecutionState::Succeeded],
@@ -97,6 +98,24 @@ fn effects(cluster: &Cluster, verdict: &mut Verdict) {
     for row in cluster.store.executions(&query).unwrap() {
         if !begun.contains(&(row.schedule.clone(), row.scheduled, u32::try_from(row.attempt).unwrap())) {
             verdict.violations.push(format!("succeeded without having begun: {row:?}"));
+        }
+    }
+}
+
+/// No attempt begins after it was taken from its node.
+fn no_zombie_begins(cluster: &Cluster, verdict: &mut Verdict) {
+    let begun: BTreeMap<_, i64> =
+        cluster.effects.iter().map(|effect| (effect.execution.0, effect.at)).collect();
+    let query = ExecutionQuery {
+        application: Some(APPLICATION.to_owned()),
+        states: vec![ExecutionState::Abandoned],
+        limit: usize::MAX,
+        ..Default::default()
+    };
+    for row in cluster.store.executions(&query).unwrap() {
+        let late = begun.get(&row.id).filter(|at| row.finished.is_some_and(|taken| **at > taken));
+        if let Some(at) = late {
+            verdict.violations.push(format!("begun at {at} after it was abandoned: {row:?}"));
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) trait Store: Send + Sync {
     /// Ends one's own node: it has stopped. Ending an ended node is no error.
     fn leave(&self, node: NodeId, now: Millis) -> Result<()>;
 
-    /// Everything a poll looks at, in one call.
+    /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
 
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
@@ -95,6 +95,12 @@ pub(crate) trait Store: Send + Sync {
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
     fn quarantine(&self, broken: &Broken) -> Result<bool>;
+
+    /// Removes occurrences that ended longer ago than `keep`, by the database's own clock, in one bounded
+    /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
+    /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. If it removes
+    /// any, the application's `ledger_from` moves with it: occurrences planned from there on are all kept.
+    fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`].
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
@@ -190,8 +196,28 @@ pub(crate) struct PollQuery {
     pub jobs: Vec<String>,
     /// The window's end (exclusive), database time.
     pub until: Millis,
-    /// The most schedules and the most pending executions to bring.
+    /// Where the page begins.
+    pub page: Page,
+    /// The page's size: the most schedules and the most pending executions to bring.
     pub limit: usize,
+}
+
+/// Where a page of a poll begins: behind these keys of (instant, id).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub schedules: (Millis, i64),
+    pub pendings: (Millis, i64),
+}
+
+impl Page {
+    pub(crate) const FIRST: Self = Self { schedules: (-1, i64::MAX), pendings: (Millis::MIN, i64::MAX) };
+
+    /// The page behind these last keys of a full one; `None` for what was brought to its end.
+    pub(crate) fn behind(schedules: Option<(Millis, i64)>, pendings: Option<(Millis, i64)>) -> Option<Self> {
+        const END: (Millis, i64) = (Millis::MAX, i64::MAX);
+        let page = Self { schedules: schedules.unwrap_or(END), pendings: pendings.unwrap_or(END) };
+        (schedules.is_some() || pendings.is_some()).then_some(page)
+    }
 }
 
 /// What a poll brought. Rows that cannot be understood are left out: repair looks for them explicitly.
@@ -206,8 +232,8 @@ pub(crate) struct Polled {
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.
     pub pendings: Vec<Pending>,
-    /// False if `limit` cut something off: another poll is needed soon.
-    pub complete: bool,
+    /// The page that may hold more.
+    pub next: Option<Page>,
 }
 
 /// One candidate with the token that will answer for it.
@@ -345,6 +371,28 @@ pub(crate) struct Broken {
     pub version: i64,
     pub state: String,
     pub reason: String,
+}
+
+/// One step of a walk over the application's schedules, by name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Purge {
+    pub application: String,
+    /// Only schedules after this one; the walk begins with the empty name.
+    pub after: String,
+    /// How long ago an occurrence must have ended. A span, not an instant: only the database knows what time
+    /// it is, and a host that is wrong about it must not empty the ledger.
+    pub keep: Millis,
+    /// The most occurrences to remove.
+    pub limit: usize,
+}
+
+/// What a step of the walk came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Purged {
+    /// How many occurrences were removed.
+    pub occurrences: usize,
+    /// The next step's `after`; `None` at the walk's end.
+    pub next: Option<String>,
 }
 
 /// What a client wants a schedule to be.

@@ -20,6 +20,8 @@
 
 mod architecture;
 mod cluster;
+#[cfg(feature = "cli")]
+mod command;
 mod cron;
 mod life;
 mod support;
@@ -38,6 +40,8 @@ fn main() {
     for database in support::database::all() {
         cluster::add(&mut trials, database);
         life::add(&mut trials, database);
+        #[cfg(feature = "cli")]
+        command::add(&mut trials, database);
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

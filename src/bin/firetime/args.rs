@@ -18,6 +18,7 @@ use crate::when::{self, When};
 
 /// Where the database's URL is looked for if no file is named.
 pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
+const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
 
 const DATABASE_HELP: &str = "\
 The database's URL (sqlite:FILE, postgres://..., mysql://...) is read from the environment variable
@@ -33,20 +34,29 @@ pub(crate) struct RawArgs {
     /// Logs as this log4rs configuration (YAML) says; without it warnings go to standard error
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "verbose")]
     log_config: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: RawCluster,
     #[command(subcommand)]
     command: RawCommand,
+}
+
+/// Which cluster: before the command or behind it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which cluster")]
+struct RawCluster {
+    /// The application's name
+    #[arg(long, env = APPLICATION_VARIABLE, value_name = "NAME", global = true)]
+    application: Option<String>,
+    /// Reads the database's URL from this file instead of FIRETIME_DATABASE_URL
+    #[arg(long, value_name = "FILE", global = true)]
+    database_url_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
     /// Creates or upgrades firetime's tables
     #[command(after_help = DATABASE_HELP)]
-    Migrate {
-        #[command(flatten)]
-        database: RawDatabase,
-        #[command(flatten)]
-        output: RawOutput,
-    },
+    Migrate(RawOutput),
     /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
     ///
     /// Starts three nodes on a SQLite file of its own, shows every execution as it happens, kills one node
@@ -65,17 +75,17 @@ enum RawCommand {
     DemoNode,
     /// Lists an application's nodes, newest first
     #[command(after_help = DATABASE_HELP)]
-    Nodes(RawTarget),
+    Nodes(RawOutput),
     /// Lists an application's schedules by name
     #[command(after_help = DATABASE_HELP)]
-    Schedules(RawTarget),
+    Schedules(RawOutput),
     /// Lists an application's executions, newest first
     #[command(after_help = DATABASE_HELP)]
     Executions {
         #[command(flatten)]
-        target: RawTarget,
-        #[command(flatten)]
         filter: RawFilter,
+        #[command(flatten)]
+        output: RawOutput,
     },
     /// Answers questions about cron expressions
     #[command(subcommand)]
@@ -83,28 +93,10 @@ enum RawCommand {
 }
 
 #[derive(Debug, Args)]
-struct RawDatabase {
-    /// Reads the database's URL from this file instead of FIRETIME_DATABASE_URL
-    #[arg(long, value_name = "FILE")]
-    database_url_file: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 struct RawOutput {
-    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in RFC 3339, UTC)
+    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in epoch milliseconds UTC)
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     output: Output,
-}
-
-#[derive(Debug, Args)]
-struct RawTarget {
-    /// The application's name
-    #[arg(long, env = "FIRETIME_APPLICATION", value_name = "NAME")]
-    application: String,
-    #[command(flatten)]
-    database: RawDatabase,
-    #[command(flatten)]
-    output: RawOutput,
 }
 
 #[derive(Debug, Args)]
@@ -216,19 +208,17 @@ impl RawArgs {
             (None, _) => Logging::verbose(self.verbose),
         };
         let command = match self.command {
-            RawCommand::Migrate { database, output } => {
-                Command::Migrate(database.resolve(&variable)?, output.output)
-            }
+            RawCommand::Migrate(output) => Command::Migrate(self.cluster.database(&variable)?, output.output),
             RawCommand::Demo { keep, output } => {
                 Command::Demo(demo::Options { keep, output: output.output, logging: logging.clone() })
             }
-            RawCommand::DemoNode => {
-                Command::DemoNode(RawDatabase { database_url_file: None }.resolve(&variable)?)
+            RawCommand::DemoNode => Command::DemoNode(self.cluster.database(&variable)?),
+            RawCommand::Nodes(output) => Command::Nodes(self.cluster.target(&variable, output.output)?),
+            RawCommand::Schedules(output) => {
+                Command::Schedules(self.cluster.target(&variable, output.output)?)
             }
-            RawCommand::Nodes(target) => Command::Nodes(target.resolve(&variable)?),
-            RawCommand::Schedules(target) => Command::Schedules(target.resolve(&variable)?),
-            RawCommand::Executions { target, filter } => {
-                Command::Executions(target.resolve(&variable)?, filter.resolve(now))
+            RawCommand::Executions { filter, output } => {
+                Command::Executions(self.cluster.target(&variable, output.output)?, filter.resolve(now))
             }
             RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,
         };
@@ -236,8 +226,17 @@ impl RawArgs {
     }
 }
 
-impl RawDatabase {
-    fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Database, Failure> {
+impl RawCluster {
+    fn target(self, variable: impl Fn(&str) -> Option<OsString>, output: Output) -> Result<Target, Failure> {
+        let application = self.application.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
+            Failure::usage(format!(
+                "which application? Name it with --application or set {APPLICATION_VARIABLE}"
+            ))
+        })?;
+        Ok(Target { application, database: self.database(variable)?, output })
+    }
+
+    fn database(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Database, Failure> {
         let url = match (self.database_url_file, variable(URL_VARIABLE)) {
             (Some(path), _) => read_url(&path)?,
             (None, Some(url)) => {
@@ -262,16 +261,6 @@ fn read_url(path: &Path) -> Result<String, Failure> {
         .and_then(|file| file.take(LONGEST).read_to_string(&mut url))
         .map_err(|error| Failure::usage(format!("--database-url-file {}: {error}", path.display())))?;
     Ok(url)
-}
-
-impl RawTarget {
-    fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Target, Failure> {
-        Ok(Target {
-            application: self.application,
-            database: self.database.resolve(variable)?,
-            output: self.output.output,
-        })
-    }
 }
 
 impl RawFilter {
@@ -365,6 +354,16 @@ mod tests {
         assert_eq!(filter.node.as_deref(), Some("1f"));
         assert_eq!(filter.since, Some("2025-01-01T00:00:00Z".parse().unwrap()));
         assert_eq!(filter.limit, 1_000);
+    }
+
+    #[test]
+    fn the_cluster_is_named_before_the_command_or_behind_it() {
+        for line in [["--application", "shop", "nodes"], ["nodes", "--application", "shop"]] {
+            let Command::Nodes(target) = resolve(&line, Some("sqlite:x.db")).unwrap() else { panic!() };
+            assert_eq!(target.application, "shop");
+        }
+        assert!(refused(&["nodes"]).contains("FIRETIME_APPLICATION"));
+        assert!(refused(&["--application", "", "nodes"]).contains("--application"));
     }
 
     #[test]

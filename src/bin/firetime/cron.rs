@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use chrono_tz::Tz;
 use firetime::Cron;
 use serde::Serialize;
@@ -51,16 +51,15 @@ impl Source {
 struct Answer<'a> {
     expression: &'a str,
     zone: &'a str,
-    fire_times: Vec<DateTime<Utc>>,
+    fire_times: Vec<i64>,
     /// No fire time follows the last of these.
     exhausted: bool,
 }
 
 pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
-    let fire_times: Vec<DateTime<Utc>> =
-        question.fire_times().filter_map(DateTime::from_timestamp_millis).collect();
+    let fire_times: Vec<i64> = question.fire_times().collect();
     let zone = question.cron.zone();
-    let last = fire_times.last().map_or(question.after, DateTime::timestamp_millis);
+    let last = fire_times.last().copied().unwrap_or(question.after);
     let exhausted = question.cron.next_after(last).is_none();
     if output == Output::Json {
         return output::json(
@@ -69,9 +68,10 @@ pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> 
         );
     }
     let local: Option<Tz> = zone.parse().ok();
-    let rows = fire_times.iter().map(|at| {
+    let instants = fire_times.iter().filter_map(|at| DateTime::from_timestamp_millis(*at));
+    let rows = instants.map(|at| {
         let shown = local.map(|zone| at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M:%S %:z").to_string());
-        [utc(Some(*at)), shown.unwrap_or_default()]
+        [utc(Some(at)), shown.unwrap_or_default()]
     });
     output::table(out, ["UTC", zone], rows)?;
     if exhausted {

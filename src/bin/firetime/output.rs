@@ -13,7 +13,7 @@ pub(crate) enum Output {
     /// Columns for people; instants are UTC.
     #[default]
     Table,
-    /// One JSON document; instants are RFC 3339, UTC.
+    /// One JSON document; instants are epoch milliseconds UTC.
     Json,
 }
 

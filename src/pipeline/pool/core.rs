@@ -31,23 +31,6 @@ pub enum Notice {
 /// Threads that run items of type `T`, in a number that follows the load.
 ///
 /// Dropping the pool closes it; items still queued are dropped, those that run finish.
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::Duration;
-/// use firetime::pipeline::pool::{Limits, Pool};
-///
-/// let (done, outcome) = mpsc::channel();
-/// let pool = Pool::new(Limits::new(1, 2, 10), move |n: u64| done.send(n * n).unwrap(), |_| {});
-/// let permit = pool.reserve().unwrap();
-/// assert!(permit.starts_at_once());
-/// permit.submit(7, 0);
-/// assert_eq!(outcome.recv(), Ok(49));
-///
-/// assert!(pool.close().is_empty());
-/// assert!(pool.reserve().is_none());
-/// assert!(pool.wait_idle(Duration::from_secs(1)));
-/// ```
 pub struct Pool<T: Send + 'static> {
     core: Arc<Core<T>>,
 }

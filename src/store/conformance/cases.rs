@@ -11,7 +11,6 @@ macro_rules! conformance {
                 the_links_of_a_chain_are_claimed_under_one_version,
                 the_last_occurrence_of_a_finite_schedule_is_claimed_and_leaves_complete,
                 an_answer_stands_where_its_request_stood,
-                a_locked_row_is_skipped_and_the_others_win,
                 an_occurrence_is_recorded_once,
                 a_row_that_fails_alone_leaves_the_rest_their_wins,
                 a_pending_execution_is_claimed_under_a_new_token,
@@ -56,7 +55,6 @@ macro_rules! conformance {
                 what_was_given_back_is_lost,
                 a_pending_claim_is_resolved_by_its_token,
                 a_batch_is_resolved_row_by_row,
-                a_locked_row_is_waited_for,
             }
             settle {
                 a_start_moves_claimed_to_running,
@@ -171,8 +169,9 @@ macro_rules! conformance {
                 overdue_pendings_are_visible_to_the_poll,
                 schedules_come_earliest_first,
                 pendings_come_earliest_first,
-                a_limit_cuts_off_and_says_so,
-                a_limit_cuts_off_pendings_and_says_so,
+                pages_follow_one_another,
+                pages_of_pendings_follow_one_another,
+                a_row_nobody_understands_does_not_end_the_pages,
                 rows_of_unknown_jobs_are_left_alone,
                 rows_of_paused_jobs_are_left_alone,
                 rows_of_other_applications_are_left_alone,
@@ -192,6 +191,32 @@ macro_rules! conformance {
                 claims_and_repairs_together_leave_no_gap,
                 a_changed_trigger_begins_a_ledger_of_its_own,
             }
+            purge {
+                an_occurrence_goes_with_all_its_attempts,
+                what_ended_within_the_span_stays,
+                a_pending_occurrence_and_all_behind_it_stay,
+                a_claimed_occurrence_and_all_behind_it_stay,
+                a_running_occurrence_and_all_behind_it_stay,
+                an_occurrence_that_waits_for_its_retry_stays_whole,
+                the_mark_moves_with_what_goes,
+                a_step_removes_no_more_than_its_limit,
+                a_walk_comes_by_every_schedule,
+                other_applications_keep_theirs,
+                what_stays_has_no_gap,
+                older_generations_go_first,
+                what_was_asked_for_goes_beside_what_is_planned,
+                purges_at_once_remove_each_occurrence_once,
+            }
+        }
+    };
+}
+
+/// The cases of a database whose rows can be locked one by one.
+macro_rules! conformance_of_row_locks {
+    ($database:ident, $fixture:ty) => {
+        $crate::store::conformance::for_each_case! { $database, $fixture;
+            claims { a_locked_row_is_skipped_and_the_others_win, }
+            resolve { a_locked_row_is_waited_for, }
         }
     };
 }
@@ -213,4 +238,4 @@ macro_rules! for_each_case {
     };
 }
 
-pub(crate) use {conformance, for_each_case};
+pub(crate) use {conformance, conformance_of_row_locks, for_each_case};

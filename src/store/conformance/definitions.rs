@@ -252,6 +252,8 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running]), [1]);
     assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running, ExecutionState::Claimed]).len(), 4);
     assert_eq!(ask(&|query| query.node = Some(other.to_string())), [2]);
+    assert_eq!(ask(&|query| query.node = Some(other.to_string()[..13].to_owned())), [2]);
+    assert_eq!(ask(&|query| query.node = Some("%".to_owned())).len(), 0);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
 }

@@ -33,7 +33,7 @@ impl Bench {
     }
 
     /// From `prev` to the cursor, each occurrence once.
-    fn assert_no_gap(&self, entry: &Entry, generation: i64, prev: Option<Millis>, end: Cursor) {
+    pub(super) fn assert_no_gap(&self, entry: &Entry, generation: i64, prev: Option<Millis>, end: Cursor) {
         let moves = self.moves(entry, generation);
         let mut at = (prev, moves.first().map(|step| step.from));
         for step in &moves {

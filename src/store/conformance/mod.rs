@@ -17,8 +17,8 @@
 //! and must change exactly one row; [`Fixture::get`] is the SELECT beside it. `value` is an SQL literal
 //! that all four databases read alike: `NULL`, `'text'` or a whole number. [`Fixture::lock`] opens a
 //! transaction on a connection of its own, `SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE`, and
-//! rolls it back when dropped; a database without row locks answers `None`, and what rests on them is
-//! left out there.
+//! rolls it back when dropped. A database that can do that takes part in `conformance_of_row_locks!` too;
+//! SQLite has no row locks.
 //!
 //! Fire times lie an hour ahead of the database's clock: no call but `ensure` compares with it.
 
@@ -30,6 +30,7 @@ pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;
 pub(crate) mod polls;
+pub(crate) mod purge;
 pub(crate) mod races;
 pub(crate) mod repairs;
 pub(crate) mod resolve;
@@ -46,21 +47,21 @@ use crate::model::{
 };
 use crate::schedule::{Simple, Trigger};
 use crate::store::{
-    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode,
+    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, Page,
     PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
 };
 
 /// A database under test.
 pub(crate) trait Fixture: Send + Sync {
-    /// Connects to the migrated database; `None` if this run has none such, and says so on stderr.
-    fn open() -> Option<Self>
+    /// Connects to the migrated database; panics, saying what is missing, if this run has none such.
+    fn open() -> Self
     where
         Self: Sized;
 
     fn store(&self) -> Arc<dyn Store>;
 
     /// Holds a schedule's row locked, in another transaction, until the answer is dropped.
-    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send + '_>>;
+    fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_>;
 
     /// Writes one column of one row past the store.
     fn set(&self, row: RowKey<'_>, column: &str, value: &str);
@@ -105,13 +106,11 @@ impl RowKey<'_> {
     }
 }
 
-pub(crate) use cases::{conformance, for_each_case};
+pub(crate) use cases::{conformance, conformance_of_row_locks, for_each_case};
 
 /// Runs one case, if this run has the database.
 pub(crate) fn run<F: Fixture + 'static>(case: fn(&Bench)) {
-    if let Some(fixture) = F::open() {
-        case(&Bench::new(Box::new(fixture)));
-    }
+    case(&Bench::new(Box::new(F::open())));
 }
 
 /// The job every schedule of the suite runs, unless a case says otherwise.
@@ -260,7 +259,14 @@ impl Bench {
 
     pub fn query(&self, until: Millis) -> PollQuery {
         let jobs = vec![JOB.to_owned()];
-        PollQuery { node: self.node, application: self.app.clone(), jobs, until, limit: 1_000 }
+        PollQuery {
+            node: self.node,
+            application: self.app.clone(),
+            jobs,
+            until,
+            page: Page::FIRST,
+            limit: 1_000,
+        }
     }
 
     pub fn poll(&self, until: Millis) -> Polled {
@@ -324,7 +330,7 @@ impl Bench {
         self.set(row, "next_fire_time", &text(entry.cursor.next));
     }
 
-    pub fn lock(&self, id: ScheduleId) -> Option<Box<dyn Send + '_>> {
+    pub fn lock(&self, id: ScheduleId) -> Box<dyn Send + '_> {
         self.fixture.lock(id)
     }
 

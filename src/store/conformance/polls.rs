@@ -47,23 +47,37 @@ pub(crate) fn pendings_come_earliest_first(db: &Bench) {
     assert_eq!(ids, [b, a, c]);
 }
 
-pub(crate) fn a_limit_cuts_off_and_says_so(db: &Bench) {
-    for (name, offset) in [("a", 3_000), ("b", 1_000), ("c", 2_000)] {
+/// Reads pages of two until the last; gives what each brought of schedules and of pending executions.
+fn pages(db: &Bench, until: Millis) -> Vec<(Vec<String>, Vec<ExecutionId>)> {
+    let mut pages = Vec::new();
+    let mut page = Some(Page::FIRST);
+    while let Some(from) = page {
+        let polled = db.store.poll(&PollQuery { limit: 2, page: from, ..db.query(until) }).unwrap();
+        let pendings = polled.pendings.iter().map(|pending| pending.id).collect();
+        pages.push((names(polled.entries.iter().map(|entry| &**entry)), pendings));
+        page = polled.next;
+        assert!(pages.len() < 10, "the pages do not end");
+    }
+    pages
+}
+
+pub(crate) fn pages_follow_one_another(db: &Bench) {
+    // Two fall on the page's edge at one instant.
+    for (name, offset) in [("a", 3_000), ("b", 1_000), ("c", 2_000), ("d", 2_000), ("e", 9_000)] {
         let trigger = every(db.base + offset, 60_000, -1);
         db.create(&Definition { trigger, ..db.definition(name) });
     }
-    let poll = |limit| db.store.poll(&PollQuery { limit, ..db.query(Millis::MAX) }).unwrap();
-    let cut = poll(2);
-    assert_eq!(names(cut.entries.iter().map(|entry| &**entry)), ["b", "c"]);
-    assert!(!cut.complete);
-    assert!(poll(3).complete);
-    assert_eq!(poll(3).entries.len(), 3);
-    let until = db.base + 2_001;
-    let within = db.store.poll(&PollQuery { limit: 2, ..db.query(until) }).unwrap();
-    assert!(within.complete, "what lies beyond the window is not cut off");
+    let names = |until| pages(db, until).into_iter().map(|(names, _)| names).collect::<Vec<_>>();
+    assert_eq!(names(Millis::MAX), [vec!["b", "c"], vec!["d", "a"], vec!["e"]]);
+    assert_eq!(
+        names(db.base + 9_000),
+        [vec!["b", "c"], vec!["d", "a"], vec![]],
+        "what lies beyond is not brought"
+    );
+    assert_eq!(names(db.base + 1_001), [vec!["b"]]);
 }
 
-pub(crate) fn a_limit_cuts_off_pendings_and_says_so(db: &Bench) {
+pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
     let far = every(db.base + 1_000_000, 0, 0);
     let ids = ["a", "b", "c"].map(|name| {
         let entry = db.create(&Definition { trigger: far.clone(), ..db.definition(name) });
@@ -72,11 +86,18 @@ pub(crate) fn a_limit_cuts_off_pendings_and_says_so(db: &Bench) {
         assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
         id
     });
-    let poll = |limit| db.store.poll(&PollQuery { limit, ..db.query(Millis::MAX) }).unwrap();
-    let cut = poll(2);
-    assert_eq!(cut.pendings.iter().map(|pending| pending.id).collect::<Vec<_>>(), ids[..2]);
-    assert!(!cut.complete);
-    assert!(poll(3).complete);
+    let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(_, ids)| ids).collect();
+    assert_eq!(brought, [ids[..2].to_vec(), ids[2..].to_vec()]);
+}
+
+pub(crate) fn a_row_nobody_understands_does_not_end_the_pages(db: &Bench) {
+    for (name, offset) in [("a", 1_000), ("b", 2_000), ("c", 3_000)] {
+        let trigger = every(db.base + offset, 60_000, -1);
+        db.create(&Definition { trigger, ..db.definition(name) });
+    }
+    db.set(RowKey::Schedule(db.entry("b").id), "job_type", "'NONSENSE'");
+    let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(names, _)| names).collect();
+    assert_eq!(brought, [vec!["a"], vec!["c"]]);
 }
 
 pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
@@ -86,7 +107,7 @@ pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
     let ask = |jobs: &[&str]| {
         let jobs = jobs.iter().map(|name| (*name).to_owned()).collect();
         let polled = db.store.poll(&PollQuery { jobs, ..db.query(Millis::MAX) }).unwrap();
-        (names(polled.entries.iter().map(|entry| &**entry)), polled.complete)
+        (names(polled.entries.iter().map(|entry| &**entry)), polled.next.is_none())
     };
     assert_eq!(ask(&["other"]), (vec!["unknown".to_owned()], true));
     assert_eq!(ask(&["nothing"]), (vec![], true));
@@ -125,7 +146,7 @@ pub(crate) fn paused_and_complete_rows_are_left_alone(db: &Bench) {
     let init = db.schedule("init");
     db.set(RowKey::Schedule(init.id), "state", "'INIT'");
     let polled = db.poll(Millis::MAX);
-    assert_eq!((polled.entries.len(), polled.pendings.len(), polled.complete), (0, 0, true));
+    assert_eq!((polled.entries.len(), polled.pendings.len(), polled.next), (0, 0, None));
 }
 
 pub(crate) fn a_disabled_application_is_told(db: &Bench) {

@@ -218,6 +218,7 @@ impl Tables {
             "state" => Some(app.state.to_string()),
             "time_pre" => Some(app.time_pre.to_string()),
             "time_next" => Some(app.time_next.to_string()),
+            "ledger_from" => Some(app.ledger_from.to_string()),
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@ mod claims;
 #[cfg(test)]
 pub(crate) mod hooks;
 mod nodes;
+mod purge;
 mod repairs;
 mod rows;
 mod schedules;
@@ -19,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use self::tables::Tables;
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
-    PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
-    Store, Stranded,
+    PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
+    StalledQuery, Store, Stranded,
 };
 use crate::clock::TimeSample;
 use crate::model::{Entry, Millis, NodeId, ScheduleId};
@@ -163,6 +164,10 @@ impl Store for MemoryStore {
 
     fn quarantine(&self, broken: &Broken) -> Result<bool> {
         self.locking([broken.id].into_iter(), |tables| Ok(tables.quarantine(broken)))
+    }
+
+    fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.transaction(|tables| Ok(tables.purge(purge)))
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

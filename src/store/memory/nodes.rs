@@ -1,6 +1,7 @@
 //! Nodes: joining, beating, ending, and what a poll brings them.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::rows::{Node, Value, matches};
@@ -8,7 +9,7 @@ use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
 use crate::store::guard::{self, Column};
-use crate::store::{Beat, Figures, NewNode, NodeRow, Peer, PollQuery, Polled, Pulse, Result};
+use crate::store::{Beat, Figures, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result};
 
 impl Tables {
     /// Repeating it for a node that has joined and not ended is harmless.
@@ -89,13 +90,13 @@ impl Tables {
             node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
             entries: Vec::new(),
             pendings: Vec::new(),
-            complete: true,
+            next: None,
         };
         if let Some(index) = self.index(&query.application) {
             let jobs = self.active_jobs(index, &query.jobs);
-            let all_entries = self.due_entries(index, &jobs, query, &mut polled.entries);
-            let all_pendings = self.due_pendings(index, &jobs, query, &mut polled.pendings);
-            polled.complete = all_entries && all_pendings;
+            let schedules = self.due_entries(index, &jobs, query, &mut polled.entries);
+            let pendings = self.due_pendings(index, &jobs, query, &mut polled.pendings);
+            polled.next = Page::behind(schedules, pendings);
         }
         polled
     }
@@ -107,19 +108,19 @@ impl Tables {
             .collect()
     }
 
-    /// Whether these are all.
+    /// The key of the last row if the page is full.
     fn due_entries(
         &self,
         index: &Index,
         jobs: &BTreeSet<i64>,
         query: &PollQuery,
         entries: &mut Vec<Arc<Entry>>,
-    ) -> bool {
-        let due = index.due.range(..(query.until, i64::MIN)).map(|(_, id)| *id);
-        let wanted = due.filter(|id| self.schedule(*id).is_some_and(|row| jobs.contains(&row.job)));
-        let mut understood = wanted.filter_map(|id| self.entry(id)?.ok());
-        entries.extend(understood.by_ref().take(query.limit).map(Arc::new));
-        understood.next().is_none()
+    ) -> Option<(Millis, i64)> {
+        let due = within(&index.due, query.page.schedules, query.until);
+        let wanted = due.filter(|(_, id)| self.schedule(*id).is_some_and(|row| jobs.contains(&row.job)));
+        let page: Vec<(Millis, i64)> = wanted.take(query.limit).collect();
+        entries.extend(page.iter().filter_map(|(_, id)| self.entry(*id)?.ok()).map(Arc::new));
+        page.last().filter(|_| page.len() == query.limit).copied()
     }
 
     fn due_pendings(
@@ -128,11 +129,13 @@ impl Tables {
         jobs: &BTreeSet<i64>,
         query: &PollQuery,
         pendings: &mut Vec<Pending>,
-    ) -> bool {
-        let due = index.pending.range(..(query.until, i64::MIN)).map(|(_, id)| ExecutionId(*id));
-        let mut wanted = due.filter_map(|id| self.as_pending(id, jobs));
-        pendings.extend(wanted.by_ref().take(query.limit));
-        wanted.next().is_none()
+    ) -> Option<(Millis, i64)> {
+        let due = within(&index.pending, query.page.pendings, query.until);
+        let wanted = due.filter_map(|(_, id)| self.as_pending(ExecutionId(id), jobs));
+        let before = pendings.len();
+        pendings.extend(wanted.take(query.limit));
+        let full = pendings.len() - before == query.limit;
+        pendings.last().filter(|_| full).map(|last| (last.due, last.id.0))
     }
 
     fn as_pending(&self, id: ExecutionId, jobs: &BTreeSet<i64>) -> Option<Pending> {
@@ -176,4 +179,14 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         last_beat: node.last_beat,
         ended: node.ended.map(|(at, how)| (at, how.to_owned())),
     }
+}
+
+/// The keys behind `after` and before `until`.
+fn within(
+    keys: &BTreeSet<(Millis, i64)>,
+    after: (Millis, i64),
+    until: Millis,
+) -> impl Iterator<Item = (Millis, i64)> {
+    let behind = keys.range((Bound::Excluded(after), Bound::Unbounded));
+    behind.copied().take_while(move |(at, _)| *at < until)
 }

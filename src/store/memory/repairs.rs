@@ -1,7 +1,7 @@
 //! What the misfire handler looks for and changes.
 
 use super::claims::seen_execution;
-use super::rows::{App, Run, Schedule, Text, Value, matches};
+use super::rows::{Run, Schedule, Text, Value, matches};
 use super::tables::Tables;
 use crate::model::{
     Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
@@ -21,7 +21,7 @@ impl Tables {
         let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
         let due = app.time_next <= now || app.time_next > far_ahead;
         if due {
-            *app = App { time_pre: now, time_next: now.saturating_add(interval), state: app.state.clone() };
+            (app.time_pre, app.time_next) = (now, now.saturating_add(interval));
         }
         due
     }

@@ -50,11 +50,12 @@ pub(super) struct App {
     pub state: Text,
     pub time_pre: Millis,
     pub time_next: Millis,
+    pub ledger_from: Millis,
 }
 
 impl Default for App {
     fn default() -> Self {
-        Self { state: "Y".into(), time_pre: NONE, time_next: NONE }
+        Self { state: "Y".into(), time_pre: NONE, time_next: NONE, ledger_from: NONE }
     }
 }
 

@@ -138,6 +138,13 @@ impl Tables {
         self.runs.get(&id.0)
     }
 
+    /// A schedule's executions in the order of their key: generation, origin, occurrence, attempt.
+    pub(super) fn ledger(&self, schedule: i64) -> impl Iterator<Item = (ExecutionId, &Run)> {
+        let keys =
+            (schedule, i64::MIN, i64::MIN, i64::MIN, 0)..(schedule + 1, i64::MIN, i64::MIN, i64::MIN, 0);
+        self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
+    }
+
     /// Every execution, newest first.
     pub(super) fn runs(&self) -> impl Iterator<Item = (i64, &Run)> {
         self.runs.iter().rev().map(|(id, run)| (*id, run))
@@ -160,6 +167,11 @@ impl Tables {
         let before = self.swap_run(id.0, Some(run));
         self.undo.push(Before::Run(id.0, before));
         true
+    }
+
+    pub(super) fn remove_run(&mut self, id: ExecutionId) {
+        let before = self.swap_run(id.0, None);
+        self.undo.push(Before::Run(id.0, before));
     }
 
     /// Inserts an execution, once per schedule, generation, origin, occurrence and attempt.

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use crate::model::{Candidate, ScheduleId};
-use crate::store::conformance::{Bench, Fixture, RowKey, conformance};
+use crate::store::conformance::{Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::{Claim, Store};
 
 struct MemoryFixture(Arc<MemoryStore>);
 
 impl Fixture for MemoryFixture {
-    fn open() -> Option<Self> {
+    fn open() -> Self {
         // 2026-01-02 03:04:05.678 UTC
-        Some(Self(Arc::new(MemoryStore::new(1_767_323_045_678))))
+        Self(Arc::new(MemoryStore::new(1_767_323_045_678)))
     }
 
     fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.0) as Arc<dyn Store>
     }
 
-    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send + '_>> {
-        Some(Box::new(self.0.hold(schedule)))
+    fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_> {
+        Box::new(self.0.hold(schedule))
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
@@ -34,8 +34,14 @@ impl Fixture for MemoryFixture {
 
 conformance!(memory, MemoryFixture);
 
+mod row_locks {
+    use super::*;
+
+    conformance_of_row_locks!(memory, MemoryFixture);
+}
+
 fn model() -> (MemoryFixture, Bench) {
-    let fixture = MemoryFixture::open().unwrap();
+    let fixture = MemoryFixture::open();
     let bench = Bench::new(Box::new(MemoryFixture(Arc::clone(&fixture.0))));
     (fixture, bench)
 }

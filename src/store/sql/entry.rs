@@ -1,10 +1,8 @@
 //! Rows of QRTZ_EXECUTE as values, and values as columns.
 
-use std::sync::Arc;
-
 use super::session::Fault;
 use super::statement::Row;
-use crate::model::{Entry, ScheduleId, ScheduleState};
+use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::store::when::{self, When};
 
 /// The columns [`Raw::read`] reads, of `e` with its job `j`.
@@ -71,6 +69,11 @@ impl Raw {
         })
     }
 
+    /// Its place among the due ones.
+    pub(super) fn key(&self) -> (Millis, i64) {
+        (self.next.unwrap_or(Millis::MIN), self.id)
+    }
+
     /// What the row means, or why it means nothing.
     pub(super) fn understand(self) -> Result<Entry, String> {
         let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
@@ -99,18 +102,14 @@ impl Raw {
     }
 }
 
-/// The rows that can be understood.
-pub(super) fn understood(rows: Vec<Row>) -> Result<Vec<Entry>, Fault> {
-    let mut entries = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        entries.extend(Raw::read(&mut row)?.understand().ok());
-    }
-    Ok(entries)
+/// The rows as they are.
+pub(super) fn raw(rows: Vec<Row>) -> Result<Vec<Raw>, Fault> {
+    rows.into_iter().map(|mut row| Raw::read(&mut row)).collect()
 }
 
-/// The same, shared.
-pub(super) fn shared(rows: Vec<Row>) -> Result<Vec<Arc<Entry>>, Fault> {
-    Ok(understood(rows)?.into_iter().map(Arc::new).collect())
+/// The rows that can be understood.
+pub(super) fn understood(rows: Vec<Row>) -> Result<Vec<Entry>, Fault> {
+    Ok(raw(rows)?.into_iter().filter_map(|raw| raw.understand().ok()).collect())
 }
 
 /// The shard of a schedule: FNV-1a of its name modulo 16. Stored, so it must never change.

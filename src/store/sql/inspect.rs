@@ -102,11 +102,8 @@ pub(super) fn executions(
         question = question.push(" AND r.state IN ").list(filter.states.iter().map(|state| state.as_str()));
     }
     if let Some(node) = &filter.node {
-        let escaped: String = node
-            .chars()
-            .flat_map(|c| matches!(c, '!' | '%' | '_').then_some('!').into_iter().chain([c]))
-            .collect();
-        question = question.push(" AND r.node LIKE ? ESCAPE '!'").bind(format!("{escaped}%"));
+        let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        question = question.push(" AND r.node LIKE ? ESCAPE '!'").bind(format!("{start}%"));
     }
     if let Some(since) = filter.since {
         question = question.push(" AND r.scheduled_time >= ?").bind(since);

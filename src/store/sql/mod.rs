@@ -6,10 +6,10 @@
 //! claim    batches, answers, and what became of a claim whose commit is unknown
 //! planned, pending   the two kinds of claims
 //! settle   start, finish, give back          repair   cursor moves, revocation, quarantine, election
+//! purge    what has ended long ago           migrate  the schema
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
-//! entry    columns to values and back        migrate  the schema
-//! statement, session, connection             text and binds, diesel, the pool
+//! entry    columns to values and back        statement, session, connection   text and binds, diesel, the pool
 //! ```
 
 mod claim;
@@ -22,6 +22,7 @@ mod node;
 mod pending;
 mod planned;
 mod poll;
+mod purge;
 mod repair;
 mod session;
 mod settle;
@@ -42,8 +43,8 @@ use statement::sql;
 
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
-    NodeRow, PollQuery, Polled, Pulse, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
-    StalledQuery, Store, Stranded,
+    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
+    Settlement, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
@@ -90,6 +91,7 @@ impl SqlStore {
         let mut link = self.connections.get().map_err(|error| error.during(operation))?;
         body(link.session.as_mut()).map_err(|fault| {
             let fault = self.probe(&mut link, fault);
+            self.connections.distrust(&mut link, &fault);
             let nature = if fault.nature == Nature::Unknown { Nature::Lost } else { fault.nature };
             self.error(operation, Fault { nature, ..fault })
         })
@@ -143,7 +145,11 @@ impl SqlStore {
         B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     {
         let began = self.clock.now().boot;
-        body(link.session.as_mut()).map_err(|fault| self.in_any_language(began, self.probe(link, fault)))
+        body(link.session.as_mut()).map_err(|fault| {
+            let fault = self.probe(link, fault);
+            self.connections.distrust(link, &fault);
+            self.in_any_language(began, fault)
+        })
     }
 
     fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
@@ -169,7 +175,10 @@ impl SqlStore {
             },
             // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
             Err(fault) => match self.control(link, "ROLLBACK") {
-                Ok(()) => Err(self.in_any_language(began, fault)),
+                Ok(()) => {
+                    self.connections.distrust(link, &fault);
+                    Err(self.in_any_language(began, fault))
+                }
                 Err(_) => {
                     self.connections.discard(link);
                     Err(Fault { nature: Nature::Lost, ..fault })
@@ -299,6 +308,10 @@ impl Store for SqlStore {
 
     fn quarantine(&self, broken: &Broken) -> Result<bool> {
         self.alone("quarantine a schedule", |session| repair::quarantine(session, broken))
+    }
+
+    fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.write("purge the ledger", |session| purge::purge(session, purge))
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

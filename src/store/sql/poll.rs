@@ -9,7 +9,7 @@ use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, sql};
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, Pending, Token};
-use crate::store::{PollQuery, Polled, StalledQuery};
+use crate::store::{Page, PollQuery, Polled, StalledQuery};
 
 pub(super) fn poll(
     session: &mut dyn Session,
@@ -18,21 +18,26 @@ pub(super) fn poll(
 ) -> Result<Polled, Fault> {
     let (time, app_enabled, node_enabled) = switches(session, query, wall)?;
     let dialect = session.dialect();
-    let (mut entries, mut pendings) = (Vec::new(), Vec::new());
+    let (mut schedules, mut pendings) = (Vec::new(), Vec::new());
     if !query.jobs.is_empty() {
-        entries = session.rows(&due(dialect, query))?;
-        pendings = session.rows(&pending(dialect, query))?;
+        schedules = entry::raw(session.rows(&due(dialect, query))?)?;
+        pendings = session
+            .rows(&pending(dialect, query))?
+            .into_iter()
+            .map(Waiting::read)
+            .collect::<Result<_, _>>()?;
     }
-    let complete = entries.len() <= query.limit && pendings.len() <= query.limit;
-    entries.truncate(query.limit);
-    pendings.truncate(query.limit);
+    let next = Page::behind(
+        schedules.last().filter(|_| schedules.len() == query.limit).map(Raw::key),
+        pendings.last().filter(|_| pendings.len() == query.limit).map(|last| (last.due, last.id.0)),
+    );
     Ok(Polled {
         time,
         app_enabled,
         node_enabled,
-        entries: entry::shared(entries)?,
-        pendings: waiting(pendings)?,
-        complete,
+        entries: schedules.into_iter().filter_map(|raw| raw.understand().ok()).map(Arc::new).collect(),
+        pendings: waiting(pendings),
+        next,
     })
 }
 
@@ -60,15 +65,19 @@ pub(super) fn due(dialect: Dialect, query: &PollQuery) -> Statement {
     sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND j.state = 'EXECUTING' AND j.job_class IN ",
+         AND e.next_fire_time < ? AND (e.next_fire_time > ? OR (e.next_fire_time = ? AND e.id > ?)) \
+         AND j.state = 'EXECUTING' AND j.job_class IN ",
         entry::COLUMNS,
         join(dialect)
     ))
     .bind(query.application.as_str())
     .bind(query.until)
+    .bind(query.page.schedules.0)
+    .bind(query.page.schedules.0)
+    .bind(query.page.schedules.1)
     .list(query.jobs.iter().map(String::as_str))
     .push(" ORDER BY e.next_fire_time, e.id LIMIT ?")
-    .bind(query.limit.saturating_add(1))
+    .bind(query.limit)
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
@@ -77,6 +86,7 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery) -> Statement {
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
          FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON e.id = r.execute_id {join} QRTZ_JOB j ON j.id = e.pid \
          WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
+         AND (r.due_time > ? OR (r.due_time = ? AND r.id > ?)) \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0)) \
          AND j.state = 'EXECUTING' AND j.job_class IN ",
         entry::COLUMNS,
@@ -84,23 +94,50 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery) -> Statement {
     ))
     .bind(query.application.as_str())
     .bind(query.until)
+    .bind(query.page.pendings.0)
+    .bind(query.page.pendings.0)
+    .bind(query.page.pendings.1)
     .list(query.jobs.iter().map(String::as_str))
     .push(" ORDER BY r.due_time, r.id LIMIT ?")
-    .bind(query.limit.saturating_add(1))
+    .bind(query.limit)
 }
 
-fn waiting(rows: Vec<Row>) -> Result<Vec<Pending>, Fault> {
+/// A PENDING execution's row before anybody has tried to understand its schedule.
+struct Waiting {
+    id: ExecutionId,
+    scheduled: Millis,
+    due: Millis,
+    attempt: i64,
+    origin: i64,
+    token: String,
+    schedule: Raw,
+}
+
+impl Waiting {
+    fn read(mut row: Row) -> Result<Self, Fault> {
+        Ok(Self {
+            id: ExecutionId(row.int()?),
+            scheduled: row.int()?,
+            due: row.int()?,
+            attempt: row.int()?,
+            origin: row.int()?,
+            token: row.text()?,
+            schedule: Raw::read(&mut row)?,
+        })
+    }
+}
+
+/// Those that can be understood; executions of one schedule share its entry.
+fn waiting(rows: Vec<Waiting>) -> Vec<Pending> {
     let mut known: HashMap<i64, Arc<Entry>> = HashMap::new();
     let mut pendings = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        let (id, scheduled, due) = (ExecutionId(row.int()?), row.int()?, row.int()?);
-        let (attempt, origin, token) = (row.int()?, row.int()?, row.text()?);
-        let raw = Raw::read(&mut row)?;
-        let schedule = raw.id;
-        let entry = match known.get(&schedule) {
+    for row in rows {
+        let Waiting { id, scheduled, due, attempt, origin, token, schedule } = row;
+        let key = schedule.id;
+        let entry = match known.get(&key) {
             Some(entry) => Arc::clone(entry),
-            None => match raw.understand() {
-                Ok(entry) => Arc::clone(known.entry(schedule).or_insert(Arc::new(entry))),
+            None => match schedule.understand() {
+                Ok(entry) => Arc::clone(known.entry(key).or_insert(Arc::new(entry))),
                 Err(_) => continue,
             },
         };
@@ -109,7 +146,7 @@ fn waiting(rows: Vec<Row>) -> Result<Vec<Pending>, Fault> {
         };
         pendings.push(Pending { id, entry, scheduled, due, attempt, origin, token: Token(token) });
     }
-    Ok(pendings)
+    pendings
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.

@@ -110,6 +110,38 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
 }
 
+/// Waiting ends by the session's own limits, well before a watchdog would abandon the call.
+fn a_lock_held_too_long_ends_the_wait(database: &Database) {
+    let case = Case::new(database);
+    let held = database.lock(case.entry.id);
+    let begun = Instant::now();
+    let resolved = case.store.resolve(&[case.request()]).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(resolved.kind(), Kind::Unknown, "{resolved}");
+    let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
+    assert_eq!(paused.kind(), Kind::Unavailable, "{paused}");
+    drop(held);
+    drop(case.run().give_back(AT));
+}
+
+/// MariaDB sends the first row before it waits for the second row's lock: the error comes halfway through the
+/// result, and the same prepared statement, executed again, would wait for the rest of it for ever.
+fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait(database: &Database) {
+    let case = Case::new(database);
+    case.store.ensure(&definition(&case.application, "second")).unwrap();
+    let second = Arc::new(case.store.find(&case.application, "second").unwrap().unwrap());
+    let requests = [case.request(), request(&second, NodeId::fresh())];
+    let held = database.lock(second.id);
+    for _ in 0..2 {
+        let begun = Instant::now();
+        assert_eq!(case.store.resolve(&requests).unwrap_err().kind(), Kind::Unknown);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
+    drop(held);
+    let claims = case.store.resolve(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_)]), "{claims:?}");
+}
+
 /// The server dies between taking the COMMIT and answering it: a trigger does it, at the commit.
 fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Database) {
     let case = Case::new(database);
@@ -214,6 +246,16 @@ mod postgres {
     }
 
     #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::postgres());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
+        super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::postgres());
+    }
+
+    #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
         super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
     }
@@ -237,6 +279,16 @@ mod mariadb {
     #[test]
     fn a_connection_lost_before_the_commit_changed_nothing() {
         super::a_connection_lost_before_the_commit_changed_nothing(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_ends_the_wait() {
+        super::a_lock_held_too_long_ends_the_wait(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
+        super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::mariadb());
     }
 
     #[test]

@@ -125,11 +125,10 @@ impl Database {
         Arc::clone(&self.store)
     }
 
-    fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send>> {
+    /// Holds a schedule's row locked until the answer is dropped.
+    pub fn lock(&self, schedule: ScheduleId) -> Box<dyn Send> {
         let dialect = self.dialect();
-        if dialect == Dialect::Sqlite {
-            return None;
-        }
+        assert!(dialect != Dialect::Sqlite, "SQLite has no row locks");
         let mut session = self.session();
         // The lock may be held for longer than a call may take.
         session
@@ -141,7 +140,7 @@ impl Database {
         session.batch(dialect.begin()).unwrap();
         let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
         assert_eq!(held.unwrap().len(), 1);
-        Some(Box::new(Lock(session)))
+        Box::new(Lock(session))
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
@@ -178,16 +177,16 @@ macro_rules! fixture {
 
         #[cfg(feature = $feature)]
         impl Fixture for $name {
-            fn open() -> Option<Self> {
-                Some(Self($make))
+            fn open() -> Self {
+                Self($make)
             }
 
             fn store(&self) -> Arc<dyn Store> {
                 self.0.store()
             }
 
-            fn lock(&self, schedule: ScheduleId) -> Option<Box<dyn Send + '_>> {
-                self.0.lock(schedule).map(|lock| lock as Box<dyn Send>)
+            fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_> {
+                self.0.lock(schedule)
             }
 
             fn set(&self, row: RowKey<'_>, column: &str, value: &str) {
@@ -215,4 +214,16 @@ mod conformance {
     conformance!(postgres, Postgres);
     #[cfg(feature = "mysql")]
     conformance!(mariadb, Mariadb);
+
+    mod row_locks {
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        use super::*;
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        use crate::store::conformance::conformance_of_row_locks;
+
+        #[cfg(feature = "postgres")]
+        conformance_of_row_locks!(postgres, Postgres);
+        #[cfg(feature = "mysql")]
+        conformance_of_row_locks!(mariadb, Mariadb);
+    }
 }

@@ -10,8 +10,8 @@ use crate::schedule::{Simple, Timing, Trigger};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::{claim, planned, poll, settle};
-use crate::store::{ClaimRequest, PollQuery};
+use crate::store::sql::{claim, planned, poll, purge, settle};
+use crate::store::{ClaimRequest, Page, PollQuery, Purge};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -103,7 +103,8 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
             };
             let lines = rows.into_iter().map(line);
             let whole = |(table, how): &(String, String)| {
-                ["e", "r", "j"].contains(&table.as_str()) && ["ALL", "index"].contains(&how.as_str())
+                ["e", "r", "j", "QRTZ_RUN"].contains(&table.as_str())
+                    && ["ALL", "index"].contains(&how.as_str())
             };
             lines.filter(whole).map(|(table, how)| format!("{table} {how}")).collect()
         }
@@ -140,13 +141,21 @@ fn the_hot_path_never_scans(database: &Database) {
     let dialect = database.dialect();
     let query = PollQuery {
         node: NodeId::fresh(),
-        application,
+        application: application.clone(),
         jobs: vec!["work".to_owned()],
         until: START + 10_000,
+        page: Page::FIRST,
         limit: 1_000,
     };
-    let mut statements =
-        vec![("poll", poll::due(dialect, &query)), ("poll PENDING", poll::pending(dialect, &query))];
+    let purge = Purge { application, after: String::new(), keep: 0, limit: 1_000 };
+    let mut statements = vec![
+        ("poll", poll::due(dialect, &query)),
+        ("poll PENDING", poll::pending(dialect, &query)),
+        ("purge: look", purge::oldest(&purge)),
+        ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
+        ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
+        ("purge: remove", purge::delete_for_test(1, START)),
+    ];
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {

@@ -1,0 +1,257 @@
+//! Retention: what ended long ago leaves the ledger, whole and in order.
+
+use std::sync::Barrier;
+
+use super::*;
+use crate::model::{Cursor, ExecutionState};
+use crate::store::{LedgerRow, Purge, Purged, Reason};
+
+const HOUR: Millis = 3_600_000;
+
+impl Bench {
+    /// Every second from four hours ago; nothing has been claimed yet.
+    fn long_running(&self, name: &str) -> Arc<Entry> {
+        let start = (self.now / 1_000) * 1_000 - 4 * HOUR;
+        let entry = self.create(&Definition { trigger: every(start, 1_000, -1), ..self.definition(name) });
+        self.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+        self.entry(name)
+    }
+
+    /// When what is old enough to be purged has ended.
+    fn long_ago(&self) -> Millis {
+        self.now - 2 * HOUR
+    }
+
+    /// Runs a schedule's next occurrence, which ends at `at`; its fire time.
+    fn fire(&self, name: &str, at: Millis) -> Millis {
+        let entry = self.entry(name);
+        assert_eq!(self.settle(&succeeded(self.run_head(&entry), at)), Settled::Done);
+        entry.cursor.next.unwrap()
+    }
+
+    fn purge_step(&self, limit: usize, after: String) -> Purged {
+        self.store.purge(&Purge { application: self.app.clone(), after, keep: HOUR, limit }).unwrap()
+    }
+
+    /// One walk; how many occurrences it removed.
+    fn purge(&self) -> usize {
+        let (mut removed, mut next) = (0, Some(String::new()));
+        while let Some(after) = next {
+            let step = self.purge_step(1_000, after);
+            (removed, next) = (removed + step.occurrences, step.next);
+        }
+        removed
+    }
+
+    /// A schedule's executions left, as fire time and attempt.
+    fn left(&self, name: &str) -> Vec<(Millis, i64)> {
+        let rows = self.executions().into_iter().filter(|row| row.schedule == name);
+        let mut left: Vec<_> = rows.map(|row| (row.scheduled, row.attempt)).collect();
+        left.sort_unstable();
+        left
+    }
+
+    fn ledger_from(&self) -> Millis {
+        self.number(RowKey::App(&self.app), "ledger_from")
+    }
+
+    /// Fails the next occurrence long ago; its retry, PENDING.
+    fn fail(&self, name: &str) -> Pending {
+        let (entry, at) = (self.entry(name), self.long_ago());
+        let failed = self.run_head(&entry).finish(Outcome::Failed("no".to_owned()), Some(at), at);
+        assert_eq!(self.settle(&failed), Settled::Done);
+        self.pendings_of(entry.id)
+            .into_iter()
+            .find(|pending| Some(pending.scheduled) == entry.cursor.next)
+            .unwrap()
+    }
+
+    fn retry(&self, pending: Pending, ends: Millis) {
+        let request = ClaimRequest { at_once: true, ..self.request(Candidate::Pending(pending)) };
+        assert_eq!(self.settle(&succeeded(won(self.claim(&request)), ends)), Settled::Done);
+    }
+}
+
+pub(crate) fn an_occurrence_goes_with_all_its_attempts(db: &Bench) {
+    db.long_running("s");
+    let first = db.fail("s");
+    db.retry(first, db.long_ago());
+    let second = db.fail("s");
+    let at = second.scheduled;
+    db.retry(second, db.now);
+    assert_eq!(db.purge(), 1);
+    assert_eq!(db.left("s"), [(at, 1), (at, 2)], "its last attempt has just ended");
+}
+
+pub(crate) fn what_ended_within_the_span_stays(db: &Bench) {
+    db.long_running("s");
+    db.fire("s", db.long_ago());
+    let kept = db.fire("s", db.now - HOUR + 60_000);
+    assert_eq!(db.purge(), 1);
+    assert_eq!(db.left("s"), [(kept, 1)]);
+    assert_eq!(db.purge(), 0);
+}
+
+fn an_open_occurrence_holds_all_behind_it(db: &Bench, state: ExecutionState) {
+    db.long_running("s");
+    db.fire("s", db.long_ago());
+    let entry = db.entry("s");
+    match state {
+        ExecutionState::Claimed => drop(db.claim_head(&entry).execution()),
+        ExecutionState::Running => drop(db.run_head(&entry).execution()),
+        _ => assert_eq!(db.settle(&db.claim_head(&entry).give_back(db.now)), Settled::Done),
+    }
+    let behind = db.fire("s", db.long_ago());
+    assert_eq!(db.purge(), 1);
+    assert_eq!(db.left("s"), [(entry.cursor.next.unwrap(), 1), (behind, 1)]);
+    assert_eq!(db.purge(), 0);
+}
+
+pub(crate) fn a_pending_occurrence_and_all_behind_it_stay(db: &Bench) {
+    an_open_occurrence_holds_all_behind_it(db, ExecutionState::Pending);
+}
+
+pub(crate) fn a_claimed_occurrence_and_all_behind_it_stay(db: &Bench) {
+    an_open_occurrence_holds_all_behind_it(db, ExecutionState::Claimed);
+}
+
+pub(crate) fn a_running_occurrence_and_all_behind_it_stay(db: &Bench) {
+    an_open_occurrence_holds_all_behind_it(db, ExecutionState::Running);
+}
+
+pub(crate) fn an_occurrence_that_waits_for_its_retry_stays_whole(db: &Bench) {
+    db.long_running("s");
+    let pending = db.fail("s");
+    assert_eq!(db.purge(), 0);
+    assert_eq!(db.left("s"), [(pending.scheduled, 1), (pending.scheduled, 2)]);
+}
+
+/// It moves only if something went, and never back.
+pub(crate) fn the_mark_moves_with_what_goes(db: &Bench) {
+    db.long_running("s");
+    assert_eq!(db.purge(), 0);
+    assert_eq!(db.ledger_from(), -1);
+    let removed = db.fire("s", db.long_ago());
+    assert_eq!(db.purge(), 1);
+    let mark = db.ledger_from();
+    assert!(removed < mark && mark <= db.store.time().unwrap().database - HOUR, "{removed} {mark}");
+
+    db.fire("s", db.long_ago());
+    let later = Purge { application: db.app.clone(), after: String::new(), keep: HOUR + HOUR / 2, limit: 9 };
+    assert_eq!(db.store.purge(&later).unwrap(), Purged { occurrences: 1, next: None });
+    assert_eq!(db.ledger_from(), mark);
+    assert_eq!(db.purge(), 0);
+    assert_eq!(db.ledger_from(), mark);
+}
+
+pub(crate) fn a_step_removes_no_more_than_its_limit(db: &Bench) {
+    for name in ["a", "b", "c"] {
+        db.long_running(name);
+        for _ in 0..3 {
+            db.fire(name, db.long_ago());
+        }
+    }
+    let (mut after, mut left) = (String::new(), Vec::new());
+    loop {
+        let step = db.purge_step(2, after);
+        left.push(["a", "b", "c"].map(|name| db.left(name).len()));
+        let Some(next) = step.next else { break };
+        after = next;
+    }
+    assert_eq!(left, [[1, 3, 3], [0, 2, 3], [0, 0, 3], [0, 0, 1], [0, 0, 0]]);
+}
+
+/// A walk is cut into pages; it comes by every schedule all the same.
+pub(crate) fn a_walk_comes_by_every_schedule(db: &Bench) {
+    let names: Vec<String> = (0..70).map(|number| format!("s{number:03}")).collect();
+    for name in &names {
+        db.long_running(name);
+        db.fire(name, db.long_ago());
+    }
+    assert_eq!(db.purge(), names.len());
+    assert!(db.executions().is_empty());
+}
+
+pub(crate) fn other_applications_keep_theirs(db: &Bench) {
+    db.long_running("s");
+    let kept = db.fire("s", db.long_ago());
+    let other = Purge { application: fresh_name(), after: String::new(), keep: HOUR, limit: 1_000 };
+    assert_eq!(db.store.purge(&other).unwrap(), Purged { occurrences: 0, next: None });
+    assert_eq!(db.left("s"), [(kept, 1)]);
+    assert_eq!(db.ledger_from(), -1);
+}
+
+/// Claims and skipped runs in turn, all long ago; then some of today.
+pub(crate) fn what_stays_has_no_gap(db: &Bench) {
+    let entry = db.long_running("s");
+    let mut last = None;
+    for round in 0..6 {
+        let ends = if round < 4 { db.long_ago() } else { db.now };
+        db.fire("s", ends);
+        let entry = db.entry("s");
+        let from = entry.cursor.next.unwrap();
+        let (to, following) = (from + 2_000, Some(from + 3_000));
+        let (prev, reason) = (entry.cursor.prev, Reason::Misfire);
+        let rows = vec![LedgerRow::Skipped { from, to, count: 3, prev, following, reason }];
+        let cursor = Cursor { prev: Some(to), next: following };
+        assert!(
+            db.store.repair(&Repair { to: cursor, rows, passed: 3, now: ends, ..db.repair(&entry) }).unwrap()
+        );
+        if round < 4 {
+            last = Some(to);
+        }
+    }
+    assert_eq!(db.purge(), 8);
+    assert_eq!(db.left("s").len(), 4);
+    db.assert_no_gap(&entry, 0, last, db.entry("s").cursor);
+    db.fire("s", db.now);
+    db.assert_no_gap(&entry, 0, last, db.entry("s").cursor);
+}
+
+pub(crate) fn older_generations_go_first(db: &Bench) {
+    let entry = db.long_running("s");
+    db.fire("s", db.long_ago());
+    let definition = Definition { trigger: every(db.base, 500, -1), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
+    let start = entry.cursor.next.unwrap() + 5_000;
+    let anew = db.entry("s");
+    db.rewind(&Entry { cursor: Cursor { next: Some(start), ..anew.cursor }, ..(*anew).clone() });
+    db.fire("s", db.long_ago());
+    assert_eq!((db.purge(), db.left("s")), (1, vec![(start, 1)]));
+    assert_eq!((db.purge(), db.left("s")), (1, vec![]));
+}
+
+/// The planned ones wait for a pending one; what somebody asked for is no part of their chain.
+pub(crate) fn what_was_asked_for_goes_beside_what_is_planned(db: &Bench) {
+    db.long_running("s");
+    let first = db.fail("s").scheduled;
+    for origin in 1..=3 {
+        let at = db.fire("s", db.long_ago());
+        let row = db.executions().into_iter().find(|row| row.scheduled == at).unwrap();
+        db.set(RowKey::Execution(ExecutionId(row.id)), "origin", &origin.to_string());
+    }
+    let behind = db.fire("s", db.long_ago());
+    assert_eq!(db.purge(), 3);
+    assert_eq!(db.left("s"), [(first, 1), (first, 2), (behind, 1)]);
+}
+
+/// The handlers of two nodes may both think that they are elected.
+pub(crate) fn purges_at_once_remove_each_occurrence_once(db: &Bench) {
+    for name in ["a", "b"] {
+        db.long_running(name);
+        for _ in 0..10 {
+            db.fire(name, db.long_ago());
+        }
+    }
+    let barrier = Barrier::new(2);
+    let removed: usize = std::thread::scope(|scope| {
+        let purge = || {
+            barrier.wait();
+            db.purge()
+        };
+        let both = [scope.spawn(purge), scope.spawn(purge)];
+        both.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(removed, 20);
+    assert!(db.executions().is_empty());
+}

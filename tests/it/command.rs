@@ -1,0 +1,152 @@
+//! The program and the operators' script, as people use them.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use chrono::Utc;
+use firetime::{Client, Schedule, Trigger};
+use libtest_mimic::Trial;
+
+use crate::support::database::{Database, Kind};
+use crate::support::node::{APPLICATION, Line, Nodes, WORK};
+use crate::trial;
+
+pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+    let tests: &[(&str, fn(Kind))] = &[
+        ("it_shows_schedules_nodes_and_executions", it_shows_schedules_nodes_and_executions),
+        ("it_never_shows_a_password", it_never_shows_a_password),
+    ];
+    for (name, test) in tests {
+        trials.push(trial(format!("{}::command::{name}", kind.name()), move || test(kind)));
+    }
+    if kind.name() == "sqlite" {
+        trials.push(trial(
+            "sqlite::command::the_demos_verdict_is_clean".to_owned(),
+            the_demos_verdict_is_clean,
+        ));
+        trials.push(trial(
+            "command::cron_next_answers_line_by_line".to_owned(),
+            cron_next_answers_line_by_line,
+        ));
+        trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
+    }
+}
+
+fn firetime(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firetime"));
+    command.args(arguments).env_remove("FIRETIME_DATABASE_URL").env_remove("FIRETIME_APPLICATION");
+    command
+}
+
+fn on(database: &Database, arguments: &[&str]) -> Output {
+    firetime(arguments)
+        .env("FIRETIME_DATABASE_URL", &database.url)
+        .env("FIRETIME_APPLICATION", APPLICATION)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &[u8]) -> String {
+    String::from_utf8(output.to_vec()).unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn it_shows_schedules_nodes_and_executions(kind: Kind) {
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let client = Client::connect(APPLICATION, &database.url).unwrap();
+    let soon = Trigger::once(Utc::now() + chrono::TimeDelta::seconds(2)).unwrap();
+    client.ensure(&Schedule::new("long-\u{2615}", WORK, &60_000, soon).unwrap()).unwrap();
+    let mut nodes = Nodes::start(&database.url, 1);
+    while !matches!(nodes.next(Duration::from_secs(30)), (0, Line::Began { .. })) {}
+
+    let schedules = succeeded(&on(&database, &["schedules"]));
+    assert!(schedules.contains("long-\u{2615}") && schedules.contains("complete"), "{schedules}");
+    let node = client.nodes().unwrap()[0].id.clone();
+    assert!(succeeded(&on(&database, &["nodes"])).contains(&node));
+    let running =
+        succeeded(&on(&database, &["executions", "--state", "claimed,running", "--node", &node[..8]]));
+    assert!(running.contains("long-\u{2615}"), "{running}");
+    let json = succeeded(&on(&database, &["executions", "--since", "1h", "--output", "json"]));
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let row = rows.as_array().map_or(&rows, |rows| &rows[0]);
+    assert_eq!(row["state"], "RUNNING", "{json}");
+    let none = succeeded(&on(&database, &["executions", "--state", "failed", "--output", "json"]));
+    assert!(!none.contains("RUNNING"), "{none}");
+
+    // What the operators' script prints with nothing but the database's own client.
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/ops/claimed.sh");
+    let claimed = Command::new(script).env("FIRETIME_DATABASE_URL", &database.url).output().unwrap();
+    let claimed = succeeded(&claimed);
+    assert!(claimed.contains(&node) && claimed.contains("RUNNING"), "{claimed}");
+    nodes.kill(0);
+}
+
+fn it_never_shows_a_password(kind: Kind) {
+    let urls = match kind.name() {
+        "postgres" => {
+            vec!["postgres://me:hunter2@127.0.0.1:1/x", "postgres://me:hunter2@127.0.0.1:1/x?nonsense=1"]
+        }
+        "mariadb" => vec!["mysql://me:hunter2@127.0.0.1:1/x"],
+        _ => vec!["oracle://me:hunter2@127.0.0.1:1/x", "me:hunter2@127.0.0.1"],
+    };
+    for url in urls {
+        let mut command = firetime(&["-vvv", "--application", "x", "schedules"]);
+        let fallback = firetime(&["-vvv", "schedules", "--application", "x"]);
+        let mut output = command.env("FIRETIME_DATABASE_URL", url).output().unwrap();
+        if output.status.code() == Some(2) {
+            let mut command = fallback;
+            output = command.env("FIRETIME_DATABASE_URL", url).output().unwrap();
+        }
+        assert!(!output.status.success());
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!said.contains("hunter2") && !said.is_empty(), "{said}");
+    }
+}
+
+fn the_demos_verdict_is_clean() {
+    let output = firetime(&["demo"]).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", text(&output.stderr));
+    assert!(said.contains("SIGKILL") && said.contains("clean"), "{said}");
+}
+
+fn cron_next_answers_line_by_line() {
+    let mut child = firetime(&["cron", "next", "--file", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let questions: &[u8] =
+        b"0 0 12 * * ?\tUTC\t0\t2\n0 0 0 1 1 ? 2030\tUTC\t0\t5\n* * *\tUTC\t0\t1\n\xff\xfe\tUTC\t0\t1\n\
+        0 0 12 * * ?\tMars/Olympus\t0\t1\n0 0 12 * * ?\tUTC\t99999999999999999999\t1\n";
+    child.stdin.take().unwrap().write_all(questions).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert_eq!(lines[0], "ok\t43200000\t129600000");
+    assert_eq!(lines[1], "ok\t1893456000000\tend");
+    for line in &lines[2..] {
+        assert!(line.starts_with("err\t"), "{line}");
+    }
+}
+
+fn a_wrong_use_ends_with_code_2() {
+    for arguments in [
+        &["executions"][..],
+        &["frobnicate"],
+        &["cron", "next"],
+        &["executions", "--state", "nonsense", "--application", "x"],
+    ] {
+        let output =
+            firetime(arguments).env("FIRETIME_DATABASE_URL", "sqlite:/nowhere/x.db").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(!output.stderr.is_empty());
+    }
+}
