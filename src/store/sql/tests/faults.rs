@@ -9,9 +9,9 @@ use crate::clock::Clock;
 use crate::error::Kind;
 use crate::model::{Entry, NodeId, Outcome};
 use crate::store::Limits;
-use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
+use crate::store::sql::{Session, SqlStore};
 use crate::store::{Claim, ClaimRequest, Claimed, Settled, Store};
 
 /// A store of its own with a schedule in an application of its own.
@@ -65,8 +65,8 @@ fn kill(database: &Database, connection: i64) {
 }
 
 /// Whether the server sees the connection waiting for a lock.
-fn is_waiting(database: &Database, connection: i64) -> bool {
-    let question = match database.dialect() {
+fn is_waiting(observer: &mut dyn Session, connection: i64) -> bool {
+    let question = match observer.dialect() {
         Dialect::Postgres => {
             "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = ? AND wait_event_type = 'Lock'"
         }
@@ -75,7 +75,7 @@ fn is_waiting(database: &Database, connection: i64) -> bool {
              AND trx_state = 'LOCK WAIT'"
         }
     };
-    single(database.session().rows(&sql(question).bind(connection)).unwrap()).unwrap() == 1
+    single(observer.rows(&sql(question).bind(connection)).unwrap()).unwrap() == 1
 }
 
 fn a_connection_the_server_closed_is_replaced(database: &Database) {
@@ -96,10 +96,12 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     let lock =
         sql("SELECT id FROM QRTZ_RUN WHERE application = ? FOR UPDATE").bind(case.application.as_str());
     assert_eq!(holder.rows(&lock).unwrap().len(), 1);
+    // Connected before the wait begins: that lasts a second.
+    let mut observer = database.session();
     let error = std::thread::scope(|scope| {
         let settling = scope.spawn(|| case.store.settle(std::slice::from_ref(&outcome)).unwrap_err());
         let deadline = Instant::now() + Duration::from_secs(10);
-        while !is_waiting(database, connection) {
+        while !is_waiting(observer.as_mut(), connection) {
             assert!(Instant::now() < deadline && !settling.is_finished(), "it never waited for the lock");
         }
         kill(database, connection);
