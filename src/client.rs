@@ -168,8 +168,8 @@ impl Client {
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     ///
-    /// A pause and, unless the trigger changed, the next fire time stay as they are. Several servers may
-    /// call this at once: one row results.
+    /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
+    /// what was due and not yet claimed. Several servers may call this at once: one row results.
     ///
     /// # Errors
     /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same

@@ -82,7 +82,13 @@ impl Window {
             ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::new(Kind::Config, format!("{rule}: {self:?} (milliseconds)"))),
+            Some((_, rule)) => Err(Error::new(
+                Kind::Config,
+                format!(
+                    "{rule}: poll interval {} ms, heartbeat {} ms, store call limit {} ms, death_after {} ms, misfire interval {} ms",
+                    self.poll, self.beat, self.call, self.death, self.election
+                ),
+            )),
             None => Ok(self),
         }
     }

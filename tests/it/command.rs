@@ -29,6 +29,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
             "command::cron_next_answers_line_by_line".to_owned(),
             cron_next_answers_line_by_line,
         ));
+        trials.push(trial(
+            "command::looking_makes_no_database_file".to_owned(),
+            looking_makes_no_database_file,
+        ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
     }
 }
@@ -135,6 +139,17 @@ fn cron_next_answers_line_by_line() {
     for line in &lines[2..] {
         assert!(line.starts_with("err\t"), "{line}");
     }
+}
+
+fn looking_makes_no_database_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mistyped.db");
+    let url = format!("sqlite:{}", file.display());
+    let output =
+        firetime(&["schedules", "--application", "x"]).env("FIRETIME_DATABASE_URL", url).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("there is no database file"), "{}", text(&output.stderr));
+    assert!(!file.exists());
 }
 
 fn a_wrong_use_ends_with_code_2() {

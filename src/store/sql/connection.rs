@@ -97,10 +97,11 @@ impl Target {
             Some(("postgres" | "postgresql", _)) => (Dialect::Postgres, url.to_owned()),
             Some(("mysql" | "mariadb", rest)) => (Dialect::Mysql, format!("mysql:{rest}")),
             Some(("sqlite", path)) => (Dialect::Sqlite, path.strip_prefix("//").unwrap_or(path).to_owned()),
-            _ if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::Sqlite, url.to_owned()),
-            Some((scheme, rest)) if rest.starts_with("//") => {
+            // A mistyped scheme must not make a new file; one letter is a drive's.
+            Some((scheme, _)) if scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
                 return Err(unknown(&format!("scheme {scheme:?}")));
             }
+            _ if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::Sqlite, url.to_owned()),
             _ => return Err(unknown("URL")),
         };
         let (compiled, feature) = match dialect {
@@ -121,6 +122,12 @@ impl Target {
         }
         let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
         Ok(Self { dialect, memory: address == ":memory:", address, secrets })
+    }
+
+    /// A SQLite file that is not there; opening it would make an empty one.
+    pub(super) fn missing_file(&self) -> Option<&str> {
+        let file = self.dialect == Dialect::Sqlite && !self.memory && !self.address.starts_with("file:");
+        (file && !std::path::Path::new(&self.address).exists()).then_some(&self.address)
     }
 
     /// A driver's message without anything of the password in it.
@@ -393,7 +400,7 @@ mod tests {
         assert!(Target::parse("sqlite::memory:").unwrap().memory);
         #[cfg(feature = "mysql")]
         assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
-        for url in ["oracle://h/d", "nothing", ""] {
+        for url in ["oracle://h/d", "sqlit:shop.db", "nothing", ""] {
             let error = Target::parse(url).err().unwrap();
             assert_eq!(error.kind(), Kind::Config);
             assert!(error.to_string().contains("postgres://"), "{error}");

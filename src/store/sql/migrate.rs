@@ -68,6 +68,11 @@ pub fn migrate(url: &str) -> Result<MigrationReport> {
 /// [`Kind::Schema`] if it is missing, older or newer; says which and what to do.
 pub(crate) fn check_schema(url: &str) -> Result<()> {
     let target = Target::parse(url)?;
+    if let Some(file) = target.missing_file() {
+        let message =
+            format!("there is no database file {file:?}: run `firetime migrate` if it is to be made");
+        return Err(Error::new(Kind::Schema, message));
+    }
     let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
     let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
     let hint = "run `firetime migrate`, or let the scheduler migrate at its start";
