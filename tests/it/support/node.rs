@@ -34,6 +34,7 @@ pub fn main() {
             let started = Utc::now().timestamp_millis();
             let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
             say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
+            // The job's own work: nothing is waited for.
             std::thread::sleep(Duration::from_millis(millis));
             say(&format!("ended\t{name}\t{fire}\t{}", context.attempt()));
             Ok(())

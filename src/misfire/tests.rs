@@ -1,0 +1,408 @@
+//! The decisions as tables, the machine against answers made up for it.
+
+use super::*;
+use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
+use crate::pipeline::expand::expand;
+use crate::pipeline::fixtures::{calls_while_down, simple};
+use crate::schedule::Trigger;
+use crate::store::memory::MemoryStore;
+use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LEAST: Millis = 10_000;
+/// When the tests' schedules are repaired: 100 s after their first occurrence.
+const NOW: Millis = 1_100_000;
+
+fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
+    let mut entry = simple(1, 1_000_000, interval, -1, None);
+    entry.misfire = policy;
+    entry
+}
+
+/// A row's (first, last, count, prev, following).
+fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
+    match row {
+        LedgerRow::Skipped { from, to, count, prev, following, .. } => {
+            (*from, *to, *count, *prev, *following)
+        }
+        LedgerRow::Pending { at, prev, following, .. } => (*at, *at, 1, *prev, *following),
+    }
+}
+
+/// The rows' cursor moves follow one another from the entry's cursor to the repair's.
+fn assert_without_gap(entry: &Entry, repair: &Repair) {
+    let (mut prev, mut next, mut passed) = (entry.cursor.prev, entry.cursor.next, 0);
+    for row in &repair.rows {
+        let (from, to, count, row_prev, following) = moves(row);
+        assert_eq!((row_prev, Some(from)), (prev, next), "{row:?}");
+        (prev, next, passed) = (Some(to), following, passed + count);
+    }
+    assert_eq!(Cursor { prev, next }, repair.to);
+    assert_eq!(passed, repair.passed);
+}
+
+fn pending(repair: &Repair) -> Vec<Millis> {
+    let at = |row: &LedgerRow| match row {
+        LedgerRow::Pending { at, .. } => Some(*at),
+        LedgerRow::Skipped { .. } => None,
+    };
+    repair.rows.iter().filter_map(at).collect()
+}
+
+#[test]
+fn a_cursor_within_its_threshold_is_left_alone() {
+    let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+    entry.threshold = 100_000;
+    assert_eq!(decide(&entry, NOW, LEAST), None);
+    entry.threshold = 99_999;
+    assert!(decide(&entry, NOW, LEAST).is_some());
+}
+
+#[test]
+fn a_threshold_below_the_least_counts_as_the_least() {
+    let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+    entry.threshold = 1;
+    assert_eq!(decide(&entry, 1_000_000 + LEAST, LEAST), None);
+    assert!(decide(&entry, 1_000_001 + LEAST, LEAST).is_some());
+}
+
+#[test]
+fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
+    for threshold in [0, 1, 9_999, 10_000, 10_001, 60_000, 3_600_000] {
+        for late in [0, 1, 5_000, 9_999, 10_000, 10_001, 59_999, 60_000, 60_001, 3_600_000, 3_600_001] {
+            let entry = Entry { threshold, ..behind(MisfirePolicy::FireOnce, 1_000) };
+            let now = 1_000_000 + late;
+            let repaired = decide(&entry, now, LEAST).is_some();
+            let planned = !expand(&[Arc::new(entry)], now, now + 5_000, LEAST).is_empty();
+            assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
+            assert_eq!(repaired, late > threshold.max(LEAST), "threshold {threshold}, {late} late");
+        }
+    }
+}
+
+/// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
+#[test]
+fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
+    let now = Now { db: NOW, boot: NOW };
+    let [mut hanging, mut second] = ["one", "two"].map(|application| {
+        let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
+        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        machine
+    });
+    let asked = |machine: &mut MisfireMachine| match machine.next(now) {
+        Step::Do(op) => op.name(),
+        _ => "nothing",
+    };
+    assert_eq!(asked(&mut hanging), "electing the misfire handler");
+    for machine in [&mut second, &mut hanging] {
+        if machine.application == "two" {
+            assert_eq!(asked(machine), "electing the misfire handler");
+        }
+        machine.done(now, Ok(MisfireAnswer::Elected(true)));
+        assert_eq!(asked(machine), "looking for executions of dead nodes");
+        machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())));
+        assert_eq!(asked(machine), "looking for misfires");
+        machine.done(now, Ok(MisfireAnswer::Stalled(vec![behind(MisfirePolicy::FireOnce, 1_000)])));
+        assert_eq!(asked(machine), "repairing a misfire");
+    }
+}
+
+/// Even where polls go through and only this does not.
+#[test]
+fn no_hot_loop_while_the_database_is_down() {
+    for kind in [Kind::Unavailable, Kind::Unknown] {
+        let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+        let polled = || Some(MisfireInput::Polled { app: true, node: true });
+        let calls = calls_while_down(&mut machine, NOW, kind, polled);
+        assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+    }
+}
+
+#[test]
+fn fire_once_runs_the_latest_and_skips_the_earlier() {
+    let entry = behind(MisfirePolicy::FireOnce, 30_000);
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!(pending(&repair), [1_090_000]);
+    assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
+    assert!(repair.supersede);
+}
+
+#[test]
+fn a_single_missed_occurrence_runs_without_a_skip() {
+    let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+}
+
+#[test]
+fn do_nothing_skips_all() {
+    let entry = behind(MisfirePolicy::DoNothing, 30_000);
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert!(pending(&repair).is_empty());
+}
+
+#[test]
+fn fire_all_runs_each_in_order_faster_than_planned() {
+    let entry = behind(MisfirePolicy::FireAll, 1_500);
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!(pending(&repair).len(), 67);
+    let dues: Vec<Millis> = repair
+        .rows
+        .iter()
+        .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { 0 })
+        .collect();
+    assert!(dues.windows(2).all(|two| two[1] - two[0] == 750), "{dues:?}");
+}
+
+#[test]
+fn fire_all_skips_what_is_beyond_its_cap() {
+    let entry = behind(MisfirePolicy::FireAll, 10);
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair).len(), repair.passed), (MOST_FIRED, 10_001));
+}
+
+#[test]
+fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
+    let mut entry = simple(1, 1_000_000, 30_000, 1, None);
+    entry.misfire = MisfirePolicy::FireOnce;
+    let repair = decide(&entry, NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
+}
+
+#[test]
+fn more_than_one_repair_passes_is_left_to_the_next() {
+    let entry = behind(MisfirePolicy::FireOnce, 1);
+    let now = 1_000_000 + 250_000;
+    let repair = decide(&entry, now, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
+    assert!(repair.to.next.is_some_and(|next| next <= now));
+}
+
+#[test]
+fn what_is_not_active_is_not_repaired() {
+    for state in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active) {
+        let entry = Entry { state: *state, ..behind(MisfirePolicy::FireOnce, 1_000) };
+        assert_eq!(decide(&entry, NOW, LEAST), None, "{state:?}");
+    }
+}
+
+#[test]
+fn resuming_skips_what_was_planned_during_the_pause() {
+    let entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 30_000) };
+    let repair = resume(&entry, NOW).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert!(pending(&repair).is_empty() && repair.resume);
+    assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
+    let early = resume(&entry, 999_999).unwrap();
+    assert_eq!((early.to, early.passed), (entry.cursor, 0));
+    assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+}
+
+const HOUR: Millis = 3_600_000;
+/// 2026-01-02 03:04:05.678 UTC.
+const TODAY: Millis = 1_767_323_045_678;
+
+/// A database whose only execution ended three hours ago.
+fn with_an_old_execution() -> MemoryStore {
+    let store = MemoryStore::new(TODAY - 3 * HOUR);
+    let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+    let definition = Definition {
+        application: "app".to_owned(),
+        name: "s".to_owned(),
+        job: JobSpec { name: "work".to_owned(), policy },
+        payload: "{}".to_owned(),
+        trigger: Trigger::every(Duration::from_secs(1)).unwrap(),
+        start: None,
+        end: None,
+        priority: 0,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: 60_000,
+    };
+    store.ensure(&definition).unwrap();
+    let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
+    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    let (token, node, now) = (Token::fresh(), NodeId::fresh(), TODAY - 3 * HOUR);
+    let request = ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now };
+    match store.claim(&[request]).unwrap().pop() {
+        Some(Claim::Won(claimed)) => store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    store.set_time(TODAY);
+    store
+}
+
+fn keeping(retention: Option<Millis>) -> MisfireMachine {
+    MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
+}
+
+/// One poll's pass; the names of its operations.
+fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
+    machine.receive(now, MisfireInput::Polled { app: true, node: true });
+    let mut done = Vec::new();
+    loop {
+        match machine.next(now) {
+            Step::Do(op) => {
+                done.push(op.name());
+                machine.done(now, op.perform(store));
+            }
+            Step::Tell(_) => {}
+            Step::Wait(_) | Step::Stop => return done,
+        }
+    }
+}
+
+fn is_left(store: &MemoryStore) -> bool {
+    let query = ExecutionQuery { states: vec![ExecutionState::Succeeded], limit: 9, ..Default::default() };
+    !store.executions(&query).unwrap().is_empty()
+}
+
+#[test]
+fn a_purge_goes_by_the_databases_clock() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
+    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0 };
+    assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
+    assert!(is_left(&store));
+
+    let mut machine = keeping(Some(4 * HOUR));
+    store.set_time(TODAY + 2 * HOUR);
+    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0 };
+    pass(&mut machine, a_year_behind, &store);
+    assert!(!is_left(&store));
+}
+
+#[test]
+fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
+    let now = Now { db: TODAY, boot: 0 };
+    let first = pass(&mut machine, now, &store);
+    assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
+    assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
+    assert!(!is_left(&store));
+    // A hundredth of two hours is 72 s.
+    for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
+        let later = pass(&mut machine, Now { db: TODAY + after, boot: after }, &store);
+        assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
+    }
+}
+
+#[test]
+fn without_a_retention_nothing_is_purged() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(None));
+    store.set_time(TODAY + 100 * 365 * 24 * HOUR);
+    for boot in [0, 20_000] {
+        let done = pass(&mut machine, Now { db: TODAY + boot, boot }, &store);
+        assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
+    }
+    assert!(is_left(&store));
+}
+
+#[test]
+fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
+    let mut machine = keeping(Some(HOUR));
+    let begin = |machine: &mut MisfireMachine, boot| {
+        machine.done(Now { db: TODAY, boot }, Ok(MisfireAnswer::Elected(true)));
+        machine.todo.clear();
+        match machine.next(Now { db: TODAY, boot }) {
+            Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
+            _ => None,
+        }
+    };
+    assert_eq!(begin(&mut machine, 0), Some(String::new()));
+    let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
+    machine.done(Now { db: TODAY, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
+    assert!(
+        matches!(machine.next(Now { db: TODAY, boot: BUDGET + 1 }), Step::Wait(_)),
+        "its time is used up"
+    );
+    assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
+    let end = Purged { occurrences: 0, next: None };
+    machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
+    assert_eq!(begin(&mut machine, 16_000), None);
+}
+
+#[test]
+fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
+    let mut entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 1) };
+    let now = 1_000_000 + 250_000;
+    let (mut repairs, mut passed) = (0, 0);
+    loop {
+        let repair = resume(&entry, now).unwrap();
+        assert_without_gap(&entry, &repair);
+        (repairs, passed) = (repairs + 1, passed + repair.passed);
+        entry.cursor = repair.to;
+        if repair.resume {
+            break;
+        }
+        assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");
+    }
+    assert_eq!((repairs, passed), (3, 250_001));
+    assert!(entry.cursor.next.is_some_and(|next| next > now));
+}
+
+/// Each row's lock is waited for, for a second: two of them use up a pass.
+#[test]
+fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
+    let mut machine = MisfireMachine::new("app".to_owned(), Window { retention: None, ..Window::default() });
+    let entries: Vec<Entry> =
+        (1..=10).map(|id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) }).collect();
+    let (mut now, mut repaired) = (Now { db: NOW, boot: 0 }, Vec::new());
+    for _ in 0..6 {
+        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        loop {
+            match machine.next(now) {
+                Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),
+                Step::Do(MisfireOp::Stalled(query)) => {
+                    let left = |entry: &&Entry| entry.id > query.after && !repaired.contains(&entry.id.0);
+                    let found = entries.iter().filter(left).cloned().collect();
+                    machine.done(now, Ok(MisfireAnswer::Stalled(found)));
+                }
+                Step::Do(MisfireOp::Repair(repair)) if repair.id.0 <= 6 => {
+                    now.boot += 1_000;
+                    machine.done(now, Err(Error::new(Kind::Unavailable, "locked")));
+                }
+                Step::Do(MisfireOp::Repair(repair)) => {
+                    repaired.push(repair.id.0);
+                    machine.done(now, Ok(MisfireAnswer::Repaired(repair.id, true)));
+                }
+                Step::Do(MisfireOp::Stranded(_)) => {
+                    machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())))
+                }
+                Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(Vec::new()))),
+                Step::Tell(_) => {}
+                Step::Wait(Millis::MAX) => break,
+                Step::Wait(until) => now.boot = until,
+                Step::Stop => panic!("stopped"),
+            }
+        }
+        now.boot += 15_000;
+    }
+    assert_eq!(repaired, [7, 8, 9, 10]);
+}
+
+#[test]
+fn what_becomes_of_an_execution_nobody_answers_for() {
+    let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+    let cases = [
+        (ExecutionState::Claimed, 3, true, ExecutionState::Pending, false),
+        (ExecutionState::Running, 1, true, ExecutionState::Abandoned, true),
+        (ExecutionState::Running, 3, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 1, false, ExecutionState::Abandoned, false),
+    ];
+    for (state, attempt, recovery, to, again) in cases {
+        let policy = JobPolicy { recover: recovery, ..policy };
+        let (id, schedule, token) = (ExecutionId(1), ScheduleId(1), Token::fresh());
+        let stranded = Stranded { id, schedule, state, token, attempt, policy };
+        let revocation = recover(stranded, NOW);
+        assert_eq!((revocation.to, revocation.again), (to, again), "{state:?}, attempt {attempt}");
+        assert!(state.can_become(to));
+        assert_ne!(revocation.fresh, token);
+    }
+}
