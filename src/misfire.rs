@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
 use crate::store::{
-    Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, StalledQuery, Store, Stranded,
+    Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, Stalled, StalledQuery, Store, Stranded,
 };
 use crate::window::Window;
 
@@ -246,7 +246,7 @@ pub(crate) enum MisfireOp {
 
 pub(crate) enum MisfireAnswer {
     Elected(bool),
-    Stalled(Vec<Entry>),
+    Stalled(Stalled),
     Repaired(ScheduleId, bool),
     Stranded(Vec<Stranded>),
     Revoked(ScheduleId, bool),
@@ -406,14 +406,14 @@ impl MisfireMachine {
         })
     }
 
-    fn found_stalled(&mut self, entries: &[Entry], now: Now) {
-        if let (true, Some(last)) = (entries.len() == PAGE, entries.last()) {
-            self.todo.push_front(self.stalled(now, last.id));
+    fn found_stalled(&mut self, page: &Stalled, now: Now) {
+        if let Some(last) = page.next {
+            self.todo.push_front(self.stalled(now, last));
         } else if !std::mem::replace(&mut self.from_start, true) {
             self.todo.push_front(self.stalled(now, FIRST));
         }
         let least = self.window.least_threshold();
-        let repairs = entries.iter().filter_map(|entry| decide(entry, now.db, least));
+        let repairs = page.entries.iter().filter_map(|entry| decide(entry, now.db, least));
         for repair in repairs.collect::<Vec<_>>().into_iter().rev() {
             self.todo.push_front(MisfireOp::Repair(repair));
         }
@@ -481,7 +481,7 @@ impl Machine for MisfireMachine {
         match answer {
             Ok(MisfireAnswer::Elected(true)) => self.begin_pass(now),
             Ok(MisfireAnswer::Elected(false)) => {}
-            Ok(MisfireAnswer::Stalled(entries)) => self.found_stalled(&entries, now),
+            Ok(MisfireAnswer::Stalled(page)) => self.found_stalled(&page, now),
             Ok(MisfireAnswer::Repaired(id, won)) => self.repaired(id, won, "misfire repaired"),
             Ok(MisfireAnswer::Stranded(found)) => {
                 if found.len() == PAGE {

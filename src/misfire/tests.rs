@@ -103,7 +103,8 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
         assert_eq!(asked(machine), "looking for executions of dead nodes");
         machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())));
         assert_eq!(asked(machine), "looking for misfires");
-        machine.done(now, Ok(MisfireAnswer::Stalled(vec![behind(MisfirePolicy::FireOnce, 1_000)])));
+        let entries = vec![behind(MisfirePolicy::FireOnce, 1_000)];
+        machine.done(now, Ok(MisfireAnswer::Stalled(Stalled { entries, next: None })));
         assert_eq!(asked(machine), "repairing a misfire");
     }
 }
@@ -362,7 +363,7 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
                 Step::Do(MisfireOp::Stalled(query)) => {
                     let left = |entry: &&Entry| entry.id > query.after && !repaired.contains(&entry.id.0);
                     let found = entries.iter().filter(left).cloned().collect();
-                    machine.done(now, Ok(MisfireAnswer::Stalled(found)));
+                    machine.done(now, Ok(MisfireAnswer::Stalled(Stalled { entries: found, next: None })));
                 }
                 Step::Do(MisfireOp::Repair(repair)) if repair.id.0 <= 6 => {
                     now.boot += 1_000;

@@ -77,7 +77,7 @@ pub(crate) trait Store: Send + Sync {
 
     /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
     /// order after `after`, at most `limit`.
-    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>>;
+    fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
 
     /// Makes a cursor move and its ledger rows in one transaction, if the guard still matches.
     fn repair(&self, repair: &Repair) -> Result<bool>;
@@ -272,6 +272,15 @@ pub(crate) struct StalledQuery {
     pub before: Millis,
     pub after: ScheduleId,
     pub limit: usize,
+}
+
+/// One page of what fell behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Stalled {
+    /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
+    pub entries: Vec<Entry>,
+    /// The page was full: more may come after this one.
+    pub next: Option<ScheduleId>,
 }
 
 /// A guarded cursor move with the ledger rows that account for what it passes.

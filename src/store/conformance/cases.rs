@@ -120,6 +120,7 @@ macro_rules! conformance {
                 stalled_rows_are_those_before_the_threshold,
                 stalled_rows_come_in_id_order_page_by_page,
                 repair_leaves_rows_whose_handler_nobody_here_knows_alone,
+                broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,
             }
             broken {

@@ -283,7 +283,7 @@ impl Bench {
     }
 
     pub fn stalled(&self, before: Millis) -> Vec<String> {
-        names(self.store.stalled(&self.stalled_query(before)).unwrap().iter())
+        names(self.store.stalled(&self.stalled_query(before)).unwrap().entries.iter())
     }
 
     pub fn stranded(&self) -> Vec<Stranded> {

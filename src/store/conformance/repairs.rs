@@ -227,7 +227,7 @@ pub(crate) fn stalled_rows_are_those_before_the_threshold(db: &Bench) {
     assert!(db.stalled(db.base).is_empty());
     assert_eq!(db.stalled(db.base + 1), ["s"]);
     assert_eq!(db.stalled(db.base + 5_001), ["s", "later"]);
-    assert_eq!(db.store.stalled(&db.stalled_query(Millis::MAX)).unwrap()[0], *db.entry("s"));
+    assert_eq!(db.store.stalled(&db.stalled_query(Millis::MAX)).unwrap().entries[0], *db.entry("s"));
 }
 
 pub(crate) fn stalled_rows_come_in_id_order_page_by_page(db: &Bench) {
@@ -237,15 +237,28 @@ pub(crate) fn stalled_rows_come_in_id_order_page_by_page(db: &Bench) {
             db.create(&Definition { trigger, ..db.definition(&format!("s{n}")) }).id
         })
         .collect();
-    let (mut seen, mut after) = (Vec::new(), ScheduleId(0));
-    for page in [2, 2, 1, 0] {
-        let query = StalledQuery { after, limit: 2, ..db.stalled_query(Millis::MAX) };
-        let rows = db.store.stalled(&query).unwrap();
-        assert_eq!(rows.len(), page);
-        after = rows.last().map_or(after, |entry| entry.id);
-        seen.extend(rows.iter().map(|entry| entry.id));
+    assert_eq!(stalled_pages(db), [ids[..2].to_vec(), ids[2..4].to_vec(), ids[4..].to_vec()]);
+}
+
+/// What pages of two bring, to the last one.
+fn stalled_pages(db: &Bench) -> Vec<Vec<ScheduleId>> {
+    let (mut pages, mut after) = (Vec::new(), Some(ScheduleId(0)));
+    while let Some(last) = after {
+        let query = StalledQuery { after: last, limit: 2, ..db.stalled_query(Millis::MAX) };
+        let page = db.store.stalled(&query).unwrap();
+        assert!(page.next.is_none_or(|next| next > last), "{page:?}");
+        pages.push(page.entries.iter().map(|entry| entry.id).collect());
+        after = page.next;
     }
-    assert_eq!(seen, ids);
+    pages
+}
+
+pub(crate) fn broken_rows_do_not_hide_the_stalled_pages_behind_them(db: &Bench) {
+    let ids = ["a", "b", "c", "d", "e"].map(|name| db.schedule(name).id);
+    for broken in [ids[0], ids[1], ids[2]] {
+        db.set(RowKey::Schedule(broken), "job_type", "'CALENDAR'");
+    }
+    assert_eq!(stalled_pages(db), [vec![], vec![ids[3]], vec![ids[4]]]);
 }
 
 pub(crate) fn repair_leaves_rows_whose_handler_nobody_here_knows_alone(db: &Bench) {

@@ -21,7 +21,7 @@ use self::tables::Tables;
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
     PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
-    StalledQuery, Store, Stranded,
+    Stalled, StalledQuery, Store, Stranded,
 };
 use crate::clock::TimeSample;
 use crate::model::{Entry, Millis, NodeId, ScheduleId};
@@ -142,7 +142,7 @@ impl Store for MemoryStore {
         self.transaction(|tables| Ok(tables.elect(application, now, interval)))
     }
 
-    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>> {
+    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
         Ok(self.tables().stalled(query))
     }
 

@@ -4,10 +4,10 @@ use super::claims::seen_execution;
 use super::rows::{Run, Schedule, Text, Value, matches};
 use super::tables::Tables;
 use crate::model::{
-    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+    ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
 use crate::store::guard::{self, Column};
-use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, StalledQuery, Stranded};
+use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery, Stranded};
 use crate::window::ELECTION_AHEAD;
 
 /// What a job's executions get when its row is gone: they are not run again.
@@ -30,7 +30,14 @@ impl Tables {
         self.apps.get(application).is_some_and(|app| app.state == "Y")
     }
 
-    pub(super) fn stalled(&self, query: &StalledQuery) -> Vec<Entry> {
+    pub(super) fn stalled(&self, query: &StalledQuery) -> Stalled {
+        let ids = self.late(query);
+        let next = ids.last().filter(|_| ids.len() == query.limit).map(|last| ScheduleId(*last));
+        Stalled { entries: ids.into_iter().filter_map(|id| self.entry(id)?.ok()).collect(), next }
+    }
+
+    /// The rows of a page, understood or not.
+    fn late(&self, query: &StalledQuery) -> Vec<i64> {
         let Some(index) = self.index(&query.application) else { return Vec::new() };
         if !self.is_enabled(&query.application) {
             return Vec::new();
@@ -39,8 +46,8 @@ impl Tables {
         let mut ids: Vec<i64> =
             late.filter(|id| *id > query.after.0 && self.is_served(&query.application, *id)).collect();
         ids.sort_unstable();
-        let understood = ids.into_iter().filter_map(|id| self.entry(id)?.ok());
-        understood.take(query.limit).collect()
+        ids.truncate(query.limit);
+        ids
     }
 
     /// Whether the schedule's job is active and some live node of the application lists it.

@@ -108,8 +108,8 @@ pub(super) fn raw(rows: Vec<Row>) -> Result<Vec<Raw>, Fault> {
 }
 
 /// The rows that can be understood.
-pub(super) fn understood(rows: Vec<Row>) -> Result<Vec<Entry>, Fault> {
-    Ok(raw(rows)?.into_iter().filter_map(|raw| raw.understand().ok()).collect())
+pub(super) fn understood(rows: Vec<Raw>) -> Vec<Entry> {
+    rows.into_iter().filter_map(|raw| raw.understand().ok()).collect()
 }
 
 /// The shard of a schedule: FNV-1a of its name modulo 16. Stored, so it must never change.

@@ -44,7 +44,7 @@ use statement::sql;
 use super::{
     Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
     NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
-    Settlement, StalledQuery, Store, Stranded,
+    Settlement, Stalled, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
@@ -286,7 +286,7 @@ impl Store for SqlStore {
         self.write("elect the misfire handler", |session| repair::elect(session, application, now, interval))
     }
 
-    fn stalled(&self, query: &StalledQuery) -> Result<Vec<Entry>> {
+    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
         self.read("look for stalled schedules", |session| poll::stalled(session, query))
     }
 

@@ -8,8 +8,8 @@ use super::entry::{self, Raw, SHARDS};
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, sql};
 use crate::clock::TimeSample;
-use crate::model::{Entry, ExecutionId, Millis, Pending, Token};
-use crate::store::{Page, PollQuery, Polled, StalledQuery};
+use crate::model::{Entry, ExecutionId, Millis, Pending, ScheduleId, Token};
+use crate::store::{Page, PollQuery, Polled, Stalled, StalledQuery};
 
 pub(super) fn poll(
     session: &mut dyn Session,
@@ -150,10 +150,10 @@ fn waiting(rows: Vec<Waiting>) -> Vec<Pending> {
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
-pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<Entry>, Fault> {
+pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Stalled, Fault> {
     let listed = listed_jobs(session, &query.application)?;
     if listed.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Stalled { entries: Vec::new(), next: None });
     }
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
@@ -170,7 +170,9 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
         .list(listed)
         .push(" ORDER BY e.id LIMIT ?")
         .bind(query.limit);
-    entry::understood(session.rows(&question)?)
+    let rows = entry::raw(session.rows(&question)?)?;
+    let next = rows.last().filter(|_| rows.len() == query.limit).map(|last| ScheduleId(last.id));
+    Ok(Stalled { entries: entry::understood(rows), next })
 }
 
 /// The jobs that nodes not ended say they have handlers for.
