@@ -129,13 +129,17 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) struct Limits {
     /// The most a statement, or a pause inside a transaction, may take: milliseconds.
     pub call: Millis,
-    /// The most connections opened at once.
+    /// The most connections in use at once.
     pub connections: u32,
+    /// So many more may be opened in the place of those that calls given up on keep.
+    pub spare: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { call: Window::default().call, connections: 4 }
+        /// The driver gives up on no more calls than this.
+        const ABANDONED: u32 = 16;
+        Self { call: Window::default().call, connections: 4, spare: ABANDONED }
     }
 }
 

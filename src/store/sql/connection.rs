@@ -19,10 +19,6 @@ use crate::store::{Limits, Result};
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
 
-/// A call given up on keeps its connection until the network lets go of it; so many of them (the drivers' bound)
-/// leave the others theirs. Opened only when needed.
-const ABANDONED: u32 = 16;
-
 /// How long a call waits for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
@@ -268,12 +264,19 @@ fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 
 /// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
 fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    // First whether anything can be believed: a client that misreads would misread the version too.
+    reads_back(session)?;
     let version =
         session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
-    if !is_supported(&version) {
-        let message = format!("firetime needs MariaDB 10.6 or later; this server says it is {version:?}");
-        return Err(Fault::new(Nature::Refused, message));
+    if is_supported(&version) {
+        return Ok(());
     }
+    let message = format!("firetime needs MariaDB 10.6 or later; this server says it is {version:?}");
+    Err(Fault::new(Nature::Refused, message))
+}
+
+/// A long string, a NULL and a count come back as they were sent.
+fn reads_back(session: &mut dyn Session) -> std::result::Result<(), Fault> {
     let long = "firetime".repeat(2_000);
     let echo = sql(
         "SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t",
@@ -281,12 +284,12 @@ fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
     let mut rows = session.rows(&echo.bind(long.as_str()))?;
     let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
     if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {
-        Ok(())
-    } else {
-        let message = "the MariaDB client library does not read back what was sent; is it another one than \
-                       firetime was built with?";
-        Err(Fault::new(Nature::Refused, message))
+        return Ok(());
     }
+    let message = "the MariaDB client library misreads what the server sends (libmariadb of MariaDB 10.11.18 does, \
+                   10.11.19 does not; or it is another one than firetime was built with): install another release \
+                   of it and build again";
+    Err(Fault::new(Nature::Refused, message))
 }
 
 fn is_supported(version: &str) -> bool {
@@ -349,7 +352,7 @@ impl Connections {
         let manager = Manager { target: target.clone(), limits, epoch: Arc::clone(&epoch) };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
-            .max_size(if target.memory { 1 } else { limits.connections.max(1) + ABANDONED })
+            .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
             .test_on_check_out(false)
             .connection_timeout(CONNECTION_WAIT)
             .error_handler(Box::new(r2d2::NopErrorHandler));

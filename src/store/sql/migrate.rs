@@ -30,7 +30,7 @@ const MIGRATIONS: &[Migration] = &[Migration {
 pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 /// A migration may take longer than any other call: another may be at it.
-const LIMITS: Limits = Limits { call: 60_000, connections: 1 };
+const LIMITS: Limits = Limits { call: 60_000, connections: 1, spare: 0 };
 
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
