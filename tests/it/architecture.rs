@@ -144,8 +144,8 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         .filter(|line| line.replace('_', "").split(|it: char| !it.is_ascii_digit()).any(|it| it == "60000"))
         .collect();
     // The other one is how long a migration may take.
-    let limits = "store/sql/migrate.rs: const LIMITS: Limits = Limits { call: 60_000, connections: 1 };";
-    assert!(named.iter().filter(|line| *line != limits).eq(["window.rs: threshold: 60_000,"]), "{named:?}");
+    let limits = "store/sql/migrate.rs: const LIMITS: Limits = Limits { call: 60_000,";
+    assert!(named.iter().filter(|line| !line.starts_with(limits)).eq(["window.rs: threshold: 60_000,"]), "{named:?}");
 }
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan alone.
