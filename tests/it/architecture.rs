@@ -145,7 +145,10 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         .collect();
     // The other one is how long a migration may take.
     let limits = "store/sql/migrate.rs: const LIMITS: Limits = Limits { call: 60_000,";
-    assert!(named.iter().filter(|line| !line.starts_with(limits)).eq(["window.rs: threshold: 60_000,"]), "{named:?}");
+    assert!(
+        named.iter().filter(|line| !line.starts_with(limits)).eq(["window.rs: threshold: 60_000,"]),
+        "{named:?}"
+    );
 }
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan alone.
