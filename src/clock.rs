@@ -89,7 +89,12 @@ impl TimeSample {
         (self.answered - self.asked).max(0)
     }
 
+    /// Zero if the answer lies between the question and its arrival: then the clocks may well agree, and a
+    /// correction by the rounding alone would fire a millisecond early.
     pub(crate) fn offset(&self) -> Millis {
+        if (self.asked..=self.answered).contains(&self.database) {
+            return 0;
+        }
         self.database - (self.asked + (self.answered - self.asked) / 2)
     }
 }
