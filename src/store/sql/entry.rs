@@ -35,22 +35,27 @@ pub(super) struct Raw {
     has_job: bool,
 }
 
+/// The columns that say when, in the order of [`COLUMNS`].
+pub(super) fn when(row: &mut Row) -> Result<When, Fault> {
+    Ok(When {
+        job_type: row.loose_text()?,
+        cron: row.maybe_text()?,
+        zone_id: row.maybe_text()?,
+        repeat_count: row.maybe_int()?,
+        repeat_interval: row.maybe_int()?,
+        start_time: row.maybe_int()?,
+        end_time: row.maybe_int()?,
+        dst_gap: row.loose_text()?,
+        dst_overlap: row.loose_text()?,
+    })
+}
+
 impl Raw {
     /// Reads [`COLUMNS`]. A column that holds another type than its own reads as NULL.
     pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
         let (id, version, state) = (row.int()?, row.maybe_int()?.unwrap_or(UNREADABLE), row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
-        let when = When {
-            job_type: row.loose_text()?,
-            cron: row.maybe_text()?,
-            zone_id: row.maybe_text()?,
-            repeat_count: row.maybe_int()?,
-            repeat_interval: row.maybe_int()?,
-            start_time: row.maybe_int()?,
-            end_time: row.maybe_int()?,
-            dst_gap: row.loose_text()?,
-            dst_overlap: row.loose_text()?,
-        };
+        let when = self::when(row)?;
         Ok(Self {
             id,
             version,

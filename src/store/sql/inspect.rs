@@ -2,7 +2,6 @@
 
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, sql};
-use crate::store::when::When;
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
 fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
@@ -67,18 +66,7 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
         name: row.loose_text()?,
         job: row.loose_text()?,
         state: row.loose_text()?,
-        trigger: When {
-            job_type: row.loose_text()?,
-            cron: row.maybe_text()?,
-            zone_id: row.maybe_text()?,
-            repeat_count: row.maybe_int()?,
-            repeat_interval: row.maybe_int()?,
-            start_time: row.maybe_int()?,
-            end_time: row.maybe_int()?,
-            dst_gap: row.loose_text()?,
-            dst_overlap: row.loose_text()?,
-        }
-        .describe(),
+        trigger: super::entry::when(row)?.describe(),
         prev: row.maybe_int()?.filter(|time| *time != -1),
         next: row.maybe_int()?.filter(|time| *time != -1),
         triggered: row.maybe_int()?.unwrap_or(0),
