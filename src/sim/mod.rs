@@ -7,6 +7,9 @@
 mod actor;
 mod check;
 mod cluster;
+mod judge;
+#[cfg(test)]
+mod judge_tests;
 
 use cluster::{Cluster, Faults};
 

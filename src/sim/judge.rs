@@ -1,0 +1,380 @@
+//! The one checker: judges what a run left behind by the list of things that must hold after any fault.
+//!
+//! It knows nothing but its [`History`], which the simulator and the tests of real processes fill in: the
+//! ledger, the schedules, the times an oracle expects, the log the jobs kept outside the database, every
+//! change of an execution's row, the pauses. Only the standard library is used, so the integration tests include
+//! this very file. All instants are database time, milliseconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+type Millis = i64;
+
+/// What a run left behind.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub plans: Vec<Plan>,
+    pub executions: Vec<Execution>,
+    pub effects: Vec<Effect>,
+    /// In the order they were made. Empty if nobody kept them.
+    pub changes: Vec<Change>,
+    pub pauses: Vec<Pause>,
+    /// The nodes alive when the history was read.
+    pub live: BTreeSet<String>,
+    /// Since when nothing went wrong any more, and when the history was read.
+    pub healed: Millis,
+    pub read: Millis,
+    /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
+    pub stopped: bool,
+    pub bounds: Bounds,
+}
+
+/// How soon things are in order again once nothing goes wrong any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Nothing stays CLAIMED or RUNNING under a dead node for longer.
+    pub settled: Millis,
+    /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
+    pub begun: Option<Millis>,
+}
+
+impl Default for Bounds {
+    /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
+    fn default() -> Self {
+        Self { settled: 60_000, begun: Some(60_000 + 15_000 + 3_000) }
+    }
+}
+
+/// A schedule: what must come of it, and where its row ended.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub schedule: String,
+    /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
+    pub generations: BTreeMap<i64, Vec<Millis>>,
+    /// Of the job: a death is followed by another attempt, up to so many; a failure by another try, up to so many.
+    pub recovers: bool,
+    pub attempts: u32,
+    pub tries: u32,
+    pub state: String,
+    pub next: Option<Millis>,
+}
+
+/// One row of the ledger.
+#[derive(Clone, Debug, Default)]
+pub struct Execution {
+    pub id: i64,
+    pub schedule: String,
+    pub generation: i64,
+    /// 0 is planned.
+    pub origin: i64,
+    pub scheduled: Millis,
+    /// Of a row that stands for skipped occurrences: the last one, and how many.
+    pub until: Option<Millis>,
+    pub count: i64,
+    pub attempt: u32,
+    pub state: String,
+    pub reason: String,
+    pub fence: i64,
+    pub node: String,
+    pub due: Millis,
+    pub claimed: Option<Millis>,
+    pub finished: Option<Millis>,
+    pub prev: Option<Millis>,
+    pub following: Option<Millis>,
+}
+
+/// A handler's first instruction, as the job itself saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    pub execution: i64,
+    pub schedule: String,
+    pub scheduled: Millis,
+    pub attempt: u32,
+    pub fence: i64,
+    pub at: Millis,
+    /// Its last instruction, if it came to it.
+    pub ended: Option<Millis>,
+}
+
+/// A change of an execution's row; without a `from` it was inserted, without a `to` removed.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub at: Millis,
+    pub execution: i64,
+    pub from: Option<String>,
+    pub to: Option<String>,
+}
+
+/// A pause, from its acknowledgement to the instant its end was asked for.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    pub schedule: String,
+    pub from: Millis,
+    pub until: Millis,
+}
+
+/// The judgement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Occurrences of which a first attempt was made, and those skipped with a reason.
+    pub fired: usize,
+    pub skipped: usize,
+    pub attempts: usize,
+    /// Late beginnings of processes that were stopped.
+    pub excused: usize,
+    pub violations: Vec<String>,
+}
+
+impl Verdict {
+    fn blame(&mut self, violation: String) {
+        self.violations.push(violation);
+    }
+
+    /// Panics with the first violations if there are any.
+    pub fn assert_clean(&self) {
+        let first: Vec<_> = self.violations.iter().take(12).collect();
+        assert!(self.violations.is_empty(), "{} violations: {first:#?}", self.violations.len());
+    }
+}
+
+/// Judges a history.
+pub fn judge(history: &History) -> Verdict {
+    let mut verdict = Verdict { attempts: history.executions.len(), ..Verdict::default() };
+    let mut ledgers: BTreeMap<&str, Vec<&Execution>> = BTreeMap::new();
+    for row in &history.executions {
+        ledgers.entry(&row.schedule).or_default().push(row);
+    }
+    for plan in &history.plans {
+        let rows = ledgers.remove(plan.schedule.as_str()).unwrap_or_default();
+        occurrences(history, plan, &rows, &mut verdict);
+        attempts(plan, &rows, &mut verdict);
+    }
+    for rows in ledgers.values() {
+        verdict.blame(format!("an execution of no schedule: {:?}", rows[0]));
+    }
+    transitions(history, &mut verdict);
+    pauses(history, &mut verdict);
+    effects(history, &mut verdict);
+    bounds(history, &mut verdict);
+    verdict
+}
+
+impl Execution {
+    /// The last occurrence this row accounts for.
+    fn last(&self) -> Millis {
+        self.until.unwrap_or(self.scheduled)
+    }
+}
+
+/// Within a generation the ledger follows the expected times one by one, without a gap, as far as the cursor.
+fn occurrences(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
+    let mut generations: BTreeMap<i64, Vec<&Execution>> =
+        plan.generations.keys().map(|generation| (*generation, Vec::new())).collect();
+    for row in rows.iter().filter(|row| row.origin == 0 && row.attempt == 1) {
+        generations.entry(row.generation).or_default().push(row);
+    }
+    let mut behind = None;
+    let mut following = None;
+    for (generation, mut rows) in generations {
+        rows.sort_by_key(|row| row.scheduled);
+        let expected = plan.generations.get(&generation).map_or(&[][..], Vec::as_slice);
+        let mut left = expected;
+        following = expected.first().copied();
+        for row in rows {
+            if row.prev != behind {
+                verdict.blame(format!(
+                    "{}: its cursor came from {:?}, not {behind:?}: {row:?}",
+                    plan.schedule, row.prev
+                ));
+            }
+            let covered = left.iter().take_while(|at| **at <= row.last()).count();
+            if left.first() != Some(&row.scheduled) || covered as i64 != row.count {
+                verdict.blame(format!("{}: expected {:?} next: {row:?}", plan.schedule, left.first()));
+            }
+            left = &left[covered..];
+            (behind, following) = (Some(row.last()), left.first().copied());
+            if row.following != following {
+                verdict.blame(format!("{}: its cursor did not go to {following:?}: {row:?}", plan.schedule));
+            }
+            if row.state == "SKIPPED" {
+                verdict.skipped += covered;
+            } else {
+                verdict.fired += 1;
+            }
+        }
+    }
+    cursor(history, plan, following, verdict);
+}
+
+/// The row's cursor stands where its ledger ends, is not behind, and COMPLETE says that nothing is left.
+fn cursor(history: &History, plan: &Plan, following: Option<Millis>, verdict: &mut Verdict) {
+    if plan.next != following {
+        verdict.blame(format!(
+            "{}: next is {:?}, the ledger ends before {following:?}",
+            plan.schedule, plan.next
+        ));
+    }
+    if (plan.state == "COMPLETE") != plan.next.is_none() {
+        verdict.blame(format!("{}: {} with next {:?}", plan.schedule, plan.state, plan.next));
+    }
+    let overdue = history.bounds.begun.zip(plan.next).filter(|(bound, next)| {
+        plan.state == "EXECUTING" && history.read - (*next).max(history.healed) > *bound
+    });
+    if overdue.is_some() {
+        verdict.blame(format!("{}: due at {:?} and nobody moved it", plan.schedule, plan.next));
+    }
+}
+
+/// Attempts follow one another, each for a reason, and the last has ended.
+fn attempts(plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
+    let mut chains: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
+    for row in rows {
+        chains.entry((row.generation, row.origin, row.scheduled)).or_default().push(row);
+    }
+    for rows in chains.values_mut() {
+        rows.sort_by_key(|row| row.attempt);
+        for (n, row) in (1..).zip(rows.iter()) {
+            let again = match row.state.as_str() {
+                "ABANDONED" => plan.recovers && n < plan.attempts,
+                "FAILED" => n < plan.tries.min(plan.attempts),
+                _ => false,
+            };
+            if row.attempt != n || again != (usize::try_from(n) != Ok(rows.len())) {
+                verdict.blame(format!("{}: attempt {n} of {}: {row:?}", plan.schedule, rows.len()));
+            }
+        }
+    }
+}
+
+fn is_over(state: &str) -> bool {
+    !matches!(state, "PENDING" | "CLAIMED" | "RUNNING")
+}
+
+fn is_owned(state: &str) -> bool {
+    matches!(state, "CLAIMED" | "RUNNING")
+}
+
+fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
+    match (from, to) {
+        (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
+        (Some(from), None) => is_over(from),
+        (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
+        (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING"),
+        (Some("RUNNING"), Some(to)) => to == "PENDING" || is_over(to) && to != "SKIPPED",
+        _ => false,
+    }
+}
+
+/// Only legal changes, each from where the one before left the row; a further attempt begins behind an ended one.
+fn transitions(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let mut chains = BTreeMap::new();
+    let mut states: BTreeMap<i64, &str> = BTreeMap::new();
+    for change in history.changes.iter().filter(|change| change.from != change.to) {
+        let (from, to) = (change.from.as_deref(), change.to.as_deref());
+        if !is_legal(from, to) || states.get(&change.execution).copied() != from {
+            verdict.blame(format!("an illegal change: {change:?}"));
+        }
+        match to {
+            Some(to) => drop(states.insert(change.execution, to)),
+            None => drop(states.remove(&change.execution)),
+        }
+        let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
+        let chain =
+            chains.entry((&row.schedule, row.generation, row.origin, row.scheduled)).or_insert(row.id);
+        let before = states.get(chain).filter(|state| row.id != *chain && !is_over(state));
+        if before.is_some() {
+            verdict.blame(format!("a further attempt before the last had ended: {row:?}"));
+        }
+        *chain = row.id;
+    }
+    let told = history.executions.iter().filter(|_| !history.changes.is_empty());
+    for row in told.filter(|row| states.get(&row.id).copied() != Some(&row.state)) {
+        verdict.blame(format!("its changes do not end there: {row:?}"));
+    }
+}
+
+/// Nothing planned is claimed while its schedule is paused.
+fn pauses(history: &History, verdict: &mut Verdict) {
+    let planned: BTreeMap<i64, &Execution> =
+        history.executions.iter().filter(|row| row.origin == 0).map(|row| (row.id, row)).collect();
+    let claims = history.changes.iter().filter(|change| {
+        change.to.as_deref().is_some_and(is_owned) && !change.from.as_deref().is_some_and(is_owned)
+    });
+    for claim in claims {
+        let Some(row) = planned.get(&claim.execution) else { continue };
+        let during = |pause: &&Pause| {
+            pause.schedule == row.schedule && pause.from < claim.at && claim.at < pause.until
+        };
+        if let Some(pause) = history.pauses.iter().find(during) {
+            verdict.blame(format!("claimed at {} in {pause:?}: {row:?}", claim.at));
+        }
+    }
+}
+
+/// Each attempt begins at most once, before it is taken away, and ends in an outcome of its own.
+fn effects(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let mut begun: BTreeMap<i64, Vec<&Effect>> = BTreeMap::new();
+    for effect in &history.effects {
+        begun.entry(effect.execution).or_default().push(effect);
+    }
+    for (id, effects) in &begun {
+        let Some(row) = rows.get(id) else {
+            verdict.blame(format!("begun without a row: {:?}", effects[0]));
+            continue;
+        };
+        if effects.iter().any(|it| (it.scheduled, it.attempt) != (row.scheduled, row.attempt)) {
+            verdict.blame(format!("begun as another than its row says: {effects:?} {row:?}"));
+        }
+        // A lower fence: the row was taken back and claimed anew before this one began.
+        let is_late =
+            |it: &Effect| it.fence != row.fence || row.state == "ABANDONED" && row.finished < Some(it.at);
+        let late = effects.iter().filter(|it| is_late(it)).count();
+        if effects.len() - late > 1 {
+            verdict.blame(format!("begun more than once: {effects:?} {row:?}"));
+        }
+        if history.stopped {
+            verdict.excused += late;
+        } else if late > 0 {
+            verdict.blame(format!("begun after it was taken away: {effects:?} {row:?}"));
+        }
+    }
+    let by_handler = |row: &&Execution| {
+        matches!(row.state.as_str(), "SUCCEEDED" | "FAILED") && row.reason != "attempts exhausted"
+    };
+    let settled: BTreeMap<i64, Millis> =
+        history.changes.iter().map(|change| (change.execution, change.at)).collect();
+    for row in history.executions.iter().filter(by_handler) {
+        let own = begun.get(&row.id).into_iter().flatten().find(|it| it.fence == row.fence);
+        if own
+            .is_none_or(|it| it.ended.is_none_or(|ended| settled.get(&row.id).is_some_and(|at| ended > *at)))
+        {
+            verdict.blame(format!("an outcome that is not its own: {own:?} {row:?}"));
+        }
+    }
+}
+
+/// Once faults have stopped nothing stays behind.
+fn bounds(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let since = |at: Millis| at.max(history.healed);
+    for row in
+        history.executions.iter().filter(|row| is_owned(&row.state) && !history.live.contains(&row.node))
+    {
+        if history.read - since(row.claimed.unwrap_or(row.due)) > history.bounds.settled {
+            verdict.blame(format!("still held by a node that is gone: {row:?}"));
+        }
+    }
+    let Some(bound) = history.bounds.begun else { return };
+    for row in history.executions.iter().filter(|row| row.state == "PENDING") {
+        if history.read - since(row.due) > bound {
+            verdict.blame(format!("due and nobody took it: {row:?}"));
+        }
+    }
+    for effect in history.effects.iter().filter(|effect| effect.at > history.healed) {
+        let due = rows.get(&effect.execution).map_or(effect.scheduled, |row| row.due);
+        if effect.at - since(due) > bound {
+            verdict.blame(format!("begun {} ms late: {effect:?}", effect.at - since(due)));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The checker's own test: a good history passes, and each seeded fault in it is caught.
+
+use super::judge::{Change, Effect, Execution, History, Pause, Plan, judge};
+
+const STEP: i64 = 1_000;
+
+/// One schedule every second: five occurrences run, the second after its node died, the fifth being the last.
+fn good() -> History {
+    let mut history = History { healed: 0, read: 10 * STEP, ..History::default() };
+    history.plans.push(Plan {
+        schedule: "s".into(),
+        generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
+        recovers: true,
+        attempts: 5,
+        tries: 1,
+        state: "COMPLETE".into(),
+        next: None,
+    });
+    for n in 1..=5 {
+        run(&mut history, n, 1, if n == 2 { "ABANDONED" } else { "SUCCEEDED" });
+    }
+    run(&mut history, 2, 2, "SUCCEEDED");
+    history
+}
+
+/// Adds occurrence `n`'s attempt, claimed 2 ms and begun 5 ms after its time, ended 10 ms later.
+fn run(history: &mut History, n: i64, attempt: u32, state: &str) {
+    let id = 10 * n + i64::from(attempt);
+    let at = n * STEP + 100 * i64::from(attempt - 1);
+    history.executions.push(Execution {
+        id,
+        schedule: "s".into(),
+        scheduled: n * STEP,
+        count: 1,
+        attempt,
+        state: state.into(),
+        fence: id,
+        node: "a".into(),
+        due: at,
+        claimed: Some(at + 2),
+        finished: Some(at + 20),
+        prev: (n > 1).then_some((n - 1) * STEP),
+        following: (n < 5).then_some((n + 1) * STEP),
+        ..Execution::default()
+    });
+    history.effects.push(Effect {
+        execution: id,
+        schedule: "s".into(),
+        scheduled: n * STEP,
+        attempt,
+        fence: id,
+        at: at + 5,
+        ended: Some(at + 15),
+    });
+    let mut change = |at, from: Option<&str>, to: &str| {
+        let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
+        history.changes.push(Change { at, execution: id, from, to });
+    };
+    change(at + 2, None, "CLAIMED");
+    change(at + 4, Some("CLAIMED"), "RUNNING");
+    change(at + 20, Some("RUNNING"), state);
+}
+
+fn row(history: &mut History, id: i64) -> &mut Execution {
+    history.executions.iter_mut().find(|row| row.id == id).unwrap()
+}
+
+fn effect(history: &mut History, id: i64) -> &mut Effect {
+    history.effects.iter_mut().find(|effect| effect.execution == id).unwrap()
+}
+
+/// The history with this fault in it is blamed in these words.
+fn caught(words: &str, fault: impl FnOnce(&mut History)) {
+    let mut history = good();
+    fault(&mut history);
+    let violations = judge(&history).violations;
+    assert!(violations.iter().any(|it| it.contains(words)), "{words:?} is not among {violations:#?}");
+}
+
+#[test]
+fn a_good_history_is_clean() {
+    let verdict = judge(&good());
+    verdict.assert_clean();
+    assert_eq!((verdict.fired, verdict.skipped, verdict.attempts, verdict.excused), (5, 0, 6, 0));
+}
+
+#[test]
+fn a_duplicate_is_caught() {
+    caught("begun more than once", |history| {
+        let again = Effect { at: 3_050, ..effect(history, 31).clone() };
+        history.effects.push(again);
+    });
+    caught("expected Some(4000) next", |history| {
+        let again = Execution { id: 99, ..row(history, 31).clone() };
+        history.executions.push(again);
+    });
+}
+
+#[test]
+fn a_lost_occurrence_is_caught() {
+    caught("its cursor did not go to Some(3000)", |history| {
+        row(history, 21).following = Some(4_000);
+    });
+    caught("expected Some(3000) next", |history| history.executions.retain(|row| row.id != 31));
+    caught("next is None, the ledger ends before Some(5000)", |history| {
+        history.executions.retain(|row| row.id != 51);
+    });
+    caught("attempt 1 of 1", |history| history.executions.retain(|row| row.id != 22));
+    caught("nobody moved it", |history| {
+        history.executions.retain(|row| row.id != 51);
+        history.plans[0].next = Some(5_000);
+        history.plans[0].state = "EXECUTING".into();
+        history.read = 100_000;
+    });
+}
+
+#[test]
+fn an_occurrence_nobody_planned_is_caught() {
+    caught("expected Some(3000) next", |history| row(history, 31).scheduled = 3_500);
+    caught("of no schedule", |history| row(history, 31).schedule = "other".into());
+    caught("begun without a row", |history| effect(history, 31).execution = 77);
+}
+
+#[test]
+fn a_zombies_late_outcome_is_caught() {
+    // It was taken from one node and claimed by another, under whose hands the first one's outcome arrived.
+    caught("an outcome that is not its own", |history| row(history, 31).fence = 32);
+    caught("an outcome that is not its own", |history| effect(history, 31).ended = Some(3_021));
+    caught("an outcome that is not its own", |history| effect(history, 31).ended = None);
+}
+
+#[test]
+fn a_zombies_late_beginning_is_caught_and_excused_only_where_processes_were_stopped() {
+    let late = |history: &mut History| effect(history, 21).at = 2_021;
+    caught("begun after it was taken away", late);
+    let mut history = History { stopped: true, ..good() };
+    late(&mut history);
+    let verdict = judge(&history);
+    verdict.assert_clean();
+    assert_eq!(verdict.excused, 1);
+}
+
+#[test]
+fn an_orphan_is_caught() {
+    let orphan = |history: &mut History| {
+        row(history, 51).state = "RUNNING".into();
+        history.changes.pop_if(|change| change.execution == 22);
+        history.changes.retain(|change| change.execution != 51 || change.to.as_deref() != Some("SUCCEEDED"));
+        history.read = 5_002 + 60_001;
+    };
+    caught("still held by a node that is gone", orphan);
+    caught("due and nobody took it", |history| {
+        row(history, 22).state = "PENDING".into();
+        history.read = 200_000;
+    });
+    let mut history = good();
+    history.live.insert("a".into());
+    orphan(&mut history);
+    assert!(judge(&history).violations.iter().all(|it| !it.contains("gone")), "its node lives");
+}
+
+#[test]
+fn a_wrong_order_is_caught() {
+    caught("its cursor came from", |history| row(history, 31).prev = Some(1_000));
+    caught("a further attempt before the last had ended", |history| history.changes.swap(5, 15));
+    caught("an illegal change", |history| history.changes.swap(0, 1));
+    caught("an illegal change", |history| {
+        let zombie = Change {
+            at: 9_000,
+            from: Some("SUCCEEDED".into()),
+            to: Some("FAILED".into()),
+            ..history.changes[2]
+        };
+        history.changes.push(zombie);
+    });
+    caught("its changes do not end there", |history| row(history, 31).state = "FAILED".into());
+    caught("attempt 1 of 2", |history| row(history, 21).state = "SUCCEEDED".into());
+}
+
+#[test]
+fn a_revived_pause_is_caught() {
+    caught("claimed at 3002 in Pause", |history| {
+        history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_500 });
+    });
+}
+
+#[test]
+fn a_complete_that_is_not_is_caught() {
+    caught("EXECUTING with next None", |history| history.plans[0].state = "EXECUTING".into());
+}
+
+#[test]
+fn what_stays_behind_after_the_faults_is_caught() {
+    caught("ms late", |history| {
+        effect(history, 51).at = 5_000 + 78_001;
+        effect(history, 51).ended = None;
+    });
+}
