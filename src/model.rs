@@ -58,6 +58,11 @@ impl NodeId {
     pub(crate) fn fresh() -> Self {
         Self(Uuid::new_v4())
     }
+
+    /// The name a process goes on under once this one is over: one more, so that its descent can be seen.
+    pub(crate) fn next_incarnation(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().wrapping_add(1)))
+    }
 }
 
 impl fmt::Display for NodeId {
@@ -348,6 +353,14 @@ pub(crate) struct JobPolicy {
     pub max_tries: u32,
     /// The pause before the next try after a failure.
     pub retry_delay: Duration,
+}
+
+impl JobPolicy {
+    /// When an attempt that failed at `now` is followed by another; `None` when it was the last try.
+    pub(crate) fn retry_at(&self, attempt: u32, now: Millis) -> Option<Millis> {
+        let delay = i64::try_from(self.retry_delay.as_millis()).unwrap_or(i64::MAX);
+        (attempt < self.max_tries.min(self.max_attempts)).then(|| now.saturating_add(delay))
+    }
 }
 
 /// What a job is called and how it behaves.

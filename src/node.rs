@@ -264,7 +264,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
         self.outbox.push_back(NodeOutput::Lease(Millis::MIN));
-        let old = std::mem::replace(&mut self.id, NodeId::fresh());
+        let old = self.id;
+        self.id = old.next_incarnation();
         self.registered = false;
         self.held.clear();
         self.todo.clear();
@@ -276,7 +277,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         let operation = match asked {
             Asked::Register => {
                 // The row may exist after all: a fresh name makes sure that nothing is claimed under a doubtful one.
-                self.id = NodeId::fresh();
+                self.id = self.id.next_incarnation();
                 "joining"
             }
             Asked::Beat { .. } => {

@@ -10,10 +10,9 @@ use crossbeam::channel::{Sender, bounded};
 use crate::clock::Clock;
 use crate::event::{Event, Events};
 use crate::job::{Context, Handlers};
-use crate::model::{Millis, Outcome};
+use crate::model::Outcome;
 use crate::pipeline::complete::CompleteInput;
-use crate::store::{Claimed, Settled};
-use crate::window::millis;
+use crate::store::{Begin, Claimed, Settled, Settlement};
 
 /// Runs one claimed execution on a pool thread.
 pub(crate) struct Runner {
@@ -27,26 +26,29 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn run(&self, mut claimed: Claimed) {
-        if !claimed.is_started() {
-            if !self.start(&claimed) {
-                return;
+    pub(crate) fn run(&self, claimed: Claimed) {
+        match claimed.begin(self.clock.now(), self.closed.load(Ordering::Relaxed)) {
+            Begin::Start(settlement, mut claimed) => {
+                if self.start(settlement) {
+                    claimed.mark_started();
+                    self.run(claimed);
+                }
             }
-            claimed.mark_started();
+            Begin::Run(claimed) => {
+                let outcome = self.call(&claimed);
+                self.finish(claimed, outcome);
+            }
+            Begin::GiveBack(settlement) => {
+                self.events.emit(&Event::GivenBack { execution: settlement.execution });
+                self.settle(CompleteInput::Settle(settlement, None));
+            }
         }
-        let now = self.clock.now();
-        if !claimed.may_start(now.boot) || self.closed.load(Ordering::Relaxed) {
-            self.events.emit(&Event::GivenBack { execution: claimed.execution() });
-            return self.settle(CompleteInput::Settle(claimed.give_back(now.db), None));
-        }
-        let outcome = self.call(&claimed);
-        self.finish(claimed, outcome);
     }
 
     /// CLAIMED -> RUNNING under the token; false if the execution is no longer ours.
-    fn start(&self, claimed: &Claimed) -> bool {
+    fn start(&self, settlement: Settlement) -> bool {
         let (reply, settled) = bounded(1);
-        self.settle(CompleteInput::Settle(claimed.start(self.clock.now().db), Some(reply)));
+        self.settle(CompleteInput::Settle(settlement, Some(reply)));
         // A completer that has ended drops the reply: then the node is stopping and others settle the row.
         matches!(settled.recv(), Ok(Settled::Done))
     }
@@ -68,7 +70,8 @@ impl Runner {
         };
         let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
         let now = self.clock.now().db;
-        let retry = error.as_ref().and_then(|_| self.retry_at(&claimed, now));
+        let policy = self.handlers.policy(&claimed.entry().job).filter(|_| error.is_some());
+        let retry = policy.and_then(|policy| policy.retry_at(claimed.attempt(), now));
         self.settle(CompleteInput::Settle(claimed.finish(outcome, retry, now), None));
         self.events.emit(&Event::Finished { execution, schedule, error });
     }
@@ -76,12 +79,6 @@ impl Runner {
     fn settle(&self, input: CompleteInput) {
         // A completer that has ended is past its deadline: others settle what it leaves.
         self.complete.send(input).ok();
-    }
-
-    fn retry_at(&self, claimed: &Claimed, now: Millis) -> Option<Millis> {
-        let policy = self.handlers.policy(&claimed.entry().job)?;
-        (claimed.attempt() < policy.max_tries.min(policy.max_attempts))
-            .then(|| now.saturating_add(millis(policy.retry_delay)))
     }
 
     fn context(&self, claimed: &Claimed) -> Context {

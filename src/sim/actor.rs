@@ -1,16 +1,19 @@
 //! A machine between `next` and `done`: the simulator's thread.
 
+use super::dice::Dice;
+use super::wire::{Rows, Wire};
 use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::Millis;
-use crate::store::Store;
+use crate::model::{Millis, ScheduleId};
 
-use super::cluster::Dice;
+/// The watchdog's limit, and how long past it a database may still work on a call given up on.
+const CALL: Millis = 3_000;
+const LATEST: Millis = 3_900;
 
 /// What becomes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+enum Fate {
     /// Performed after `0` ms, answered after another `1` ms.
     Answered(Millis, Millis),
     /// Certainly not performed.
@@ -23,23 +26,59 @@ pub(super) enum Fate {
     Overrun(Millis),
 }
 
+impl Fate {
+    fn thrown(dice: &mut Dice, faults: Millis, away: bool) -> Self {
+        let quick = (1 + dice.below(4), 1 + dice.below(3));
+        if away {
+            return if dice.one_in(2) { Self::Unavailable } else { Self::Lost };
+        }
+        if !dice.strikes(faults) {
+            return Self::Answered(quick.0, quick.1);
+        }
+        match dice.below(5) {
+            0 => Self::Unavailable,
+            1 => Self::Lost,
+            2 => Self::AnswerLost(quick.0),
+            3 => Self::Overrun(dice.below(LATEST)),
+            _ => Self::Answered(dice.below(1_500), dice.below(1_400)),
+        }
+    }
+}
+
+/// What surrounds a machine for one step.
+pub(super) struct Scene<'a> {
+    pub now: Now,
+    pub wire: &'a Wire<'a>,
+    pub dice: &'a mut Dice,
+    /// Faults per million store calls.
+    pub faults: Millis,
+    /// The database is away for this node.
+    pub away: bool,
+}
+
 enum Doing<O: Operation> {
     Waiting { until: Millis },
-    Asked { op: O, at: Millis, then: Millis, heard: bool },
+    Asked { op: O, at: Millis, then: Millis, heard: bool, locked: Vec<ScheduleId> },
     Answering { answer: Result<O::Answer, Error>, at: Millis },
+}
+
+/// An operation the watchdog gave up on, or whose process has died, that will be performed yet.
+struct Late<O> {
+    op: O,
+    at: Millis,
+    locked: Vec<ScheduleId>,
 }
 
 pub(super) struct Actor<M: Machine> {
     pub machine: M,
     doing: Doing<M::Op>,
-    /// Operations the watchdog gave up on that will be performed yet.
-    late: Vec<(Millis, M::Op)>,
+    late: Vec<Late<M::Op>>,
     stopped: bool,
 }
 
 impl<M: Machine> Actor<M>
 where
-    M::Op: Clone,
+    M::Op: Clone + Rows,
 {
     pub(super) fn new(machine: M) -> Self {
         Self { machine, doing: Doing::Waiting { until: Millis::MIN }, late: Vec::new(), stopped: false }
@@ -52,7 +91,20 @@ where
             Doing::Waiting { until } => *until,
             Doing::Asked { at, .. } | Doing::Answering { at, .. } => *at,
         };
-        self.late.iter().map(|(at, _)| *at).chain([own]).min().unwrap_or(Millis::MAX)
+        self.late_at().min(own)
+    }
+
+    /// The instant at which the database does something that needs no process any more.
+    pub(super) fn sent_at(&self) -> Millis {
+        match &self.doing {
+            Doing::Asked { at, .. } => self.late_at().min(*at),
+            _ => self.late_at(),
+        }
+    }
+
+    /// The instant at which something given up on is performed.
+    fn late_at(&self) -> Millis {
+        self.late.iter().map(|late| late.at).min().unwrap_or(Millis::MAX)
     }
 
     pub(super) fn receive(&mut self, now: Now, input: M::Input) {
@@ -62,31 +114,63 @@ where
         }
     }
 
-    /// Performs what was asked for and given up on, even if its process has died since.
-    pub(super) fn perform_late(&mut self, boot: Millis, store: &dyn Store) {
-        let (due, later) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= boot);
+    /// Its process has died: what it had sent may reach the database yet.
+    pub(super) fn die(&mut self, dice: &mut Dice) {
+        self.stopped = true;
+        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
+        if let Doing::Asked { op, at, locked, .. } = doing
+            && (dice.one_in(2) || !locked.is_empty())
+        {
+            self.late.push(Late { op, at, locked });
+        }
+    }
+
+    /// While its process is stopped the database goes on with what it was sent.
+    pub(super) fn perform_sent(&mut self, boot: Millis, wire: &Wire<'_>) {
+        self.perform_late(boot, wire);
+        if matches!(&self.doing, Doing::Asked { at, .. } if *at <= boot) {
+            self.perform_asked(boot, wire);
+        }
+    }
+
+    fn perform_asked(&mut self, boot: Millis, wire: &Wire<'_>) {
+        let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
+        let Doing::Asked { op, then, heard, locked, .. } = doing else { return };
+        wire.unlock(&locked);
+        let answer = op.perform(wire);
+        let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
+        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at: boot + then };
+    }
+
+    /// Performs what was given up on, even if its process has died since.
+    fn perform_late(&mut self, boot: Millis, wire: &Wire<'_>) {
+        if self.late_at() > boot {
+            return;
+        }
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.late).into_iter().partition(|late| late.at <= boot);
         self.late = later;
-        for (_, op) in Vec::from_iter::<Vec<(Millis, M::Op)>>(due) {
-            drop(op.perform(store));
+        for late in due {
+            wire.unlock(&late.locked);
+            drop(late.op.perform(wire));
         }
     }
 
     /// Everything this machine does at this instant; what it tells is appended to `told`.
-    pub(super) fn run(&mut self, now: Now, store: &dyn Store, dice: &mut Dice, told: &mut Vec<M::Output>) {
-        self.perform_late(now.boot, store);
+    pub(super) fn run(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
+        let now = scene.now;
+        self.perform_late(now.boot, scene.wire);
         while !self.stopped {
             match std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX }) {
-                Doing::Asked { op, at, then, heard } if at <= now.boot => {
-                    let answer = op.perform(store);
-                    let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
-                    let answer = if heard { answer } else { lost() };
-                    self.doing = Doing::Answering { answer, at: now.boot + then };
+                asked @ Doing::Asked { at, .. } if at <= now.boot => {
+                    self.doing = asked;
+                    self.perform_asked(now.boot, scene.wire);
                 }
                 Doing::Answering { answer, at } if at <= now.boot => {
                     self.machine.done(now, answer);
                     self.doing = Doing::Waiting { until: Millis::MIN };
                 }
-                Doing::Waiting { until } if until <= now.boot => self.step(now, dice, told),
+                Doing::Waiting { until } if until <= now.boot => self.step(scene, told),
                 unchanged => {
                     self.doing = unchanged;
                     return;
@@ -95,31 +179,40 @@ where
         }
     }
 
-    fn step(&mut self, now: Now, dice: &mut Dice, told: &mut Vec<M::Output>) {
-        match self.machine.next(now) {
-            Step::Do(op) => self.doing = self.ask(op, now.boot, dice.fate()),
+    fn step(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
+        match self.machine.next(scene.now) {
+            Step::Do(op) => self.doing = self.ask(op, scene),
             Step::Tell(output) => {
                 told.push(output);
                 self.doing = Doing::Waiting { until: Millis::MIN };
             }
-            Step::Wait(until) => self.doing = Doing::Waiting { until: until.max(now.boot + 1) },
+            Step::Wait(until) => self.doing = Doing::Waiting { until: until.max(scene.now.boot + 1) },
             Step::Stop => self.stopped = true,
         }
     }
 
-    fn ask(&mut self, op: M::Op, boot: Millis, fate: Fate) -> Doing<M::Op> {
+    /// A slow call holds its rows locked until it is performed, or has not reached the database before.
+    fn ask(&mut self, op: M::Op, scene: &mut Scene<'_>) -> Doing<M::Op> {
+        let boot = scene.now.boot;
         let failed = |kind, after| Doing::Answering {
             answer: Err(Error::new(kind, "as the dice fell")),
             at: boot + after,
         };
+        let fate = Fate::thrown(scene.dice, scene.faults, scene.away);
+        let locked = match fate {
+            Fate::Answered(after, _) | Fate::Overrun(after) if after > 10 && scene.dice.one_in(2) => {
+                scene.wire.lock(&op.rows())
+            }
+            _ => Vec::new(),
+        };
         match fate {
-            Fate::Answered(after, then) => Doing::Asked { op, at: boot + after, then, heard: true },
-            Fate::AnswerLost(after) => Doing::Asked { op, at: boot + after, then: 5, heard: false },
+            Fate::Answered(after, then) => Doing::Asked { op, at: boot + after, then, heard: true, locked },
+            Fate::AnswerLost(after) => Doing::Asked { op, at: boot + after, then: 5, heard: false, locked },
             Fate::Unavailable => failed(Kind::Unavailable, 50),
             Fate::Lost => failed(Kind::Unknown, 50),
             Fate::Overrun(after) => {
-                self.late.push((boot + after, op));
-                failed(Kind::Unknown, 3_000)
+                self.late.push(Late { op, at: boot + after, locked });
+                failed(Kind::Unknown, CALL)
             }
         }
     }

@@ -18,8 +18,10 @@ pub struct History {
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
-    /// The nodes alive when the history was read.
+    /// The nodes alive when the history was read; those declared dead; those that had given a reason for it.
     pub live: BTreeSet<String>,
+    pub dead: BTreeSet<String>,
+    pub doomed: BTreeSet<String>,
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
@@ -31,8 +33,11 @@ pub struct History {
 /// How soon things are in order again once nothing goes wrong any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Nothing stays CLAIMED or RUNNING under a dead node for longer.
+    /// Nothing stays CLAIMED or RUNNING for longer, not under a dead node and not under a live one: jobs are
+    /// shorter than that.
     pub settled: Millis,
+    /// Nothing is run or skipped before its time, but for an error of a clock too small to be noticed.
+    pub early: Millis,
     /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
     pub begun: Option<Millis>,
 }
@@ -40,7 +45,7 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
     fn default() -> Self {
-        Self { settled: 60_000, begun: Some(60_000 + 15_000 + 3_000) }
+        Self { settled: 60_000, early: 1_000, begun: Some(60_000 + 15_000 + 3_000) }
     }
 }
 
@@ -154,6 +159,7 @@ pub fn judge(history: &History) -> Verdict {
     transitions(history, &mut verdict);
     pauses(history, &mut verdict);
     effects(history, &mut verdict);
+    nodes(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
 }
@@ -279,6 +285,9 @@ fn transitions(history: &History, verdict: &mut Verdict) {
             None => drop(states.remove(&change.execution)),
         }
         let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
+        if row.last() > change.at + history.bounds.early {
+            verdict.blame(format!("accounted for at {}, before its time: {row:?}", change.at));
+        }
         let chain =
             chains.entry((&row.schedule, row.generation, row.origin, row.scheduled)).or_insert(row.id);
         let before = states.get(chain).filter(|state| row.id != *chain && !is_over(state));
@@ -354,15 +363,25 @@ fn effects(history: &History, verdict: &mut Verdict) {
     }
 }
 
+/// A stopped or slow database kills nobody, and nothing is taken from a node that lives.
+fn nodes(history: &History, verdict: &mut Verdict) {
+    for node in history.dead.difference(&history.doomed) {
+        verdict.blame(format!("node {node} was declared dead for no reason"));
+    }
+    for row in &history.executions {
+        if row.state == "ABANDONED" && history.live.contains(&row.node) {
+            verdict.blame(format!("taken from a node that lives: {row:?}"));
+        }
+    }
+}
+
 /// Once faults have stopped nothing stays behind.
 fn bounds(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let since = |at: Millis| at.max(history.healed);
-    for row in
-        history.executions.iter().filter(|row| is_owned(&row.state) && !history.live.contains(&row.node))
-    {
+    for row in history.executions.iter().filter(|row| is_owned(&row.state)) {
         if history.read - since(row.claimed.unwrap_or(row.due)) > history.bounds.settled {
-            verdict.blame(format!("still held by a node that is gone: {row:?}"));
+            verdict.blame(format!("still held: {row:?}"));
         }
     }
     let Some(bound) = history.bounds.begun else { return };

@@ -148,15 +148,26 @@ fn an_orphan_is_caught() {
         history.changes.retain(|change| change.execution != 51 || change.to.as_deref() != Some("SUCCEEDED"));
         history.read = 5_002 + 60_001;
     };
-    caught("still held by a node that is gone", orphan);
+    caught("still held", orphan);
     caught("due and nobody took it", |history| {
         row(history, 22).state = "PENDING".into();
         history.read = 200_000;
     });
+}
+
+#[test]
+fn a_death_without_a_reason_is_caught() {
+    caught("declared dead for no reason", |history| history.dead = ["a".into()].into());
+    caught("taken from a node that lives", |history| history.live = ["a".into()].into());
     let mut history = good();
-    history.live.insert("a".into());
-    orphan(&mut history);
-    assert!(judge(&history).violations.iter().all(|it| !it.contains("gone")), "its node lives");
+    history.dead.insert("a".into());
+    history.doomed.insert("a".into());
+    judge(&history).assert_clean();
+}
+
+#[test]
+fn what_is_done_before_its_time_is_caught() {
+    caught("before its time", |history| history.changes[0].at = -1);
 }
 
 #[test]

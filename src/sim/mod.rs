@@ -1,45 +1,63 @@
-//! Whole clusters in virtual time: the production machines on the in-memory store, with faults in between.
+//! Whole clusters in virtual time: the production machines and the pool's own floor, with faults in between.
 //!
 //! The simulator makes no scheduling decision of its own. It runs each machine's `next` and `done`, and
 //! between the two it performs the operation late, not at all, or without telling what became of it; it
-//! kills, stops and restarts nodes and sets their clocks wrong. A seed replays exactly.
+//! kills, stops, cuts off and restarts nodes and sets their clocks wrong. A seed replays exactly.
 
 mod actor;
-mod check;
 mod cluster;
-mod judge;
-#[cfg(test)]
+mod database;
+mod dice;
+mod jobs;
+pub(crate) mod judge;
 mod judge_tests;
+mod plans;
+mod process;
+mod sabotage;
+mod scenario;
+mod wire;
 
-use cluster::{Cluster, Faults};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::model::Millis;
+use cluster::Cluster;
+use judge::judge;
+use scenario::{Faults, Played, Scenario};
 
-const HOUR: Millis = 3_600_000;
-
-fn simulate(seed: u64, nodes: usize, faults: Faults, span: Millis) -> check::Verdict {
-    let mut cluster = Cluster::new(seed, nodes, 20, span, faults);
-    cluster.run();
-    check::judge(&cluster)
-}
+const QUARTER: i64 = 900_000;
 
 #[test]
 fn a_quiet_cluster_fires_every_occurrence_once() {
-    let verdict = simulate(1, 3, Faults::none(), HOUR / 4);
-    verdict.assert_clean();
+    let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER, faults: Faults::NONE };
+    let verdict = quiet.prove().verdict;
     assert_eq!(verdict.skipped, 0, "nothing was ever late");
     assert!(verdict.fired > 3_000, "{verdict:?}");
 }
 
+/// So many claims as `FIRETIME_CLAIMS` says, or the one simulation that `FIRETIME_SCENARIO` describes.
 #[test]
 fn clusters_under_fire_lose_and_repeat_nothing() {
-    let mut faults = 0;
-    for seed in 0..6 {
-        let verdict = simulate(seed, 3 + seed as usize % 3, Faults::many(), HOUR / 4);
-        faults += verdict.faults;
-        verdict.assert_clean();
+    if let Ok(line) = std::env::var("FIRETIME_SCENARIO") {
+        let played = line.parse::<Scenario>().unwrap().prove();
+        return println!("{played:?}");
     }
-    assert!(faults > 1_500, "{faults} faults");
+    let wanted = std::env::var("FIRETIME_CLAIMS").map_or(20_000, |text| text.parse().unwrap());
+    let first = std::env::var("FIRETIME_SEED").map_or(0, |text| text.parse().unwrap());
+    let [seeds, claims, faults] = [const { AtomicU64::new(0) }; 3];
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while claims.load(Ordering::Relaxed) < wanted {
+                    let seed = first + seeds.fetch_add(1, Ordering::Relaxed);
+                    let Played { claims: won, faults: struck, .. } = Scenario::under_fire(seed).prove();
+                    claims.fetch_add(won, Ordering::Relaxed);
+                    faults.fetch_add(struck, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let [seeds, claims, faults] = [seeds, claims, faults].map(|count| count.load(Ordering::Relaxed));
+    println!("simulated: seeds={seeds} claims={claims} faults={faults}");
+    assert!(10 * faults >= claims, "too quiet: {faults} faults over {claims} claims");
 }
 
 /// An earlier scheduler ran 941 of these 4,000. Late is as bad as lost: what one poll misses the next still finds.
@@ -47,15 +65,16 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
 fn occurrences_on_the_windows_edge_are_not_dropped() {
     let mut cluster = Cluster::on_every_second(3, 100, 40);
     cluster.run();
-    let verdict = check::judge(&cluster);
+    let latest = cluster.effects().iter().map(|effect| effect.at - effect.scheduled).max();
+    assert!(latest.is_some_and(|late| late < 1_000), "{latest:?} ms late");
+    let verdict = judge(&cluster.history());
     verdict.assert_clean();
     assert_eq!((verdict.fired, verdict.skipped, verdict.attempts), (4_000, 0, 4_000));
-    let latest = cluster.effects.iter().map(|effect| effect.at - effect.scheduled).max();
-    assert!(latest.is_some_and(|late| late < 1_000), "{latest:?} ms late");
 }
 
 #[test]
 fn a_seed_replays_exactly() {
-    let runs = [0, 1].map(|_| simulate(7, 3, Faults::many(), HOUR / 12));
-    assert_eq!(runs[0], runs[1]);
+    let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };
+    assert_eq!(fire.play(None), fire.play(None));
+    assert_eq!(fire.to_string().parse(), Ok(fire));
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{ClaimRequest, Reason};
+use crate::clock::Now;
 use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
@@ -69,9 +70,20 @@ impl Claimed {
         self.token
     }
 
-    /// Whether the row says RUNNING already.
+    #[cfg(test)]
     pub(crate) fn is_started(&self) -> bool {
         self.started
+    }
+
+    /// What the thread that has it does next; `closed` when nothing may begin any more.
+    pub(crate) fn begin(self, now: Now, closed: bool) -> Begin {
+        if closed || !self.may_start(now.boot) {
+            Begin::GiveBack(self.give_back(now.db))
+        } else if self.started {
+            Begin::Run(self)
+        } else {
+            Begin::Start(self.start(now.db), self)
+        }
     }
 
     /// Whether the handler may still start at this boot-clock instant. After it, repair may already have
@@ -80,11 +92,12 @@ impl Claimed {
         boot < self.deadline
     }
 
-    /// CLAIMED becomes RUNNING; call [`Claimed::mark_started`] when it is `Done`.
+    /// CLAIMED becomes RUNNING.
     pub(crate) fn start(&self, now: Millis) -> Settlement {
         Settlement { execution: self.execution, token: self.token, change: Change::Start { now } }
     }
 
+    /// The row says RUNNING now.
     pub(crate) fn mark_started(&mut self) {
         self.started = true;
     }
@@ -111,6 +124,17 @@ impl Claimed {
             change: Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now },
         }
     }
+}
+
+/// The next step on the way from a claim to its handler.
+#[derive(Debug)]
+pub(crate) enum Begin {
+    /// CLAIMED becomes RUNNING; once that is `Done`, [`Claimed::mark_started`] and ask again.
+    Start(Settlement, Claimed),
+    /// The handler runs.
+    Run(Claimed),
+    /// It is too late to begin.
+    GiveBack(Settlement),
 }
 
 /// A guarded change to one's own execution: by id, token and state.

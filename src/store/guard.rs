@@ -1,6 +1,7 @@
 //! Guards as values: the columns an UPDATE compares before it changes anything.
 //!
-//! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question.
+//! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question; and a
+//! test that blinds one column of a guard blinds it in both.
 
 /// A column a guard may compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +32,78 @@ impl Column {
     }
 }
 
-/// A planned claim and a repair: the row is exactly where the decision saw it.
-pub(crate) const CURSOR: &[Column] =
+/// What one kind of change compares.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Guard {
+    name: &'static str,
+    columns: &'static [Column],
+}
+
+impl Guard {
+    const fn new(name: &'static str, columns: &'static [Column]) -> Self {
+        Self { name, columns }
+    }
+
+    pub(crate) fn columns(&self) -> impl Iterator<Item = Column> {
+        self.columns.iter().copied().filter(|column| self.sees(*column))
+    }
+
+    #[cfg(not(test))]
+    fn sees(&self, _column: Column) -> bool {
+        true
+    }
+}
+
+/// The row is exactly where the decision saw it.
+const CURSOR: &[Column] =
     &[Column::Id, Column::State, Column::PrevFireTime, Column::NextFireTime, Column::Version];
+/// An execution is still whose it was: PENDING as seen, or somebody's by token.
+const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
 
-/// An execution is still whose it was: PENDING as seen, or one's own by token.
-pub(crate) const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
-
-/// A schedule's row changed by a client.
-pub(crate) const EDIT: &[Column] = &[Column::Id, Column::State, Column::Version];
-
+/// A planned claim.
+pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
+/// A repair, or a resume.
+pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
+/// A client's edit that moves the cursor.
+pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
+/// Any other change a client makes to a schedule's row.
+pub(crate) const EDIT: Guard = Guard::new("edit", &[Column::Id, Column::State, Column::Version]);
+/// The claim of a PENDING execution.
+pub(crate) const TAKE: Guard = Guard::new("take", EXECUTION);
+/// CLAIMED becomes RUNNING.
+pub(crate) const START: Guard = Guard::new("start", EXECUTION);
+/// An outcome, or a hand-back, of one's own execution.
+pub(crate) const OUTCOME: Guard = Guard::new("outcome", EXECUTION);
+/// An execution is taken from a node.
+pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
+/// The execution an attempt follows on, as the same transaction has just left it.
+pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
 /// A node that has not moved since it was seen.
-pub(crate) const BEAT: &[Column] = &[Column::Uuid, Column::Beat];
+pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat]);
+
+#[cfg(test)]
+pub(crate) mod blind {
+    //! A guard that looks away: what the simulator must then notice.
+
+    use std::cell::RefCell;
+
+    use super::{Column, Guard};
+
+    thread_local! {
+        static BLIND: RefCell<Vec<(&'static str, Column)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    impl Guard {
+        pub(super) fn sees(&self, column: Column) -> bool {
+            BLIND.with_borrow(|blind| !blind.contains(&(self.name, column)))
+        }
+    }
+
+    /// Runs `work` while the guard compares none of `columns` on this thread.
+    pub(crate) fn to<T>(guard: &Guard, columns: &[Column], work: impl FnOnce() -> T) -> T {
+        BLIND.set(columns.iter().map(|column| (guard.name, *column)).collect());
+        let result = work();
+        BLIND.take();
+        result
+    }
+}

@@ -58,7 +58,7 @@ pub struct Figures {
 
 /// What a permit promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seat {
+pub(crate) enum Seat {
     /// A thread: the item starts at once.
     Thread,
     /// A place in the queue.

@@ -1,18 +1,18 @@
 //! The pool's moving parts: one lock, two condition variables and the threads.
 //!
-//! Every event passes through [`Core::change`]: under the lock it alters the counts and then
-//! settles what follows from them; what is to be told is told after the lock is released. An item
-//! moves to `ready` together with a thread: the threads without an item number exactly
-//! `spare + ready`, so a ready item never waits for another to finish, and no thread retires on it.
+//! Every event passes through [`Core::change`]: it happens to the [`Floor`] under the lock, and what is to
+//! be told is told after the lock is released. An item becomes ready together with a thread: the
+//! threads without an item number exactly `spare + ready`, so a ready item never waits for
+//! another to finish, and no thread retires on it.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::time::Duration;
-use std::{io, iter};
 
-use super::admission::{Admission, Figures, Limits, Seat, Verdict};
+use super::admission::{Figures, Limits, Seat};
+use super::floor::Floor;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
 
 /// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Pool<T> {
         notify: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Self {
         let core = Core {
-            state: Mutex::new(State::new(limits)),
+            state: Mutex::new(State { floor: Floor::new(limits), threads_made: 0, spawn_error: None }),
             work: Condvar::new(),
             rest: Condvar::new(),
             run: Box::new(run),
@@ -58,7 +58,7 @@ impl<T: Send + 'static> Pool<T> {
     /// Reserve only for items at hand: a seat taken on the off chance and dropped again after a
     /// `None` is a seat freed, and [`Notice::Freed`] says so.
     pub fn reserve(&self) -> Option<Permit<T>> {
-        let seat = self.core.lock().admission.reserve()?;
+        let seat = self.core.lock().floor.reserve()?;
         Some(Permit { core: Arc::clone(&self.core), seat, spent: false })
     }
 
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Pool<T> {
     /// are returned. Call it a few times a second: all of the pool's spans are this coarse.
     #[must_use = "these items were not run"]
     pub fn tick(&self, now: i64) -> Vec<T> {
-        self.core.tick(now)
+        self.core.change(|floor, hire| floor.tick(now, hire))
     }
 
     /// Gives out no more permits and returns the items that wait.
@@ -76,10 +76,7 @@ impl<T: Send + 'static> Pool<T> {
     /// spent, another `close` returns what came to wait since.
     #[must_use = "these items were not run"]
     pub fn close(&self) -> Vec<T> {
-        self.core.change(|state| {
-            state.admission.close();
-            iter::from_fn(|| state.dequeue()).collect()
-        })
+        self.core.change(|floor, _| floor.close())
     }
 
     /// Waits until nothing runs or is queued, for `deadline` at most; says whether it came to that.
@@ -89,7 +86,7 @@ impl<T: Send + 'static> Pool<T> {
 
     /// What the pool is doing now.
     pub fn figures(&self) -> Figures {
-        self.core.lock().admission.figures()
+        self.core.lock().floor.figures()
     }
 }
 
@@ -117,14 +114,14 @@ impl<T: Send + 'static> Permit<T> {
     /// be had for it, it waits.
     pub fn submit(mut self, item: T, now: i64) {
         self.spent = true;
-        self.core.submit(self.seat, item, now);
+        self.core.change(|floor, hire| floor.submit(self.seat, item, now, hire));
     }
 }
 
 impl<T: Send + 'static> Drop for Permit<T> {
     fn drop(&mut self) {
         if !self.spent {
-            self.core.change(|state| state.admission.release(self.seat));
+            self.core.change(|floor, hire| floor.release(self.seat, hire));
         }
     }
 }
@@ -140,41 +137,9 @@ struct Core<T> {
 }
 
 struct State<T> {
-    admission: Admission,
-    /// Items that have a thread: it only has to wake up.
-    ready: VecDeque<T>,
-    /// Items that wait for a thread, with the time since when; longest first.
-    queue: VecDeque<(i64, T)>,
+    floor: Floor<T>,
     threads_made: u64,
     spawn_error: Option<io::Error>,
-}
-
-impl<T> State<T> {
-    fn new(limits: Limits) -> Self {
-        Self {
-            admission: Admission::new(limits),
-            ready: VecDeque::new(),
-            queue: VecDeque::new(),
-            threads_made: 0,
-            spawn_error: None,
-        }
-    }
-
-    fn enqueue(&mut self, item: T, since: i64) {
-        self.admission.queued();
-        self.queue.push_back((since, item));
-    }
-
-    fn dequeue(&mut self) -> Option<T> {
-        let (_, item) = self.queue.pop_front()?;
-        self.admission.unqueued();
-        Some(item)
-    }
-
-    fn verdict(&self) -> Verdict {
-        let head = self.queue.front();
-        head.map_or(Verdict::Stay, |(since, _)| self.admission.waited(*since))
-    }
 }
 
 impl<T: Send + 'static> Core<T> {
@@ -183,12 +148,24 @@ impl<T: Send + 'static> Core<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<R>(self: &Arc<Self>, event: impl FnOnce(&mut State<T>) -> R) -> R {
+    /// Lets `event` happen to the floor. It is given a way to make threads, under the lock: so the counts are
+    /// never ahead of what there is.
+    fn change<R>(self: &Arc<Self>, event: impl FnOnce(&mut Floor<T>, &mut dyn FnMut() -> bool) -> R) -> R {
         let mut state = self.lock();
-        let result = event(&mut state);
-        self.settle(&mut state);
+        let State { floor, threads_made, spawn_error } = &mut *state;
+        let ready = floor.ready();
+        let result = event(floor, &mut || self.spawn(threads_made, spawn_error));
+        for _ in ready..floor.ready() {
+            self.work.notify_one();
+        }
+        if floor.may_retire() {
+            self.work.notify_all();
+        }
+        if floor.at_rest() {
+            self.rest.notify_all();
+        }
+        let freed = floor.freed();
         let spawn_error = state.spawn_error.take();
-        let freed = state.admission.freed();
         drop(state);
         if let Some(error) = spawn_error {
             self.tell(Notice::SpawnFailed(error));
@@ -199,86 +176,21 @@ impl<T: Send + 'static> Core<T> {
         result
     }
 
-    /// Brings about what the counts now call for.
-    fn settle(self: &Arc<Self>, state: &mut State<T>) {
-        while state.admission.may_start_queued() && self.have_spare(state) {
-            self.start_queued(state);
-        }
-        if state.admission.may_retire() {
-            self.work.notify_all();
-        }
-        if state.admission.at_rest() {
-            self.rest.notify_all();
-        }
-    }
-
-    fn submit(self: &Arc<Self>, seat: Seat, item: T, now: i64) {
-        self.change(|state| {
-            let now = state.admission.observe(now);
-            state.admission.release(seat);
-            if seat == Seat::Thread && self.have_spare(state) {
-                self.start(state, item);
-            } else {
-                state.enqueue(item, now);
-            }
-        });
-    }
-
-    fn tick(self: &Arc<Self>, now: i64) -> Vec<T> {
-        self.change(|state| {
-            state.admission.observe(now);
-            if state.admission.stunted() {
-                self.spawn(state);
-            }
-            let mut given_back = Vec::new();
-            loop {
-                match state.verdict() {
-                    Verdict::Stay => return given_back,
-                    Verdict::GiveBack => given_back.extend(state.dequeue()),
-                    Verdict::Grow if self.spawn(state) => self.start_queued(state),
-                    Verdict::Grow => {} // No thread was to be had: the next verdict knows.
-                }
-            }
-        })
-    }
-
     fn wait_idle(&self, deadline: Duration) -> bool {
-        let restless = |state: &mut State<T>| !state.admission.at_rest();
+        let restless = |state: &mut State<T>| !state.floor.at_rest();
         let waited = self.rest.wait_timeout_while(self.lock(), deadline, restless);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.admission.at_rest()
+        state.floor.at_rest()
     }
 
-    fn start_queued(&self, state: &mut State<T>) {
-        if let Some(item) = state.dequeue() {
-            self.start(state, item);
-        }
-    }
-
-    /// Gives the item to a spare thread.
-    fn start(&self, state: &mut State<T>, item: T) {
-        state.admission.started();
-        state.ready.push_back(item);
-        self.work.notify_one();
-    }
-
-    fn have_spare(self: &Arc<Self>, state: &mut State<T>) -> bool {
-        state.admission.has_spare() || self.spawn(state)
-    }
-
-    /// Makes a thread, under the lock: so the counts are never ahead of what there is.
-    fn spawn(self: &Arc<Self>, state: &mut State<T>) -> bool {
-        state.threads_made += 1;
-        let name = format!("firetime-job-{}", state.threads_made);
+    fn spawn(self: &Arc<Self>, threads_made: &mut u64, spawn_error: &mut Option<io::Error>) -> bool {
+        *threads_made += 1;
+        let name = format!("firetime-job-{threads_made}");
         let core = Arc::clone(self);
         match spawn(name, move || core.work()) {
-            Ok(()) => {
-                state.admission.spawned();
-                true
-            }
+            Ok(()) => true,
             Err(error) => {
-                state.admission.spawn_failed();
-                state.spawn_error = Some(error);
+                *spawn_error = Some(error);
                 false
             }
         }
@@ -290,7 +202,7 @@ impl<T: Send + 'static> Core<T> {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.run)(item))) {
                 self.tell(Notice::Panicked(payload));
             }
-            self.change(|state| state.admission.finished());
+            self.change(|floor, hire| floor.finished(hire));
         }
     }
 
@@ -298,11 +210,10 @@ impl<T: Send + 'static> Core<T> {
     fn next_item(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
-            if let Some(item) = state.ready.pop_front() {
+            if let Some(item) = state.floor.take_ready() {
                 return Some(item);
             }
-            if state.admission.may_retire() {
-                state.admission.retired();
+            if state.floor.retires() {
                 return None;
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -9,12 +9,13 @@
 //!        '- None: full; Notice::Freed says when to ask again
 //! ```
 //!
-//! `admission` decides, purely; `core` carries it out with a lock and threads. The core reads no
+//! `admission` counts and `floor` moves the items, purely; `core` carries it out with a lock and threads. The core reads no
 //! clock: it learns the time from `submit` and `tick`. It names its primitives only through
 //! `sync`, so that the model check runs the very same file on simulated threads.
 
 mod admission;
 mod core;
+pub(crate) mod floor;
 mod sync;
 
 #[cfg(test)]
@@ -25,4 +26,6 @@ mod tests;
 #[cfg(test)]
 use self::admission::Figures;
 pub use self::admission::Limits;
+#[cfg(test)]
+pub(crate) use self::admission::Seat;
 pub use self::core::{Notice, Permit, Pool};

@@ -12,6 +12,7 @@ use shuttle::{check_pct, check_random, thread};
 
 use super::admission;
 use super::admission::Limits;
+use super::floor;
 
 use self::core::{Notice, Permit, Pool};
 

@@ -4,7 +4,7 @@ use super::rows::{Run, Text, Value, matches};
 use super::tables::Tables;
 use crate::error::Error;
 use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
-use crate::store::guard::{self, Column};
+use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
 
 impl Tables {
@@ -50,7 +50,7 @@ impl Tables {
             Column::Version => Value::Number(occurrence.entry.version),
             Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
         };
-        if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
+        if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
             return Ok(None);
         }
         let fence = row.fence + 1;
@@ -97,7 +97,7 @@ impl Tables {
             return Ok(None);
         }
         let seen = seen_execution(pending.id, ExecutionState::Pending, pending.token);
-        if !matches(guard::EXECUTION, |column| run.value(pending.id.0, column), seen) {
+        if !matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen) {
             return Ok(None);
         }
         let fence = row.fence + 1;
@@ -130,7 +130,9 @@ impl Tables {
             Change::GiveBack { fresh, reason, .. } => {
                 let owned = [ExecutionState::Claimed, ExecutionState::Running];
                 let done = owned.iter().any(|state| {
-                    self.edit_if_mine(settlement, *state, |run| run.release(*fresh, reason.as_str()))
+                    self.edit_if_mine(settlement, &guard::OUTCOME, *state, |run| {
+                        run.release(*fresh, reason.as_str())
+                    })
                 });
                 let run = self.run(settlement.execution);
                 let given_back =
@@ -141,18 +143,18 @@ impl Tables {
     }
 
     fn start(&mut self, settlement: &Settlement, now: i64) -> Settled {
-        let done = self.edit_if_mine(settlement, ExecutionState::Claimed, |run| {
+        let done = self.edit_if_mine(settlement, &guard::START, ExecutionState::Claimed, |run| {
             run.state = ExecutionState::Running.as_str().into();
             run.started = Some(now);
         });
-        settled(done || self.is_mine(settlement, ExecutionState::Running))
+        settled(done || self.is_mine(settlement, &guard::START, ExecutionState::Running))
     }
 
     fn finish(&mut self, settlement: &Settlement) -> Result<Settled> {
         let Change::Finish { state, error, retry, now } = &settlement.change else {
             return Ok(Settled::Revoked);
         };
-        let done = self.edit_if_mine(settlement, ExecutionState::Running, |run| {
+        let done = self.edit_if_mine(settlement, &guard::OUTCOME, ExecutionState::Running, |run| {
             run.state = state.as_str().into();
             run.finished = Some(*now);
             run.error = error.clone().unwrap_or_default();
@@ -160,22 +162,23 @@ impl Tables {
         if done && let (Some((due, token)), Some(run)) = (retry, self.run(settlement.execution)) {
             self.follow_up(run.again(Reason::Retry.as_str(), *due, *token))?;
         }
-        Ok(settled(done || self.is_mine(settlement, *state)))
+        Ok(settled(done || self.is_mine(settlement, &guard::OUTCOME, *state)))
     }
 
-    fn is_mine(&self, settlement: &Settlement, state: ExecutionState) -> bool {
+    fn is_mine(&self, settlement: &Settlement, guard: &Guard, state: ExecutionState) -> bool {
         let id = settlement.execution;
         let seen = seen_execution(id, state, settlement.token);
-        self.run(id).is_some_and(|run| matches(guard::EXECUTION, |column| run.value(id.0, column), seen))
+        self.run(id).is_some_and(|run| matches(guard, |column| run.value(id.0, column), seen))
     }
 
     fn edit_if_mine(
         &mut self,
         settlement: &Settlement,
+        guard: &Guard,
         state: ExecutionState,
         edit: impl FnOnce(&mut Run),
     ) -> bool {
-        self.is_mine(settlement, state) && self.edit_run(settlement.execution, edit)
+        self.is_mine(settlement, guard, state) && self.edit_run(settlement.execution, edit)
     }
 }
 

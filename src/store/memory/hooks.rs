@@ -7,10 +7,11 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::MemoryStore;
-use super::rows::{Shape, Text};
+use super::rows::{Run, Shape, Text};
 use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{ExecutionId, Millis, NodeId, ScheduleId, Token};
+use crate::sim::judge;
 use crate::store::Result;
 use crate::store::conformance::RowKey;
 
@@ -18,6 +19,9 @@ use crate::store::conformance::RowKey;
 pub(crate) struct Hooks {
     held: BTreeSet<ScheduleId>,
     refused: BTreeSet<i64>,
+    /// Every change of an execution's row, in order, once somebody wants them.
+    pub(super) changes: Vec<judge::Change>,
+    noted: bool,
 }
 
 /// A row locked by "another transaction", until dropped.
@@ -68,6 +72,36 @@ impl MemoryStore {
             "{table}.{column} is not to be set by hand, or there is no row with {condition}"
         );
         tables.commit();
+    }
+
+    /// From now on every change of an execution's row is noted.
+    pub(crate) fn note_changes(&self) {
+        self.tables().hooks.noted = true;
+    }
+
+    /// The ledger and how it came about, for the judge.
+    pub(crate) fn ledger(&self) -> (Vec<judge::Execution>, Vec<judge::Change>) {
+        let tables = self.tables();
+        let row = |(id, run): (i64, &Run)| judge::Execution {
+            id,
+            schedule: tables.schedule(run.schedule).map(|row| row.name.to_string()).unwrap_or_default(),
+            generation: run.generation,
+            origin: run.origin,
+            scheduled: run.scheduled,
+            until: run.until,
+            count: run.count,
+            attempt: run.attempt,
+            state: run.state.to_string(),
+            reason: run.reason.to_string(),
+            fence: run.fence,
+            node: run.node.map(|node| node.to_string()).unwrap_or_default(),
+            due: run.due,
+            claimed: run.claimed,
+            finished: run.finished,
+            prev: run.prev,
+            following: run.following,
+        };
+        (tables.runs().map(row).collect(), tables.hooks.changes.clone())
     }
 
     /// A column's value as text; `None` is NULL.
@@ -144,6 +178,15 @@ impl Tables {
             return Err(Error::new(Kind::Data, "refused as the test asked"));
         }
         Ok(())
+    }
+
+    /// Notes a change of an execution's row, which was `before`.
+    pub(super) fn note(&mut self, id: i64, before: Option<&Run>) {
+        if self.hooks.noted {
+            let state = |run: &Run| run.state.to_string();
+            let (from, to) = (before.map(state), self.run(ExecutionId(id)).map(state));
+            self.hooks.changes.push(judge::Change { at: self.now, execution: id, from, to });
+        }
     }
 
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {

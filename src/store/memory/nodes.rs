@@ -67,7 +67,7 @@ impl Tables {
             Column::Beat => Value::Number(beat),
             _ => Value::Null,
         };
-        let as_seen = |node: &Node| matches(guard::BEAT, |column| node.value(id, column), seen);
+        let as_seen = |node: &Node| matches(&guard::BEAT, |column| node.value(id, column), seen);
         self.nodes.get(&id).is_some_and(as_seen) && self.end(id, now, "dead")
     }
 

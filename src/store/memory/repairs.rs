@@ -73,7 +73,7 @@ impl Tables {
             Column::Version => Value::Number(repair.version),
             Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
         };
-        if !matches(guard::CURSOR, |column| row.value(id, column), seen) {
+        if !matches(&guard::REPAIR, |column| row.value(id, column), seen) {
             return Ok(false);
         }
         let row = row.clone();
@@ -131,7 +131,7 @@ impl Tables {
         let stranded = &revocation.stranded;
         let Some(run) = self.run(stranded.id) else { return Ok(false) };
         let seen = seen_execution(stranded.id, stranded.state, stranded.token);
-        if !matches(guard::EXECUTION, |column| run.value(stranded.id.0, column), seen) {
+        if !matches(&guard::REVOKE, |column| run.value(stranded.id.0, column), seen) {
             return Ok(false);
         }
         let next = run.again(Reason::Recovery.as_str(), revocation.now, revocation.fresh);
@@ -184,7 +184,7 @@ impl Tables {
             Column::Version => Value::Number(version),
             _ => Value::Null,
         };
-        let as_seen = |row: &Schedule| matches(guard::EDIT, |column| row.value(id.0, column), seen);
+        let as_seen = |row: &Schedule| matches(&guard::EDIT, |column| row.value(id.0, column), seen);
         self.schedule(id.0).is_some_and(as_seen)
             && self.edit_schedule(id.0, |row| {
                 edit(row);

@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::schedule::Timing;
 use crate::store::Figures;
-use crate::store::guard::Column;
+use crate::store::guard::{Column, Guard};
 use crate::store::when::{self, NONE, When};
 
 /// A text column. Words of our own are never copied.
@@ -34,13 +34,13 @@ impl Value<'_> {
 
 /// Whether a row is as a decision saw it in every column of the guard. As in SQL, NULL equals nothing.
 pub(super) fn matches<'row, 'seen>(
-    guard: &[Column],
+    guard: &Guard,
     row: impl Fn(Column) -> Value<'row>,
     seen: impl Fn(Column) -> Value<'seen>,
 ) -> bool {
-    guard.iter().all(|column| {
-        let value = row(*column);
-        value != Value::Null && value == seen(*column)
+    guard.columns().all(|column| {
+        let value = row(column);
+        value != Value::Null && value == seen(column)
     })
 }
 

@@ -51,6 +51,8 @@ impl Tables {
     /// caller ends with [`Tables::commit`].
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let mark = self.undo.len();
+        #[cfg(test)]
+        let changes = self.hooks.changes.len();
         let result = work(self);
         if result.is_err() {
             while self.undo.len() > mark {
@@ -60,6 +62,8 @@ impl Tables {
                     None => break,
                 }
             }
+            #[cfg(test)]
+            self.hooks.changes.truncate(changes);
         }
         result
     }
@@ -235,6 +239,8 @@ impl Tables {
             Some(run) => self.runs.insert(id, run),
             None => self.runs.remove(&id),
         };
+        #[cfg(test)]
+        self.note(id, before.as_ref());
         let (key, place) = before.as_ref().map(Run::key).zip(before.as_ref().map(Run::place)).unzip();
         let (new_key, new_place) = after.unzip();
         if key != new_key {

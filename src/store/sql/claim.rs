@@ -213,7 +213,7 @@ fn still_there(
     if !planned.is_empty() {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
             .want(dialect, &planned_want(&planned))
-            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(guard::CURSOR, "e")));
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(&guard::CLAIM, "e")));
         there.extend(session.rows(&question)?);
     }
     if !pending.is_empty() {
@@ -221,7 +221,7 @@ fn still_there(
             .want(dialect, &pending_want(pending.iter()))
             .push(&format!(
                 " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
-                guarded(guard::EXECUTION, "r"),
+                guarded(&guard::TAKE, "r"),
                 join = join(dialect)
             ));
         there.extend(session.rows(&question)?);

@@ -266,9 +266,9 @@ fn change(
     );
     let update = bind_rest(update, definition, job);
     let (update, guard) = if stored.has_trigger(definition, when) {
-        (update, guard::EDIT)
+        (update, &guard::EDIT)
     } else {
-        (retime(update, stored, timing, when, now), guard::CURSOR)
+        (retime(update, stored, timing, when, now), &guard::RETIME)
     };
     let update = guarded_by(update, guard, |column| match column {
         Column::Id => stored.id.into(),
@@ -333,7 +333,7 @@ pub(super) fn pause(
 ) -> Step<bool> {
     let update =
         sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
-    let update = guarded_by(update.bind(by).bind(reason), guard::EDIT, |column| match column {
+    let update = guarded_by(update.bind(by).bind(reason), &guard::EDIT, |column| match column {
         Column::Id => id.0.into(),
         Column::State => ScheduleState::Active.as_str().into(),
         Column::Version => version.into(),

@@ -172,7 +172,7 @@ pub(super) fn declare_dead(
     now: Millis,
 ) -> Result<bool, Fault> {
     let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead'").bind(now);
-    let update = guarded_by(update, guard::BEAT, |column| match column {
+    let update = guarded_by(update, &guard::BEAT, |column| match column {
         Column::Uuid => node.to_string().into(),
         Column::Beat => beat.into(),
         _ => Value::Null,

@@ -65,6 +65,6 @@ pub(super) fn win_pending(
         ("claimed_time", "w.claimed"),
         ("started_time", "w.started"),
     ];
-    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &guarded(guard::EXECUTION, "r")))?;
+    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &guarded(&guard::TAKE, "r")))?;
     mine(session, &want, "r.id", "r.id = w.id")
 }

@@ -91,7 +91,7 @@ pub(super) fn win_planned(session: &mut dyn Session, want: &Want) -> Step<HashMa
 }
 
 pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
-    let condition = guarded(guard::CURSOR, "e");
+    let condition = guarded(&guard::CLAIM, "e");
     sql("SELECT e.id FROM ").want(dialect, want).push(&format!(
         " {} QRTZ_EXECUTE e ON {condition} ORDER BY e.id{}",
         join(dialect),
@@ -100,7 +100,7 @@ pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
 }
 
 pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(guard::CURSOR, "e"))
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(&guard::CLAIM, "e"))
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
@@ -137,7 +137,7 @@ pub(super) const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w
 /// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
 /// and its lock.
 pub(super) fn move_and_insert(want: &Want) -> Statement {
-    let guard = guarded(guard::CURSOR, "e");
+    let guard = guarded(&guard::CLAIM, "e");
     let sets =
         MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(

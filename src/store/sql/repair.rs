@@ -6,19 +6,19 @@ use super::session::{Fault, Session};
 use super::settle::follow_up;
 use super::statement::{BATCH, Statement, Value, Want, join, sql};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
-use crate::store::guard::{self, Column};
+use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
 use crate::window::ELECTION_AHEAD;
 
 /// Appends a guard to a statement: each column compared with what was seen.
 pub(super) fn guarded_by(
     mut statement: Statement,
-    columns: &[Column],
+    guard: &Guard,
     seen: impl Fn(Column) -> Value,
 ) -> Statement {
-    for (index, column) in columns.iter().enumerate() {
+    for (index, column) in guard.columns().enumerate() {
         let and = if index == 0 { " WHERE " } else { " AND " };
-        statement = statement.push(&format!("{and}{} = ?", column.name())).bind(seen(*column));
+        statement = statement.push(&format!("{and}{} = ?", column.name())).bind(seen(column));
     }
     statement
 }
@@ -69,7 +69,7 @@ fn move_cursor(repair: &Repair) -> Statement {
          time_triggered = time_triggered + ?{end_of_pause}"
     ));
     let update = update.bind(repair.to.prev).bind(repair.to.next).bind(state.as_str()).bind(passed);
-    guarded_by(update, guard::CURSOR, |column| match column {
+    guarded_by(update, &guard::REPAIR, |column| match column {
         Column::Id => repair.id.0.into(),
         Column::State => repair.state.as_str().into(),
         Column::PrevFireTime => repair.cursor.prev.into(),
@@ -182,7 +182,7 @@ pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Resu
             .bind(revocation.reason.as_str())
             .bind(revocation.now)
     };
-    let update = guarded_by(update, guard::EXECUTION, |column| match column {
+    let update = guarded_by(update, &guard::REVOKE, |column| match column {
         Column::Id => stranded.id.0.into(),
         Column::State => stranded.state.as_str().into(),
         Column::ClaimToken => token.as_str().into(),

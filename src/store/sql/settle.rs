@@ -7,7 +7,7 @@ use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
 use crate::model::ExecutionState;
-use crate::store::guard;
+use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 
 pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
@@ -42,19 +42,22 @@ struct Row {
 struct Kind {
     columns: &'static [&'static str],
     sets: &'static [(&'static str, &'static str)],
-    /// What the guard compares besides id and token.
+    guard: Guard,
+    /// The states the guard allows.
     states: &'static str,
 }
 
 const START: Kind = Kind {
     columns: &["id", "claim_token", "now"],
     sets: &[("state", "'RUNNING'"), ("started_time", "w.now")],
+    guard: guard::START,
     states: "r.state = 'CLAIMED'",
 };
 
 const FINISH: Kind = Kind {
     columns: &["id", "claim_token", "becomes", "error", "now"],
     sets: &[("state", "w.becomes"), ("error", "w.error"), ("finished_time", "w.now")],
+    guard: guard::OUTCOME,
     states: "r.state = 'RUNNING'",
 };
 
@@ -68,6 +71,7 @@ const GIVE_BACK: Kind = Kind {
         ("claimed_time", "-1"),
         ("started_time", "-1"),
     ],
+    guard: guard::OUTCOME,
     states: "r.state IN ('CLAIMED', 'RUNNING')",
 };
 
@@ -142,8 +146,11 @@ fn change<'a>(
 }
 
 fn guarded_update(dialect: Dialect, kind: &Kind, want: &Want) -> Statement {
-    let owner = guard::EXECUTION.iter().copied().filter(|column| *column != guard::Column::State);
-    let condition = format!("{} AND {}", guarded(&owner.collect::<Vec<_>>(), "r"), kind.states);
+    let compared = kind.guard.columns().map(|column| match column {
+        Column::State => kind.states.to_owned(),
+        column => format!("r.{name} = w.{name}", name = column.name()),
+    });
+    let condition = compared.collect::<Vec<_>>().join(" AND ");
     update(dialect, ("QRTZ_RUN", "r"), kind.sets, want, &condition)
 }
 
@@ -181,7 +188,7 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: Vec<Vec<Value>>) -> Res
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE 1 = 1{}",
         join(dialect),
-        guarded(guard::EXECUTION, "r"),
+        guarded(&guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")
     ));
     session.execute(&insert)?;

@@ -5,7 +5,7 @@
 
 use super::connection::Dialect;
 use super::session::Fault;
-use crate::store::guard::Column;
+use crate::store::guard::{Column, Guard};
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
@@ -177,9 +177,9 @@ pub(super) fn update(
 }
 
 /// A guard's columns compared with those of the same names in `w`.
-pub(super) fn guarded(columns: &[Column], alias: &str) -> String {
-    let compare = |column: &Column| format!("{alias}.{name} = w.{name}", name = column.name());
-    columns.iter().map(compare).collect::<Vec<_>>().join(" AND ")
+pub(super) fn guarded(guard: &Guard, alias: &str) -> String {
+    let compare = |column: Column| format!("{alias}.{name} = w.{name}", name = column.name());
+    guard.columns().map(compare).collect::<Vec<_>>().join(" AND ")
 }
 
 /// How a table is joined to `w`, so that `w` is always read first.

@@ -1,0 +1,155 @@
+//! Where items wait and what is started: admission's counts together with the items they count. Pure.
+//!
+//! Whoever owns a floor makes the threads: each event is given `hire`, which makes one and says whether it could.
+
+use std::collections::VecDeque;
+
+use super::admission::{Admission, Figures, Limits, Seat, Verdict};
+
+pub(crate) struct Floor<T> {
+    admission: Admission,
+    /// Items that have a thread: it only has to wake up.
+    ready: VecDeque<T>,
+    /// Items that wait for a thread, with the time since when; longest first.
+    queue: VecDeque<(i64, T)>,
+}
+
+impl<T> Floor<T> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { admission: Admission::new(limits), ready: VecDeque::new(), queue: VecDeque::new() }
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        self.admission.figures()
+    }
+
+    /// A seat for one item; `None` when there is none.
+    pub(crate) fn reserve(&mut self) -> Option<Seat> {
+        self.admission.reserve()
+    }
+
+    /// A seat is given back unused.
+    pub(crate) fn release(&mut self, seat: Seat, mut hire: impl FnMut() -> bool) {
+        self.admission.release(seat);
+        self.settle(&mut hire);
+    }
+
+    /// An item takes its seat at `now`.
+    pub(crate) fn submit(&mut self, seat: Seat, item: T, now: i64, mut hire: impl FnMut() -> bool) {
+        let now = self.admission.observe(now);
+        self.admission.release(seat);
+        if seat == Seat::Thread && self.have_spare(&mut hire) {
+            self.start(item);
+        } else {
+            self.admission.queued();
+            self.queue.push_back((now, item));
+        }
+        self.settle(&mut hire);
+    }
+
+    /// Looks after those who wait; gives back who waited too long.
+    pub(crate) fn tick(&mut self, now: i64, mut hire: impl FnMut() -> bool) -> Vec<T> {
+        self.admission.observe(now);
+        if self.admission.stunted() {
+            self.hire(&mut hire);
+        }
+        let mut given_back = Vec::new();
+        loop {
+            match self.verdict() {
+                Verdict::Stay => break,
+                Verdict::GiveBack => given_back.extend(self.dequeue()),
+                Verdict::Grow if self.hire(&mut hire) => self.start_queued(),
+                Verdict::Grow => {} // No thread was to be had: the next verdict knows.
+            }
+        }
+        self.settle(&mut hire);
+        given_back
+    }
+
+    /// No more seats; gives back those who wait.
+    pub(crate) fn close(&mut self) -> Vec<T> {
+        self.admission.close();
+        std::iter::from_fn(|| self.dequeue()).collect()
+    }
+
+    /// A thread is done with its item.
+    pub(crate) fn finished(&mut self, mut hire: impl FnMut() -> bool) {
+        self.admission.finished();
+        self.settle(&mut hire);
+    }
+
+    /// The next item that has a thread.
+    pub(crate) fn take_ready(&mut self) -> Option<T> {
+        self.ready.pop_front()
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether the asking thread should end, which it then does.
+    pub(crate) fn retires(&mut self) -> bool {
+        let retires = self.may_retire();
+        if retires {
+            self.admission.retired();
+        }
+        retires
+    }
+
+    pub(crate) fn may_retire(&self) -> bool {
+        self.admission.may_retire()
+    }
+
+    pub(crate) fn at_rest(&self) -> bool {
+        self.admission.at_rest()
+    }
+
+    /// Whether a seat is free again after one was asked for in vain: true once per such time.
+    pub(crate) fn freed(&mut self) -> bool {
+        self.admission.freed()
+    }
+
+    /// Brings about what the counts now call for.
+    fn settle(&mut self, hire: &mut impl FnMut() -> bool) {
+        while self.admission.may_start_queued() && self.have_spare(hire) {
+            self.start_queued();
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let head = self.queue.front();
+        head.map_or(Verdict::Stay, |(since, _)| self.admission.waited(*since))
+    }
+
+    fn dequeue(&mut self) -> Option<T> {
+        let (_, item) = self.queue.pop_front()?;
+        self.admission.unqueued();
+        Some(item)
+    }
+
+    fn start_queued(&mut self) {
+        if let Some(item) = self.dequeue() {
+            self.start(item);
+        }
+    }
+
+    /// Gives the item to a spare thread.
+    fn start(&mut self, item: T) {
+        self.admission.started();
+        self.ready.push_back(item);
+    }
+
+    fn have_spare(&mut self, hire: &mut impl FnMut() -> bool) -> bool {
+        self.admission.has_spare() || self.hire(hire)
+    }
+
+    fn hire(&mut self, hire: &mut impl FnMut() -> bool) -> bool {
+        let hired = hire();
+        if hired {
+            self.admission.spawned();
+        } else {
+            self.admission.spawn_failed();
+        }
+        hired
+    }
+}

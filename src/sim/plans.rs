@@ -1,0 +1,155 @@
+//! The schedules of a simulation: what is asked of the cluster, and what must come of it, worked out from the
+//! instants alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::cluster::APPLICATION;
+use super::dice::Dice;
+use super::jobs;
+use super::judge::{self, Pause};
+use super::wire::Wire;
+use crate::misfire;
+use crate::model::{Millis, MisfirePolicy};
+use crate::schedule::Trigger;
+use crate::store::{Definition, Ensured, Store};
+
+struct Made {
+    definition: Definition,
+    /// The expected times of each generation.
+    generations: BTreeMap<i64, Vec<Millis>>,
+    paused: Option<Millis>,
+}
+
+pub(super) struct Plans {
+    made: Vec<Made>,
+    dice: Dice,
+    ends: Millis,
+}
+
+impl Plans {
+    pub(super) fn new(dice: Dice, ends: Millis) -> Self {
+        Self { made: Vec::new(), dice, ends }
+    }
+
+    /// The `n`th schedule: of each kind of trigger, job and policy in turn.
+    pub(super) fn add(&mut self, n: usize, now: Millis, store: &dyn Store) {
+        let start = now + 1_000 + self.dice.below(5_000);
+        let (trigger, times) = self.trigger(n.is_multiple_of(2), start);
+        self.make(n, start, trigger, times, store);
+    }
+
+    pub(super) fn add_every_second(&mut self, n: usize, start: Millis, store: &dyn Store) {
+        let trigger = Trigger::cron("* * * * * ?", "UTC").unwrap();
+        let times = (start..=self.ends).step_by(1_000).collect();
+        self.make(3 * n, start, trigger, times, store);
+    }
+
+    /// A trigger from `start` to the end, counted or cron, with its times.
+    fn trigger(&mut self, counted: bool, start: Millis) -> (Trigger, Vec<Millis>) {
+        let seconds = 1 + self.dice.below(7);
+        let interval = 1_000 * seconds;
+        if counted {
+            let count = (self.ends - start) / interval + 1;
+            let every = Trigger::every(Duration::from_millis(interval.unsigned_abs())).unwrap();
+            let trigger = every.anchored(start).unwrap().times(count.unsigned_abs()).unwrap();
+            (trigger, (0..count).map(|k| start + k * interval).collect())
+        } else {
+            let whole = (start..=self.ends).skip_while(|at| at % 1_000 != 0).step_by(1_000);
+            let times = whole.filter(|at| (at / 1_000 % 60) % seconds == 0).collect();
+            (Trigger::cron(&format!("0/{seconds} * * * * ?"), "UTC").unwrap(), times)
+        }
+    }
+
+    fn make(&mut self, n: usize, start: Millis, trigger: Trigger, times: Vec<Millis>, store: &dyn Store) {
+        let definition = Definition {
+            application: APPLICATION.to_owned(),
+            name: format!("schedule-{n}"),
+            job: jobs::all()[n % 3].clone(),
+            payload: "null".to_owned(),
+            trigger,
+            start: Some(start),
+            end: Some(self.ends),
+            priority: 5,
+            misfire: MisfirePolicy::ALL[n / 3 % MisfirePolicy::ALL.len()],
+            threshold: 60_000,
+        };
+        store.ensure(&definition).unwrap();
+        self.made.push(Made { definition, generations: [(0, times)].into(), paused: None });
+    }
+
+    fn any(&mut self) -> usize {
+        usize::try_from(self.dice.below(self.made.len() as Millis)).unwrap()
+    }
+
+    /// Ends the pause of some schedule that is paused, or pauses it; gives the pause that has ended.
+    pub(super) fn pause_or_resume(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
+        let n = self.any();
+        if self.made[n].paused.is_some() {
+            return self.resume(n, now, store);
+        }
+        let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
+        // An error means that the row is locked for longer than an operator waits.
+        if store.pause(entry.id, entry.version, "sim", "sim").unwrap_or(false) {
+            self.made[n].paused = Some(now);
+        }
+        None
+    }
+
+    fn resume(&mut self, n: usize, now: Millis, store: &Wire<'_>) -> Option<Pause> {
+        let made = &mut self.made[n];
+        let schedule = made.definition.name.clone();
+        let find = || store.find(APPLICATION, &schedule).unwrap().unwrap();
+        if store.is_locked(find().id) {
+            return None;
+        }
+        let pause = Pause { schedule: schedule.clone(), from: made.paused.take()?, until: now };
+        while let Some(repair) = misfire::resume(&find(), now) {
+            // The store itself: an operator's call is whole.
+            store.store.repair(&repair).unwrap();
+        }
+        Some(pause)
+    }
+
+    pub(super) fn resume_all(&mut self, now: Millis, store: &Wire<'_>) -> Vec<Pause> {
+        (0..self.made.len()).filter_map(|n| self.resume(n, now, store)).collect()
+    }
+
+    /// Some schedule gets another trigger: what it had planned and not begun is withdrawn.
+    pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) {
+        let n = self.any();
+        let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
+        let start = now + self.dice.below(5_000);
+        if store.is_locked(entry.id) || start >= self.ends {
+            return;
+        }
+        let counted = self.dice.one_in(2);
+        let (trigger, times) = self.trigger(counted, start);
+        let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
+        if store.ensure(&definition).unwrap() == Ensured::Changed {
+            let behind = entry.cursor.prev.unwrap_or(now).max(now);
+            let times = times.into_iter().filter(|at| *at > behind).collect();
+            self.made[n].generations.insert(entry.generation + 1, times);
+            self.made[n].definition = definition;
+        }
+    }
+
+    /// The schedules as they stand, with what was expected of them.
+    pub(super) fn outcome(&self, store: &dyn Store) -> Vec<judge::Plan> {
+        let rows: BTreeMap<String, _> =
+            store.schedules(None).unwrap().into_iter().map(|row| (row.name.clone(), row)).collect();
+        let plan = |made: &Made| {
+            let (policy, row) = (made.definition.job.policy, &rows[&made.definition.name]);
+            judge::Plan {
+                schedule: row.name.clone(),
+                generations: made.generations.clone(),
+                recovers: policy.recover,
+                attempts: policy.max_attempts,
+                tries: policy.max_tries,
+                state: row.state.clone(),
+                next: row.next,
+            }
+        };
+        self.made.iter().map(plan).collect()
+    }
+}

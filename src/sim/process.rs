@@ -1,0 +1,413 @@
+//! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam::channel::{Receiver, bounded};
+
+use super::actor::{Actor, Scene};
+use super::cluster::APPLICATION;
+use super::dice::Dice;
+use super::jobs;
+use super::judge::Effect;
+use super::scenario::Faults;
+use super::wire::Wire;
+use crate::clock::Now;
+use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
+use crate::model::{Millis, NodeId, Outcome};
+use crate::node::{Held, Identity, NodeMachine, NodeOutput};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
+use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
+use crate::pipeline::pool::floor::Floor;
+use crate::pipeline::pool::{Limits, Seat};
+use crate::store::{Beat, Begin, Claimed, Figures, Pulse, Settled, Store};
+use crate::window::Window;
+
+/// Small, so that pools are full now and then.
+const LIMITS: (usize, usize, usize) = (2, 5, 4);
+
+/// A handler for everything.
+struct Anything;
+
+impl Catalog for Anything {
+    fn jobs(&self) -> Vec<String> {
+        jobs::all().into_iter().map(|job| job.name).collect()
+    }
+
+    fn decodes(&self, _job: &str, _payload: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+type SharedFloor = Arc<Mutex<Floor<Claimed>>>;
+
+fn lock(floor: &SharedFloor) -> MutexGuard<'_, Floor<Claimed>> {
+    floor.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Threads are always to be had.
+fn hire() -> bool {
+    true
+}
+
+struct FloorSeats {
+    floor: SharedFloor,
+    next_tick: Millis,
+    /// A sabotage: what finds no seat is claimed all the same.
+    always: bool,
+}
+
+struct Permit {
+    floor: SharedFloor,
+    seat: Option<Seat>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            lock(&self.floor).release(seat, hire);
+        }
+    }
+}
+
+impl Seats for FloorSeats {
+    type Permit = Permit;
+
+    fn reserve(&mut self) -> Option<Permit> {
+        let seat = lock(&self.floor).reserve();
+        (seat.is_some() || self.always).then(|| Permit { floor: Arc::clone(&self.floor), seat })
+    }
+
+    fn starts_at_once(permit: &Permit) -> bool {
+        permit.seat == Some(Seat::Thread)
+    }
+
+    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+        let mut floor = lock(&self.floor);
+        let late = if boot >= self.next_tick {
+            self.next_tick = boot + 250;
+            floor.tick(boot, hire)
+        } else {
+            Vec::new()
+        };
+        let waiting = floor.figures().queued > 0;
+        (late, waiting.then_some(self.next_tick))
+    }
+}
+
+/// A thread that waits for its row to say RUNNING.
+struct Starting {
+    claimed: Claimed,
+    settled: Receiver<Settled>,
+}
+
+struct Running {
+    claimed: Claimed,
+    outcome: Outcome,
+    ends: Millis,
+}
+
+/// What a process is given at each instant.
+pub(super) struct Surroundings<'a> {
+    pub time: Millis,
+    pub wire: &'a Wire<'a>,
+    pub dice: &'a mut Dice,
+    pub faults: &'a Faults,
+    pub away: bool,
+    pub effects: &'a mut Vec<Effect>,
+}
+
+pub(super) struct Process {
+    /// Its present name: it takes a new one when its row was ended by others.
+    pub id: NodeId,
+    /// The host's wall clock against true time.
+    pub skew: Millis,
+    /// What the process believes its wall clock lacks.
+    offset: Millis,
+    pub stopped_until: Millis,
+    /// The database is away for this node alone.
+    pub cut_until: Millis,
+    poll: Actor<PollMachine>,
+    dispatch: Actor<DispatchMachine<FloorSeats>>,
+    complete: Actor<CompleteMachine>,
+    misfire: Actor<MisfireMachine>,
+    heart: Actor<NodeMachine<fn() -> Figures>>,
+    floor: SharedFloor,
+    starting: Vec<Starting>,
+    running: Vec<Running>,
+}
+
+impl Process {
+    /// As the scheduler's start: register and beat once, then run the machines.
+    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, always: bool) -> Self {
+        let identity = Identity {
+            application: APPLICATION.to_owned(),
+            host_ip: String::new(),
+            host_name: String::new(),
+            pid: 0,
+            jobs: jobs::all().to_vec(),
+        };
+        let window = Window { retention: None, ..Window::default() };
+        let offset = wire.register(&identity.new_node(id, time)).unwrap().offset();
+        let now = Now { db: time + skew + offset, boot: time };
+        let application = APPLICATION.to_owned();
+        let beat = Beat { node: id, application, figures: Figures::default(), now: now.db };
+        assert!(matches!(wire.beat(&beat), Ok(Pulse::Alive { .. })));
+        let held = Arc::new(Held::default());
+        let (core, max, queue) = LIMITS;
+        let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(Limits::new(core, max, queue))));
+        let seats = FloorSeats { floor: Arc::clone(&floor), next_tick: Millis::MIN, always };
+        let figures: fn() -> Figures = Figures::default;
+        let application = APPLICATION.to_owned();
+        let polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);
+        Self {
+            id,
+            skew,
+            offset,
+            stopped_until: Millis::MIN,
+            cut_until: Millis::MIN,
+            poll: Actor::new(polling),
+            dispatch: Actor::new(DispatchMachine::new(
+                id,
+                Arc::clone(&held),
+                time + window.lease(),
+                seats,
+                now,
+            )),
+            complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
+            misfire: Actor::new(MisfireMachine::new(application, window)),
+            heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
+            floor,
+            starting: Vec::new(),
+            running: Vec::new(),
+        }
+    }
+
+    pub(super) fn next_at(&self) -> Millis {
+        let jobs = self.running.iter().map(|it| it.ends).min().unwrap_or(Millis::MAX);
+        let own = [self.poll.next_at(), self.dispatch.next_at(), self.complete.next_at()]
+            .into_iter()
+            .chain([self.misfire.next_at(), self.heart.next_at(), jobs])
+            .min()
+            .unwrap_or(Millis::MAX);
+        self.sent_at().min(own.max(self.stopped_until))
+    }
+
+    /// The next instant at which the database does something this process once asked for.
+    pub(super) fn sent_at(&self) -> Millis {
+        [self.poll.sent_at(), self.dispatch.sent_at(), self.complete.sent_at()]
+            .into_iter()
+            .chain([self.misfire.sent_at(), self.heart.sent_at()])
+            .min()
+            .unwrap_or(Millis::MAX)
+    }
+
+    /// The process is stopped or dead: only what it sent goes on.
+    pub(super) fn perform_sent(&mut self, boot: Millis, wire: &Wire<'_>) {
+        self.poll.perform_sent(boot, wire);
+        self.dispatch.perform_sent(boot, wire);
+        self.complete.perform_sent(boot, wire);
+        self.misfire.perform_sent(boot, wire);
+        self.heart.perform_sent(boot, wire);
+    }
+
+    pub(super) fn die(&mut self, dice: &mut Dice) {
+        self.poll.die(dice);
+        self.dispatch.die(dice);
+        self.complete.die(dice);
+        self.misfire.die(dice);
+        self.heart.die(dice);
+    }
+
+    pub(super) fn run(&mut self, around: &mut Surroundings<'_>) {
+        if around.time < self.stopped_until {
+            return self.perform_sent(around.time, around.wire);
+        }
+        while self.round(around) {}
+    }
+
+    /// What the host's clock says.
+    pub(super) fn wall(&self, time: Millis) -> Millis {
+        time + self.skew
+    }
+
+    fn now(&self, time: Millis) -> Now {
+        Now { db: self.wall(time) + self.offset, boot: time }
+    }
+
+    /// One turn of every machine; true if anything was said that others may act on.
+    fn round(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let mut said = self.run_jobs(around);
+        said |= self.run_heart(around);
+        said |= self.run_poll(around);
+        said |= self.run_misfire(around);
+        said |= self.run_dispatch(around);
+        said |= self.start_jobs(around);
+        let mut told = Vec::new();
+        self.complete.run(&mut scene(self.now(around.time), around), &mut told);
+        said | !told.is_empty()
+    }
+
+    fn run_heart(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.heart.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        for output in told {
+            match output {
+                NodeOutput::Lease(deadline) => self.dispatch.receive(now, DispatchInput::Lease(deadline)),
+                NodeOutput::Reborn(node) => {
+                    self.id = node;
+                    self.poll.receive(now, PollInput::Reborn(node));
+                    self.dispatch.receive(now, DispatchInput::Reborn(node));
+                }
+                NodeOutput::Event(_) => {}
+            }
+        }
+        said
+    }
+
+    fn run_poll(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.poll.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        for output in told {
+            match output {
+                PollOutput::Planned(planned) => self.dispatch.receive(now, DispatchInput::Planned(planned)),
+                PollOutput::Enabled { app, node } => {
+                    self.misfire.receive(now, MisfireInput::Polled { app, node });
+                }
+                PollOutput::Offset(offset) => self.offset = offset,
+                PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),
+                PollOutput::Event(_) => {}
+            }
+        }
+        said
+    }
+
+    fn run_misfire(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.misfire.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        if told.iter().any(|output| matches!(output, MisfireOutput::WakePoll)) {
+            self.poll.receive(now, PollInput::Wake);
+        }
+        said
+    }
+
+    fn run_dispatch(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.dispatch.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        for output in told {
+            match output {
+                DispatchOutput::Run(mut permit, claimed) => match permit.seat.take() {
+                    Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
+                    None => drop(claimed),
+                },
+                DispatchOutput::GiveBack(settlement) => {
+                    self.complete.receive(now, CompleteInput::Settle(settlement, None));
+                }
+                DispatchOutput::WakePoll => self.poll.receive(now, PollInput::Wake),
+                DispatchOutput::Event(_) => {}
+            }
+        }
+        said
+    }
+
+    /// Threads take what is ready, or retire.
+    fn start_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let mut said = false;
+        loop {
+            let ready = lock(&self.floor).take_ready();
+            let Some(claimed) = ready else { break };
+            said = true;
+            self.begin(claimed, around);
+        }
+        let mut floor = lock(&self.floor);
+        while floor.retires() {}
+        said
+    }
+
+    fn begin(&mut self, claimed: Claimed, around: &mut Surroundings<'_>) {
+        let now = self.now(around.time);
+        match claimed.begin(now, false) {
+            Begin::Start(settlement, claimed) => {
+                let (reply, settled) = bounded(1);
+                self.complete.receive(now, CompleteInput::Settle(settlement, Some(reply)));
+                self.starting.push(Starting { claimed, settled });
+            }
+            Begin::Run(claimed) => {
+                around.effects.push(Effect {
+                    execution: claimed.execution().0,
+                    schedule: claimed.entry().name.to_string(),
+                    scheduled: claimed.scheduled(),
+                    attempt: claimed.attempt(),
+                    fence: claimed.fence(),
+                    at: around.time,
+                    ended: None,
+                });
+                let (outcome, takes) = jobs::run(&claimed.entry().job, around.dice, around.faults);
+                self.running.push(Running { claimed, outcome, ends: around.time + takes });
+            }
+            Begin::GiveBack(settlement) => {
+                self.complete.receive(now, CompleteInput::Settle(settlement, None));
+                self.thread_is_free(now);
+            }
+        }
+    }
+
+    fn run_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let now = self.now(around.time);
+        let mut said = false;
+        for mut it in std::mem::take(&mut self.starting) {
+            match it.settled.try_recv() {
+                Ok(Settled::Done) => {
+                    it.claimed.mark_started();
+                    self.begin(it.claimed, around);
+                    said = true;
+                }
+                Ok(Settled::Revoked) => {
+                    self.thread_is_free(now);
+                    said = true;
+                }
+                Err(_) => self.starting.push(it),
+            }
+        }
+        let (ended, running) =
+            std::mem::take(&mut self.running).into_iter().partition(|it: &Running| it.ends <= around.time);
+        self.running = running;
+        for it in ended {
+            self.end(it, around, now);
+            said = true;
+        }
+        said
+    }
+
+    fn end(&mut self, it: Running, around: &mut Surroundings<'_>, now: Now) {
+        let (id, fence) = (it.claimed.execution().0, it.claimed.fence());
+        let mut mine = around.effects.iter_mut().rev();
+        if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
+            effect.ended = Some(around.time);
+        }
+        let failed = it.outcome != Outcome::Succeeded;
+        let policy = jobs::all().into_iter().find(|job| failed && *job.name == *it.claimed.entry().job);
+        let retry = policy.and_then(|job| job.policy.retry_at(it.claimed.attempt(), now.db));
+        let settlement = it.claimed.finish(it.outcome, retry, now.db);
+        self.complete.receive(now, CompleteInput::Settle(settlement, None));
+        self.thread_is_free(now);
+    }
+
+    fn thread_is_free(&mut self, now: Now) {
+        let mut floor = lock(&self.floor);
+        floor.finished(hire);
+        let freed = floor.freed();
+        drop(floor);
+        if freed {
+            self.dispatch.receive(now, DispatchInput::SeatFreed);
+        }
+    }
+}
+
+fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {
+    Scene { now, wire: around.wire, dice: around.dice, faults: around.faults.calls, away: around.away }
+}

@@ -1,0 +1,31 @@
+//! The protections of the protocol, each switched off in turn: a simulation that does not notice proves nothing.
+
+use crate::store::guard::{self, Column, Guard};
+
+/// What is switched off.
+#[derive(Clone, Debug)]
+pub(super) enum Sabotage {
+    /// A guard compares none of these columns.
+    Blind(&'static Guard, &'static [Column]),
+    /// A row held locked by a claim under way counts as lost.
+    ResolveWithoutWaiting,
+    /// What is claimed has no seat in the pool yet; without one it is dropped.
+    ClaimWithoutPermit,
+    /// What was claimed may start however late.
+    NoDeadline,
+    /// A node counts as dead by what its row says of the time, not by what was observed.
+    ComputedDeath,
+    /// A repair's cursor is moved in one transaction, its ledger rows are written in another.
+    TornRepair,
+    /// An outcome is stored in one transaction, the attempt that follows in another.
+    TornFollowUp,
+}
+
+impl Sabotage {
+    pub(super) fn during<T>(sabotage: Option<&Self>, work: impl FnOnce() -> T) -> T {
+        match sabotage {
+            Some(Self::Blind(guard, columns)) => guard::blind::to(guard, columns, work),
+            _ => work(),
+        }
+    }
+}

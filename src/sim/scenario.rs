@@ -1,0 +1,181 @@
+//! What one simulation is made of: everything follows from it, and it fits on a line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cluster::Cluster;
+use super::database::Database;
+use super::judge::{Verdict, judge};
+use super::sabotage::Sabotage;
+use crate::model::Millis;
+
+/// How often things go wrong, per million. What is 0 does not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Faults {
+    /// Per store call: refused, slow, given up on, its answer lost, or both lost.
+    pub calls: Millis,
+    /// Per second: the database is away for all, up to a minute.
+    pub outages: Millis,
+    /// The others are per node and second. The database is away for this one node.
+    pub cuts: Millis,
+    /// Killed, and started anew up to 90 s later.
+    pub kills: Millis,
+    /// Stopped for up to 90 s, between any two steps; now and then with all its neighbours.
+    pub stops: Millis,
+    /// Its wall clock is set: mostly by up to 2 s, now and then by up to an hour.
+    pub clocks: Millis,
+    /// Per second: a schedule is paused, or a paused one resumed.
+    pub pauses: Millis,
+    /// Per second: a schedule gets another trigger.
+    pub edits: Millis,
+    /// Per execution: its handler takes up to 40 s, so that pools fill up.
+    pub long_jobs: Millis,
+}
+
+impl Faults {
+    pub(super) const NONE: Self = Self {
+        calls: 0,
+        outages: 0,
+        cuts: 0,
+        kills: 0,
+        stops: 0,
+        clocks: 0,
+        pauses: 0,
+        edits: 0,
+        long_jobs: 0,
+    };
+
+    pub(super) const MANY: Self = Self {
+        calls: 60_000,
+        outages: 1_500,
+        cuts: 3_000,
+        kills: 4_000,
+        stops: 4_000,
+        clocks: 6_000,
+        pauses: 20_000,
+        edits: 10_000,
+        long_jobs: 20_000,
+    };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 9] {
+        [
+            ("calls", &mut self.calls),
+            ("outages", &mut self.outages),
+            ("cuts", &mut self.cuts),
+            ("kills", &mut self.kills),
+            ("stops", &mut self.stops),
+            ("clocks", &mut self.clocks),
+            ("pauses", &mut self.pauses),
+            ("edits", &mut self.edits),
+            ("long_jobs", &mut self.long_jobs),
+        ]
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scenario {
+    pub seed: u64,
+    pub nodes: usize,
+    pub schedules: usize,
+    /// How long schedules fire and faults happen; then the cluster settles.
+    pub span: Millis,
+    pub faults: Faults,
+}
+
+/// What a simulation came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Played {
+    pub verdict: Verdict,
+    pub claims: u64,
+    pub faults: u64,
+}
+
+impl Scenario {
+    /// A cluster under fire, of a size that depends on the seed.
+    pub(super) fn under_fire(seed: u64) -> Self {
+        let nodes = 3 + usize::try_from(seed % 3).unwrap();
+        Self { seed, nodes, schedules: 20, span: 900_000, faults: Faults::MANY }
+    }
+
+    pub(super) fn play(&self, sabotage: Option<Sabotage>) -> Played {
+        let sabotaged = sabotage.as_ref();
+        Sabotage::during(sabotaged, || {
+            let mut cluster = Cluster::new(self, Database::memory(), sabotaged);
+            cluster.run();
+            let (claims, faults) = (cluster.claims(), cluster.faults());
+            Played { verdict: judge(&cluster.history()), claims, faults }
+        })
+    }
+
+    fn fails(&self, sabotage: Option<&Sabotage>) -> bool {
+        !self.play(sabotage.cloned()).verdict.violations.is_empty()
+    }
+
+    /// The smallest scenario found that still fails: without whole kinds of faults, shorter, with less of everything.
+    pub(super) fn shrunk(mut self, sabotage: Option<&Sabotage>) -> Self {
+        loop {
+            let mut smaller: Vec<Self> = Vec::new();
+            for n in 0..self.faults.clone().each().len() {
+                let mut less = self.clone();
+                let faults = less.faults.each();
+                if std::mem::take(faults[n].1) > 0 {
+                    smaller.push(less);
+                }
+            }
+            let half = self.span / 2;
+            smaller.extend((half >= 60_000).then(|| Self { span: half, ..self.clone() }));
+            smaller.extend((self.nodes > 1).then(|| Self { nodes: self.nodes - 1, ..self.clone() }));
+            let fewer = self.schedules / 2;
+            smaller.extend((fewer > 0).then(|| Self { schedules: fewer, ..self.clone() }));
+            match smaller.into_iter().find(|it| it.fails(sabotage)) {
+                Some(smaller) => self = smaller,
+                None => return self,
+            }
+        }
+    }
+
+    /// Plays it and, if something is violated, says which smallest scenario shows it.
+    pub(super) fn prove(self) -> Played {
+        let played = self.play(None);
+        if played.verdict.violations.is_empty() {
+            return played;
+        }
+        let small = self.clone().shrunk(None);
+        let violations = small.play(None).verdict.violations;
+        let first: Vec<_> = violations.iter().take(6).collect();
+        panic!("{self}\nfails, and so does\nFIRETIME_SCENARIO='{small}'\n{first:#?}");
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, nodes, schedules, span, .. } = self;
+        write!(f, "seed={seed} nodes={nodes} schedules={schedules} span={span}")?;
+        self.faults.clone().each().into_iter().try_for_each(|(name, rate)| write!(f, " {name}={rate}"))
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let mut scenario = Self { seed: 0, nodes: 3, schedules: 20, span: 900_000, faults: Faults::NONE };
+        for word in line.split_whitespace() {
+            let (name, value) = word.split_once('=').ok_or_else(|| format!("{word:?} has no ="))?;
+            let number: u64 = value.parse().map_err(|error| format!("{word}: {error}"))?;
+            let millis = Millis::try_from(number).map_err(|error| format!("{word}: {error}"));
+            let count = usize::try_from(number).map_err(|error| format!("{word}: {error}"));
+            match name {
+                "seed" => scenario.seed = number,
+                "nodes" => scenario.nodes = count?,
+                "schedules" => scenario.schedules = count?,
+                "span" => scenario.span = millis?,
+                _ => match scenario.faults.each().into_iter().find(|(fault, _)| *fault == name) {
+                    Some((_, rate)) => *rate = millis?,
+                    None => return Err(format!("{name} is not known")),
+                },
+            }
+        }
+        Ok(scenario)
+    }
+}

@@ -1,0 +1,286 @@
+//! What stands between a node and the database: row locks that outlast an instant, the host's clock in every
+//! comparison with the database's, and what a sabotage does to a call.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::dice::Dice;
+use super::sabotage::Sabotage;
+use crate::clock::TimeSample;
+use crate::error::{Error, Kind};
+use crate::misfire::MisfireOp;
+use crate::model::{Entry, ExecutionState, Millis, NodeId, ScheduleId};
+use crate::node::NodeOp;
+use crate::pipeline::complete::SettleOp;
+use crate::pipeline::dispatch::ClaimOp;
+use crate::pipeline::poll::PollOp;
+use crate::store::{
+    Beat, Broken, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode,
+    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
+    Settlement, Stalled, StalledQuery, Store, Stranded,
+};
+
+/// The schedules' rows an operation locks.
+pub(super) trait Rows {
+    fn rows(&self) -> Vec<ScheduleId> {
+        Vec::new()
+    }
+}
+
+impl Rows for PollOp {}
+impl Rows for SettleOp {}
+impl Rows for NodeOp {}
+
+impl Rows for ClaimOp {
+    fn rows(&self) -> Vec<ScheduleId> {
+        match self {
+            Self::Claim(requests) | Self::Resolve(requests) => requests.iter().map(schedule).collect(),
+            Self::Quarantine(broken) => vec![broken.id],
+        }
+    }
+}
+
+impl Rows for MisfireOp {
+    fn rows(&self) -> Vec<ScheduleId> {
+        match self {
+            Self::Repair(repair) => vec![repair.id],
+            Self::Quarantine(broken) => vec![broken.id],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn schedule(request: &ClaimRequest) -> ScheduleId {
+    request.candidate.entry().id
+}
+
+/// The database as all nodes share it.
+pub(super) struct Wires {
+    locks: Mutex<BTreeSet<ScheduleId>>,
+    dice: Mutex<Dice>,
+    sabotage: Option<Sabotage>,
+    claims: Mutex<u64>,
+}
+
+impl Wires {
+    pub(super) fn new(dice: Dice, sabotage: Option<Sabotage>) -> Self {
+        Self { locks: Mutex::default(), dice: Mutex::new(dice), sabotage, claims: Mutex::default() }
+    }
+
+    pub(super) fn claims(&self) -> u64 {
+        *lock(&self.claims)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One node's way to the database, at one instant.
+pub(super) struct Wire<'a> {
+    pub store: &'a dyn Store,
+    pub shared: &'a Wires,
+    /// The host's wall clock.
+    pub wall: Millis,
+}
+
+impl Wire<'_> {
+    /// Locks those of the rows that nobody holds; gives them.
+    pub(super) fn lock(&self, rows: &[ScheduleId]) -> Vec<ScheduleId> {
+        let mut locks = lock(&self.shared.locks);
+        rows.iter().copied().filter(|id| locks.insert(*id)).collect()
+    }
+
+    pub(super) fn unlock(&self, rows: &[ScheduleId]) {
+        let mut locks = lock(&self.shared.locks);
+        locks.retain(|id| !rows.contains(id));
+    }
+
+    pub(super) fn is_locked(&self, id: ScheduleId) -> bool {
+        lock(&self.shared.locks).contains(&id)
+    }
+
+    /// A lock wait that would last too long.
+    fn wait_for(&self, id: ScheduleId) -> Result<()> {
+        if self.is_locked(id) {
+            return Err(Error::new(Kind::Unavailable, "lock wait timeout"));
+        }
+        Ok(())
+    }
+
+    /// The instant the host would have read around the question; the database's is true.
+    fn sample(&self, sample: TimeSample) -> TimeSample {
+        TimeSample { asked: self.wall, answered: self.wall, ..sample }
+    }
+
+    fn won(&self, claims: Vec<Claim>) -> Vec<Claim> {
+        let won = claims.iter().filter(|claim| matches!(claim, Claim::Won(_))).count();
+        *lock(&self.shared.claims) += won as u64;
+        claims
+    }
+
+    fn is(&self, sabotage: fn(&Sabotage) -> bool) -> bool {
+        self.shared.sabotage.as_ref().is_some_and(sabotage)
+    }
+
+    /// Whether a transaction that was torn apart ends between its parts, which is seldom.
+    fn tears(&self, sabotage: fn(&Sabotage) -> bool) -> bool {
+        self.is(sabotage) && lock(&self.shared.dice).one_in(20)
+    }
+
+    fn torn<T>() -> Result<T> {
+        Err(Error::new(Kind::Unknown, "the connection ended between two transactions"))
+    }
+
+    fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
+        let mut requests = requests.to_vec();
+        if self.is(|it| matches!(it, Sabotage::NoDeadline)) {
+            requests.iter_mut().for_each(|request| request.deadline = Millis::MAX);
+        }
+        requests
+    }
+
+    /// Asks `free` for the rows nobody holds, in their places; `held` answers for the others.
+    fn apart(
+        &self,
+        requests: &[ClaimRequest],
+        held: impl Fn() -> Claim,
+        free: impl FnOnce(&[ClaimRequest]) -> Result<Vec<Claim>>,
+    ) -> Result<Vec<Claim>> {
+        let requests = self.requests(requests);
+        let (locked, open): (Vec<_>, Vec<_>) =
+            requests.into_iter().enumerate().partition(|(_, request)| self.is_locked(schedule(request)));
+        let (places, open): (Vec<usize>, Vec<ClaimRequest>) = open.into_iter().unzip();
+        let answers = if open.is_empty() { Vec::new() } else { self.won(free(&open)?) };
+        let mut all: Vec<(usize, Claim)> = places.into_iter().zip(answers).collect();
+        all.extend(locked.into_iter().map(|(place, _)| (place, held())));
+        all.sort_by_key(|(place, _)| *place);
+        Ok(all.into_iter().map(|(_, claim)| claim).collect())
+    }
+}
+
+impl Store for Wire<'_> {
+    fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
+    }
+
+    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+        if !self.is(|it| matches!(it, Sabotage::ResolveWithoutWaiting)) {
+            requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
+        }
+        self.apart(requests, || Claim::Lost, |free| self.store.resolve(free))
+    }
+
+    fn repair(&self, repair: &Repair) -> Result<bool> {
+        self.wait_for(repair.id)?;
+        if self.tears(|it| matches!(it, Sabotage::TornRepair)) {
+            self.store.repair(&Repair { rows: Vec::new(), ..repair.clone() })?;
+            return Self::torn();
+        }
+        self.store.repair(repair)
+    }
+
+    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
+        if self.tears(|it| matches!(it, Sabotage::TornFollowUp)) {
+            self.store.revoke(&Revocation { again: false, ..revocation.clone() })?;
+            return Self::torn();
+        }
+        self.store.revoke(revocation)
+    }
+
+    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        if self.tears(|it| matches!(it, Sabotage::TornFollowUp)) {
+            let mut settlements = settlements.to_vec();
+            for settlement in &mut settlements {
+                if let Change::Finish { state: ExecutionState::Failed, retry, .. } = &mut settlement.change {
+                    *retry = None;
+                }
+            }
+            self.store.settle(&settlements)?;
+            return Self::torn();
+        }
+        self.store.settle(settlements)
+    }
+
+    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+        if self.is(|it| matches!(it, Sabotage::ComputedDeath)) {
+            for node in self.store.nodes(None)? {
+                let id: NodeId = node.id.parse().unwrap();
+                if id != beat.node && node.ended.is_none() && node.last_beat < beat.now - 25_000 {
+                    self.store.declare_dead(id, node.beat, beat.now)?;
+                }
+            }
+        }
+        self.store.beat(beat)
+    }
+
+    fn quarantine(&self, broken: &Broken) -> Result<bool> {
+        self.wait_for(broken.id)?;
+        self.store.quarantine(broken)
+    }
+
+    fn poll(&self, query: &PollQuery) -> Result<Polled> {
+        self.store.poll(query).map(|polled| Polled { time: self.sample(polled.time), ..polled })
+    }
+
+    fn register(&self, node: &NewNode) -> Result<TimeSample> {
+        self.store.register(node).map(|sample| self.sample(sample))
+    }
+
+    fn time(&self) -> Result<TimeSample> {
+        self.store.time().map(|sample| self.sample(sample))
+    }
+
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
+        self.store.declare_dead(node, beat, now)
+    }
+
+    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
+        self.store.leave(node, now)
+    }
+
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+        self.store.elect(application, now, interval)
+    }
+
+    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
+        self.store.stalled(query)
+    }
+
+    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
+        self.store.stranded(application, limit)
+    }
+
+    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
+        self.store.broken(application, limit)
+    }
+
+    fn purge(&self, purge: &Purge) -> Result<Purged> {
+        self.store.purge(purge)
+    }
+
+    fn ensure(&self, definition: &Definition) -> Result<Ensured> {
+        self.store.ensure(definition)
+    }
+
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.store.find(application, name)
+    }
+
+    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
+        self.wait_for(id)?;
+        self.store.pause(id, version, by, reason)
+    }
+
+    fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
+        self.store.nodes(application)
+    }
+
+    fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
+        self.store.schedules(application)
+    }
+
+    fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.store.executions(filter)
+    }
+}
