@@ -1,18 +1,19 @@
 //! The only reader of time.
 //!
 //! Decisions work in *database time* (so that servers whose clocks differ agree) and measure spans on
-//! the boot clock (which neither steps nor stops while the machine sleeps).
+//! the boot clock (which neither steps nor stops while the machine sleeps). Database time is counted on the boot
+//! clock too, from what the last poll measured: setting the host's clock changes nothing here.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::model::Millis;
-use crate::window::{WALL_JUMP, millis};
+use crate::window::{OFFSET_JUMP, millis};
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now {
-    /// Database time: the wall clock plus the measured offset.
+    /// Database time: the host's time plus the measured offset.
     pub db: Millis,
     /// Milliseconds since the machine booted, suspend included.
     pub boot: Millis,
@@ -26,19 +27,30 @@ impl Now {
 }
 
 /// The process's clock, with the offset to the database's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clock {
+    /// What the wall clock said when the machine booted, as far as could be told when this clock was made.
+    booted: Duration,
     offset: AtomicI64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        let booted = read(rustix::time::ClockId::Realtime).saturating_sub(boot_time());
+        Self { booted, offset: AtomicI64::new(0) }
+    }
 }
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        Now { db: self.wall().saturating_add(self.offset.load(Ordering::Relaxed)), boot: boot() }
+        let boot = boot_time();
+        let host = millis(self.booted + boot);
+        Now { db: host.saturating_add(self.offset.load(Ordering::Relaxed)), boot: millis(boot) }
     }
 
-    /// The host's wall clock, without the offset.
-    pub(crate) fn wall(&self) -> Millis {
-        millis(read(rustix::time::ClockId::Realtime))
+    /// The host's time without the offset: the wall clock as it was at the start, counted on by the boot clock.
+    pub(crate) fn host(&self) -> Millis {
+        millis(self.booted + boot_time())
     }
 
     /// How long to wait until a boot-clock instant; waiting in parts finer than the clock's millisecond, it
@@ -50,14 +62,10 @@ impl Clock {
         Duration::from_millis(u64::try_from(until).unwrap_or(0)).saturating_sub(now).min(LONGEST)
     }
 
-    /// From now on database time is the wall clock plus `offset`.
+    /// From now on database time is the host's time plus `offset`.
     pub(crate) fn set_offset(&self, offset: Millis) {
         self.offset.store(offset, Ordering::Relaxed);
     }
-}
-
-fn boot() -> Millis {
-    millis(boot_time())
 }
 
 fn boot_time() -> Duration {
@@ -76,7 +84,7 @@ fn read(id: rustix::time::ClockId) -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// One comparison of the database's clock with the host's: wall readings around the database's answer.
+/// One comparison of the database's clock with the host's time: readings around the database's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeSample {
     pub asked: Millis,
@@ -97,6 +105,13 @@ impl TimeSample {
         }
         self.database - (self.asked + (self.answered - self.asked) / 2)
     }
+
+    /// Whether `offset` may be true as far as this comparison can tell.
+    fn allows(&self, offset: Millis) -> bool {
+        /// What two clocks may drift apart within a few polls.
+        const DRIFT: Millis = 50;
+        (self.asked - DRIFT..=self.answered + DRIFT).contains(&(self.database - offset))
+    }
 }
 
 /// The offset to the database's clock: of the last samples, the one with the smallest round trip.
@@ -113,17 +128,14 @@ impl Offset {
         if self.samples.len() == Self::KEPT {
             self.samples.pop_front();
         }
+        // The database's clock has been set: what was measured before means nothing.
+        self.samples.retain(|earlier| sample.allows(earlier.offset()));
         self.samples.push_back(sample);
         self.samples.iter().min_by_key(|sample| sample.round_trip()).map_or(0, TimeSample::offset)
     }
-
-    /// Forgets all samples: the clock they compared with has stepped.
-    pub(crate) fn reset(&mut self) {
-        self.samples.clear();
-    }
 }
 
-/// Notices when database time and the boot clock stop going in step: somebody set a clock.
+/// Notices when database time and the boot clock stop going in step: the database's clock was found to have stepped.
 #[derive(Debug, Default)]
 pub(crate) struct Steady {
     last: Option<Now>,
@@ -134,14 +146,7 @@ impl Steady {
     pub(crate) fn jumped(&mut self, now: Now) -> bool {
         let Some(last) = self.last.replace(now) else { return false };
         let apart = (now.db - last.db) - (now.boot - last.boot);
-        apart.abs() > WALL_JUMP
-    }
-
-    /// Database time was corrected by `step` on purpose.
-    pub(crate) fn shifted(&mut self, step: Millis) {
-        if let Some(last) = &mut self.last {
-            last.db += step;
-        }
+        apart.abs() > OFFSET_JUMP
     }
 }
 
@@ -154,7 +159,15 @@ mod tests {
         let mut offset = Offset::default();
         assert_eq!(offset.observe(TimeSample { asked: 0, database: 500, answered: 1_000 }), 0);
         assert_eq!(offset.observe(TimeSample { asked: 2_000, database: 2_031, answered: 2_002 }), 30);
-        assert_eq!(offset.observe(TimeSample { asked: 5_000, database: 9_000, answered: 5_900 }), 30);
+        assert_eq!(offset.observe(TimeSample { asked: 5_000, database: 5_700, answered: 5_900 }), 30);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_believed_at_once() {
+        let mut offset = Offset::default();
+        assert_eq!(offset.observe(TimeSample { asked: 2_000, database: 2_031, answered: 2_002 }), 30);
+        assert_eq!(offset.observe(TimeSample { asked: 7_000, database: 9_000, answered: 7_200 }), 1_900);
+        assert_eq!(offset.observe(TimeSample { asked: 9_000, database: 10_950, answered: 9_200 }), 1_900);
     }
 
     #[test]

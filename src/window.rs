@@ -42,8 +42,6 @@ pub(crate) const ELECTION_AHEAD: Millis = 30_000;
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;
-/// A step of the wall clock against the boot clock by more than this drops the plan.
-pub(crate) const WALL_JUMP: Millis = 500;
 
 impl Default for Window {
     fn default() -> Self {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::clock::{Now, Offset, Steady};
+use crate::clock::{Now, Offset};
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
@@ -84,7 +84,7 @@ pub(crate) enum PollOutput {
         app: bool,
         node: bool,
     },
-    /// Database time is the wall clock plus this from now on.
+    /// Database time is the host's time plus this from now on.
     Offset(Millis),
     /// Drop what is planned: the clock it was planned by is gone.
     Jumped,
@@ -142,7 +142,6 @@ pub(crate) struct PollMachine {
     asked: Option<Asked>,
     offset: Offset,
     applied: Millis,
-    steady: Steady,
     outbox: Vec<PollOutput>,
     refused: HashMap<ScheduleId, i64>,
     stopping: bool,
@@ -169,7 +168,6 @@ impl PollMachine {
             asked: None,
             offset: Offset::default(),
             applied,
-            steady: Steady::default(),
             outbox: Vec::new(),
             refused: HashMap::new(),
             stopping: false,
@@ -221,7 +219,6 @@ impl PollMachine {
     }
 
     fn jumped(&mut self) {
-        self.offset.reset();
         self.wanted = true;
         self.outbox.push(PollOutput::Jumped);
         self.outbox.push(PollOutput::Event(Event::ClockJumped));
@@ -232,7 +229,6 @@ impl PollMachine {
         let step = offset - self.applied;
         if step != 0 {
             self.applied = offset;
-            self.steady.shifted(step);
             self.outbox.push(PollOutput::Offset(offset));
         }
         if step.abs() > OFFSET_JUMP {
@@ -284,10 +280,6 @@ impl Machine for PollMachine {
     type Output = PollOutput;
 
     fn next(&mut self, now: Now) -> Step<PollOp, PollOutput> {
-        // A correction of ours reaches the clock only when it is told: look for steps after that.
-        if self.outbox.is_empty() && self.steady.jumped(now) {
-            self.jumped();
-        }
         if !self.outbox.is_empty() {
             return Step::Tell(self.outbox.remove(0));
         }
@@ -469,18 +461,24 @@ mod tests {
         let mut machine = machine(day);
         let (asked, _) = until_asked(&mut machine, day);
         machine.done(at(asked), Ok(answer(asked, Vec::new())));
-        let back = |boot: Millis| Now { db: boot - 3_600_000, boot };
-        let mut now = asked + 1_000;
-        let mut jumped = false;
-        let polled_at = loop {
-            match machine.next(back(now)) {
-                Step::Do(_) => break now,
-                Step::Tell(output) => jumped |= matches!(output, PollOutput::Jumped),
-                Step::Wait(until) => now = until,
+        let (asked, _) = until_asked(&mut machine, asked);
+        let time = TimeSample { asked, database: asked - 3_600_000, answered: asked };
+        machine.done(at(asked), Ok(Polled { time, ..answer(asked, Vec::new()) }));
+        // The correction comes before what was planned by it, and so does word that the plan is gone.
+        let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
+        let again = loop {
+            match machine.next(Now { db: boot + step, boot }) {
+                Step::Do(_) => break boot,
+                Step::Tell(PollOutput::Offset(offset)) => step = offset,
+                Step::Tell(PollOutput::Jumped) => told.push("jumped"),
+                Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
+                Step::Tell(_) => {}
+                Step::Wait(until) => boot = until,
                 Step::Stop => panic!("stopped"),
             }
         };
-        assert!(jumped && polled_at <= asked + PERIOD, "polled again after {} ms", polled_at - asked);
+        assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
+        assert!(again <= asked + PERIOD, "polled again after {} ms", again - asked);
     }
 
     #[test]

@@ -19,6 +19,9 @@ const SETTLE: Millis = 180_000;
 /// Who is stopped or cut off for longer may be declared dead.
 const DOOM: Millis = 5_000;
 
+/// The most the database's clock is wrong by.
+const CLOCK_ERROR: Millis = 900;
+
 /// A place for a process: there is one, or there will be one again.
 struct Slot {
     process: Option<Process>,
@@ -44,6 +47,8 @@ pub(super) struct Cluster {
     now: Millis,
     ends: Millis,
     outage_until: Millis,
+    /// The database's clock against true time.
+    clock_error: Millis,
     /// A sabotage: seats are not counted.
     seatless: bool,
     /// Every node polls on whole multiples of the poll period.
@@ -51,12 +56,12 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn new(scenario: &Scenario, database: Database, sabotage: Option<&Sabotage>) -> Self {
+    pub(super) fn new(scenario: &Scenario, database: Database, sabotages: &[Sabotage]) -> Self {
         let stream = |n| Dice::new(scenario.seed, n);
         let (now, ends) = (database.begin(), database.begin() + scenario.span);
         let slot = |n| Slot { process: None, restart_at: now, dice: stream(100 + n) };
         let mut cluster = Self {
-            wires: Wires::new(stream(3), sabotage.cloned()),
+            wires: Wires::new(stream(3), sabotages),
             plans: Plans::new(stream(0), ends),
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
@@ -70,7 +75,8 @@ impl Cluster {
             now,
             ends,
             outage_until: now,
-            seatless: matches!(sabotage, Some(Sabotage::ClaimWithoutPermit)),
+            clock_error: 0,
+            seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
             aligned: false,
             database,
         };
@@ -84,7 +90,7 @@ impl Cluster {
     pub(super) fn on_every_second(nodes: usize, rows: usize, seconds: Millis) -> Self {
         let span = 10_000 + 1_000 * (seconds - 1);
         let scenario = Scenario { seed: 0, nodes, schedules: 0, span, faults: Faults::NONE };
-        let mut cluster = Self::new(&scenario, Database::memory(), None);
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
         cluster.aligned = true;
         for n in 0..rows {
             cluster.plans.add_every_second(n, cluster.now + 10_000, cluster.database.store());
@@ -108,7 +114,7 @@ impl Cluster {
     pub(super) fn run(&mut self) {
         let mut next_second = self.now;
         while self.now < self.ends + SETTLE {
-            self.database.set_time(self.now);
+            self.database.set_clock(self.now, self.clock_error);
             if self.now >= next_second {
                 next_second += 1_000;
                 self.misfortune();
@@ -131,7 +137,12 @@ impl Cluster {
     fn turn(&mut self, n: usize) {
         let slot = &mut self.slots[n];
         let Some(process) = &mut slot.process else { return };
-        let wire = Wire { store: self.database.store(), shared: &self.wires, wall: process.wall(self.now) };
+        let wire = Wire {
+            store: self.database.store(),
+            shared: &self.wires,
+            time: self.now,
+            host: process.host(self.now),
+        };
         process.run(&mut Surroundings {
             time: self.now,
             wire: &wire,
@@ -144,7 +155,7 @@ impl Cluster {
     }
 
     fn bury(&mut self) {
-        let wire = Wire { store: self.database.store(), shared: &self.wires, wall: self.now };
+        let wire = Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now };
         for grave in &mut self.graves {
             grave.perform_sent(self.now, &wire);
         }
@@ -165,13 +176,22 @@ impl Cluster {
                 self.start(n);
             }
         }
+        if self.fate.strikes(self.faults.clocks) {
+            self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
+        }
         let store = self.database.store();
-        let wire = Wire { store, shared: &self.wires, wall: self.now };
+        let wire = Wire { store, shared: &self.wires, time: self.now, host: self.now };
         if self.fate.strikes(self.faults.pauses) {
             self.pauses.extend(self.plans.pause_or_resume(self.now, &wire));
         }
-        if self.database.may_edit() && self.fate.strikes(self.faults.edits) {
+        if !self.database.is_scratch() {
+            return;
+        }
+        if self.fate.strikes(self.faults.edits) {
             self.plans.edit(self.now, &wire);
+        }
+        if self.fate.strikes(self.faults.hands) {
+            self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));
         }
     }
 
@@ -201,9 +221,6 @@ impl Cluster {
             if process.cut_until > self.now + DOOM {
                 doom(process);
             }
-        } else if fate.strikes(faults.clocks) {
-            let most = if fate.one_in(4) { 3_600_000 } else { 2_000 };
-            process.skew = fate.below(2 * most) - most;
         }
     }
 
@@ -212,8 +229,9 @@ impl Cluster {
         // A node's place on the grid comes from its id.
         let roll = if self.aligned { roll - roll % 1_000_000 } else { roll };
         let id = NodeId(uuid::Uuid::from_u128(roll));
-        let skew = if self.faults.clocks > 0 { self.names.below(4_000) - 2_000 } else { 0 };
-        let wire = Wire { store: self.database.store(), shared: &self.wires, wall: self.now + skew };
+        let skew = self.names.below(7_200_000) - 3_600_000;
+        let wire =
+            Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now + skew };
         self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, self.seatless));
     }
 
@@ -228,7 +246,7 @@ impl Cluster {
                 process.cut_until = self.now;
             }
         }
-        let wire = Wire { store: self.database.store(), shared: &self.wires, wall: self.now };
+        let wire = Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now };
         self.pauses.extend(self.plans.resume_all(self.now, &wire));
     }
 
@@ -250,7 +268,7 @@ impl Cluster {
             pauses: self.pauses,
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: nodes.iter().filter(died).map(|node| node.id.clone()).collect(),
-            doomed: self.doomed.iter().map(NodeId::to_string).collect(),
+            doomed: self.doomed.difference(&self.wires.wronged()).map(NodeId::to_string).collect(),
             healed: self.ends,
             read: self.now,
             ..History::default()

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::judge::{Change, Execution};
-use crate::model::Millis;
+use crate::model::{Millis, ScheduleId};
 use crate::store::Store;
+use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
 
 /// Virtual time begins here: 2026-01-01T00:00:00Z.
@@ -33,15 +34,23 @@ impl Database {
         }
     }
 
-    /// Its own clock stands at `now`.
-    pub(super) fn set_time(&self, now: Millis) {
+    /// It is `now`, and its own clock is wrong by `error`.
+    pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         match self {
-            Self::Memory(store) => store.set_time(now),
+            Self::Memory(store) => store.set_clock(now, error),
         }
     }
 
-    pub(super) fn may_edit(&self) -> bool {
+    /// Somebody may write into it behind the store's back, and it may be edited by its own clock.
+    pub(super) fn is_scratch(&self) -> bool {
         matches!(self, Self::Memory(_))
+    }
+
+    /// What `UPDATE QRTZ_EXECUTE SET state = 'PAUSED' WHERE id = ?` does.
+    pub(super) fn write_paused(&self, id: ScheduleId) {
+        match self {
+            Self::Memory(store) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
+        }
     }
 
     pub(super) fn ledger(&self) -> (Vec<Execution>, Vec<Change>) {

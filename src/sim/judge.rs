@@ -53,6 +53,8 @@ impl Default for Bounds {
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub schedule: String,
+    /// Its payloads, each with the instant from which it holds. Empty if nobody kept them.
+    pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
     /// Of the job: a death is followed by another attempt, up to so many; a failure by another try, up to so many.
@@ -92,6 +94,7 @@ pub struct Execution {
 pub struct Effect {
     pub execution: i64,
     pub schedule: String,
+    pub payload: String,
     pub scheduled: Millis,
     pub attempt: u32,
     pub fence: i64,
@@ -159,6 +162,7 @@ pub fn judge(history: &History) -> Verdict {
     transitions(history, &mut verdict);
     pauses(history, &mut verdict);
     effects(history, &mut verdict);
+    payloads(history, &mut verdict);
     nodes(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
@@ -363,6 +367,32 @@ fn effects(history: &History, verdict: &mut Verdict) {
     }
 }
 
+/// What was claimed as planned, and never given back, runs with the payload that held when it was claimed.
+fn payloads(history: &History, verdict: &mut Verdict) {
+    let plans: BTreeMap<&str, &Plan> =
+        history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
+    let mut claimed: BTreeMap<i64, Millis> = BTreeMap::new();
+    for change in &history.changes {
+        match (&change.from, change.to.as_deref()) {
+            (None, Some("CLAIMED" | "RUNNING")) => drop(claimed.insert(change.execution, change.at)),
+            (_, Some("PENDING")) => drop(claimed.remove(&change.execution)),
+            _ => {}
+        }
+    }
+    for effect in &history.effects {
+        let Some(plan) = plans.get(effect.schedule.as_str()) else { continue };
+        let Some(at) = claimed.get(&effect.execution) else { continue };
+        // An edit of the same instant may have come before or after.
+        let mut held = plan.payloads.iter().filter(|(since, _)| since <= at).rev();
+        let latest = held.next();
+        let before = held.next().filter(|_| latest.is_some_and(|(since, _)| since == at));
+        let fits = |known: &(Millis, String)| known.1 == effect.payload;
+        if latest.is_some_and(|it| !fits(it)) && !before.is_some_and(fits) {
+            verdict.blame(format!("run with another payload than {latest:?}: {effect:?}"));
+        }
+    }
+}
+
 /// A stopped or slow database kills nobody, and nothing is taken from a node that lives.
 fn nodes(history: &History, verdict: &mut Verdict) {
     for node in history.dead.difference(&history.doomed) {
@@ -385,8 +415,9 @@ fn bounds(history: &History, verdict: &mut Verdict) {
         }
     }
     let Some(bound) = history.bounds.begun else { return };
+    // However far ahead it is due: nothing waits longer than that for its next attempt.
     for row in history.executions.iter().filter(|row| row.state == "PENDING") {
-        if history.read - since(row.due) > bound {
+        if history.read - since(row.due.min(history.healed)) > bound {
             verdict.blame(format!("due and nobody took it: {row:?}"));
         }
     }

@@ -9,6 +9,7 @@ fn good() -> History {
     let mut history = History { healed: 0, read: 10 * STEP, ..History::default() };
     history.plans.push(Plan {
         schedule: "s".into(),
+        payloads: vec![(0, "one".into()), (3_003, "two".into())],
         generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
         recovers: true,
         attempts: 5,
@@ -46,6 +47,7 @@ fn run(history: &mut History, n: i64, attempt: u32, state: &str) {
     history.effects.push(Effect {
         execution: id,
         schedule: "s".into(),
+        payload: if n > 3 { "two" } else { "one" }.into(),
         scheduled: n * STEP,
         attempt,
         fence: id,
@@ -163,6 +165,12 @@ fn a_death_without_a_reason_is_caught() {
     history.dead.insert("a".into());
     history.doomed.insert("a".into());
     judge(&history).assert_clean();
+}
+
+#[test]
+fn a_stale_payload_is_caught() {
+    caught("another payload", |history| effect(history, 41).payload = "one".into());
+    caught("another payload", |history| effect(history, 31).payload = "two".into());
 }
 
 #[test]

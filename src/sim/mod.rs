@@ -75,6 +75,60 @@ fn occurrences_on_the_windows_edge_are_not_dropped() {
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };
-    assert_eq!(fire.play(None), fire.play(None));
+    assert_eq!(fire.play(&[]), fire.play(&[]));
     assert_eq!(fire.to_string().parse(), Ok(fire));
+}
+
+#[test]
+fn zz_survey() {
+    use crate::store::guard::*;
+    use sabotage::Sabotage::*;
+    let all: Vec<Vec<sabotage::Sabotage>> = vec![
+        vec![Blind(&CLAIM, Column::State)],
+        vec![Blind(&CLAIM, Column::PrevFireTime)],
+        vec![Blind(&CLAIM, Column::NextFireTime)],
+        vec![Blind(&CLAIM, Column::Version)],
+        vec![Blind(&CLAIM, Column::PrevFireTime), Blind(&CLAIM, Column::NextFireTime)],
+        vec![Blind(&TAKE, Column::State)],
+        vec![Blind(&TAKE, Column::ClaimToken)],
+        vec![Blind(&START, Column::ClaimToken)],
+        vec![Blind(&START, Column::ClaimToken), NoDeadline],
+        vec![Blind(&OUTCOME, Column::ClaimToken)],
+        vec![Blind(&REPAIR, Column::State)],
+        vec![Blind(&REPAIR, Column::PrevFireTime)],
+        vec![Blind(&REPAIR, Column::NextFireTime)],
+        vec![Blind(&REPAIR, Column::Version)],
+        vec![Blind(&REPAIR, Column::PrevFireTime), Blind(&REPAIR, Column::NextFireTime)],
+        vec![Blind(&REVOKE, Column::ClaimToken)],
+        vec![Blind(&REVOKE, Column::ClaimToken), Blind(&START, Column::ClaimToken)],
+        vec![Blind(&BEAT, Column::Beat)],
+        vec![NoDeadline],
+        vec![ResolveWithoutWaiting],
+        vec![TornRepair],
+    ];
+    for sabotages in all {
+        let begun = std::time::Instant::now();
+        let caught = (0..40).find_map(|seed| {
+            let verdict = Scenario::under_fire(seed).play(&sabotages).verdict;
+            verdict
+                .violations
+                .first()
+                .map(|it| (seed, verdict.violations.len(), it.chars().take(100).collect::<String>()))
+        });
+        let names: Vec<String> = sabotages
+            .iter()
+            .map(|it| {
+                format!("{it:?}").replace("Guard { name: ", "").chars().take(20).collect::<String>()
+                    + &format!("{it:?}")
+                        .chars()
+                        .rev()
+                        .take(14)
+                        .collect::<String>()
+                        .chars()
+                        .rev()
+                        .collect::<String>()
+            })
+            .collect();
+        println!("{names:?} {:?} {caught:?}", begun.elapsed());
+    }
 }

@@ -10,14 +10,19 @@ use super::jobs;
 use super::judge::{self, Pause};
 use super::wire::Wire;
 use crate::misfire;
-use crate::model::{Millis, MisfirePolicy};
+use crate::model::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::schedule::Trigger;
 use crate::store::{Definition, Ensured, Store};
+
+/// Short ones too, so that claims and repairs meet.
+const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
 
 struct Made {
     definition: Definition,
     /// The expected times of each generation.
     generations: BTreeMap<i64, Vec<Millis>>,
+    /// Its payloads, and since when.
+    payloads: Vec<(Millis, String)>,
     paused: Option<Millis>,
 }
 
@@ -72,10 +77,11 @@ impl Plans {
             end: Some(self.ends),
             priority: 5,
             misfire: MisfirePolicy::ALL[n / 3 % MisfirePolicy::ALL.len()],
-            threshold: 60_000,
+            threshold: THRESHOLDS[n % THRESHOLDS.len()],
         };
         store.ensure(&definition).unwrap();
-        self.made.push(Made { definition, generations: [(0, times)].into(), paused: None });
+        let payloads = vec![(Millis::MIN, definition.payload.clone())];
+        self.made.push(Made { definition, generations: [(0, times)].into(), payloads, paused: None });
     }
 
     fn any(&mut self) -> usize {
@@ -115,10 +121,27 @@ impl Plans {
         (0..self.made.len()).filter_map(|n| self.resume(n, now, store)).collect()
     }
 
-    /// Some schedule gets another trigger: what it had planned and not begun is withdrawn.
+    /// Somebody pauses a schedule by writing into its row, without telling anybody.
+    pub(super) fn pause_by_hand(&mut self, now: Millis, store: &Wire<'_>, write: impl FnOnce(ScheduleId)) {
+        let n = self.any();
+        let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
+        if entry.state == ScheduleState::Active && !store.is_locked(entry.id) {
+            write(entry.id);
+            self.made[n].paused = Some(now);
+        }
+    }
+
+    /// Some schedule gets another payload; or another trigger: then what it had planned and not begun is withdrawn.
     pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) {
         let n = self.any();
         let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
+        if self.dice.one_in(2) && !store.is_locked(entry.id) {
+            let made = &mut self.made[n];
+            made.definition.payload = made.payloads.len().to_string();
+            made.payloads.push((now, made.definition.payload.clone()));
+            assert_eq!(store.ensure(&made.definition).unwrap(), Ensured::Changed);
+            return;
+        }
         let start = now + self.dice.below(5_000);
         if store.is_locked(entry.id) || start >= self.ends {
             return;
@@ -127,7 +150,9 @@ impl Plans {
         let (trigger, times) = self.trigger(counted, start);
         let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
         if store.ensure(&definition).unwrap() == Ensured::Changed {
-            let behind = entry.cursor.prev.unwrap_or(now).max(now);
+            // Its new times begin behind what the database takes the time for.
+            let database = store.time().unwrap().database;
+            let behind = entry.cursor.prev.unwrap_or(database).max(database);
             let times = times.into_iter().filter(|at| *at > behind).collect();
             self.made[n].generations.insert(entry.generation + 1, times);
             self.made[n].definition = definition;
@@ -143,6 +168,7 @@ impl Plans {
             judge::Plan {
                 schedule: row.name.clone(),
                 generations: made.generations.clone(),
+                payloads: made.payloads.clone(),
                 recovers: policy.recover,
                 attempts: policy.max_attempts,
                 tries: policy.max_tries,

@@ -120,9 +120,9 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Process {
     /// Its present name: it takes a new one when its row was ended by others.
     pub id: NodeId,
-    /// The host's wall clock against true time.
-    pub skew: Millis,
-    /// What the process believes its wall clock lacks.
+    /// The host's time against true time.
+    skew: Millis,
+    /// What the process believes the host's time lacks.
     offset: Millis,
     pub stopped_until: Millis,
     /// The database is away for this node alone.
@@ -226,13 +226,13 @@ impl Process {
         while self.round(around) {}
     }
 
-    /// What the host's clock says.
-    pub(super) fn wall(&self, time: Millis) -> Millis {
+    /// What the host takes the time for.
+    pub(super) fn host(&self, time: Millis) -> Millis {
         time + self.skew
     }
 
     fn now(&self, time: Millis) -> Now {
-        Now { db: self.wall(time) + self.offset, boot: time }
+        Now { db: self.host(time) + self.offset, boot: time }
     }
 
     /// One turn of every machine; true if anything was said that others may act on.
@@ -340,6 +340,7 @@ impl Process {
                 around.effects.push(Effect {
                     execution: claimed.execution().0,
                     schedule: claimed.entry().name.to_string(),
+                    payload: claimed.entry().payload.to_string(),
                     scheduled: claimed.scheduled(),
                     attempt: claimed.attempt(),
                     fence: claimed.fence(),

@@ -3,10 +3,10 @@
 use crate::store::guard::{self, Column, Guard};
 
 /// What is switched off.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sabotage {
-    /// A guard compares none of these columns.
-    Blind(&'static Guard, &'static [Column]),
+    /// A guard does not compare this column.
+    Blind(&'static Guard, Column),
     /// A row held locked by a claim under way counts as lost.
     ResolveWithoutWaiting,
     /// What is claimed has no seat in the pool yet; without one it is dropped.
@@ -21,11 +21,11 @@ pub(super) enum Sabotage {
     TornFollowUp,
 }
 
-impl Sabotage {
-    pub(super) fn during<T>(sabotage: Option<&Self>, work: impl FnOnce() -> T) -> T {
-        match sabotage {
-            Some(Self::Blind(guard, columns)) => guard::blind::to(guard, columns, work),
-            _ => work(),
-        }
-    }
+/// Runs `work` with the guards blinded as the sabotages say.
+pub(super) fn during<T>(sabotages: &[Sabotage], work: impl FnOnce() -> T) -> T {
+    let blind = |it: &Sabotage| match it {
+        Sabotage::Blind(guard, column) => Some((*guard, *column)),
+        _ => None,
+    };
+    guard::blind::to(&sabotages.iter().filter_map(blind).collect::<Vec<_>>(), work)
 }

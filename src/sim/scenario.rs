@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::cluster::Cluster;
 use super::database::Database;
 use super::judge::{Verdict, judge};
-use super::sabotage::Sabotage;
+use super::sabotage::{self, Sabotage};
 use crate::model::Millis;
 
 /// How often things go wrong, per million. What is 0 does not happen.
@@ -16,18 +16,20 @@ pub(super) struct Faults {
     pub calls: Millis,
     /// Per second: the database is away for all, up to a minute.
     pub outages: Millis,
-    /// The others are per node and second. The database is away for this one node.
+    /// Per node and second: the database is away for this one node.
     pub cuts: Millis,
-    /// Killed, and started anew up to 90 s later.
+    /// Per node and second: killed, and started anew up to 90 s later.
     pub kills: Millis,
-    /// Stopped for up to 90 s, between any two steps; now and then with all its neighbours.
+    /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its neighbours.
     pub stops: Millis,
-    /// Its wall clock is set: mostly by up to 2 s, now and then by up to an hour.
+    /// Per second: the database's clock is set, to be up to 900 ms wrong.
     pub clocks: Millis,
     /// Per second: a schedule is paused, or a paused one resumed.
     pub pauses: Millis,
-    /// Per second: a schedule gets another trigger.
+    /// Per second: a schedule gets another trigger, or another payload.
     pub edits: Millis,
+    /// Per second: somebody writes PAUSED into a schedule's row, and nothing else.
+    pub hands: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
 }
@@ -42,6 +44,7 @@ impl Faults {
         clocks: 0,
         pauses: 0,
         edits: 0,
+        hands: 0,
         long_jobs: 0,
     };
 
@@ -53,11 +56,12 @@ impl Faults {
         stops: 4_000,
         clocks: 6_000,
         pauses: 20_000,
-        edits: 10_000,
+        edits: 20_000,
+        hands: 5_000,
         long_jobs: 20_000,
     };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 9] {
+    fn each(&mut self) -> [(&'static str, &mut Millis); 10] {
         [
             ("calls", &mut self.calls),
             ("outages", &mut self.outages),
@@ -67,6 +71,7 @@ impl Faults {
             ("clocks", &mut self.clocks),
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
+            ("hands", &mut self.hands),
             ("long_jobs", &mut self.long_jobs),
         ]
     }
@@ -97,22 +102,21 @@ impl Scenario {
         Self { seed, nodes, schedules: 20, span: 900_000, faults: Faults::MANY }
     }
 
-    pub(super) fn play(&self, sabotage: Option<Sabotage>) -> Played {
-        let sabotaged = sabotage.as_ref();
-        Sabotage::during(sabotaged, || {
-            let mut cluster = Cluster::new(self, Database::memory(), sabotaged);
+    pub(super) fn play(&self, sabotages: &[Sabotage]) -> Played {
+        sabotage::during(sabotages, || {
+            let mut cluster = Cluster::new(self, Database::memory(), sabotages);
             cluster.run();
             let (claims, faults) = (cluster.claims(), cluster.faults());
             Played { verdict: judge(&cluster.history()), claims, faults }
         })
     }
 
-    fn fails(&self, sabotage: Option<&Sabotage>) -> bool {
-        !self.play(sabotage.cloned()).verdict.violations.is_empty()
+    pub(super) fn fails(&self, sabotages: &[Sabotage]) -> bool {
+        !self.play(sabotages).verdict.violations.is_empty()
     }
 
     /// The smallest scenario found that still fails: without whole kinds of faults, shorter, with less of everything.
-    pub(super) fn shrunk(mut self, sabotage: Option<&Sabotage>) -> Self {
+    pub(super) fn shrunk(mut self) -> Self {
         loop {
             let mut smaller: Vec<Self> = Vec::new();
             for n in 0..self.faults.clone().each().len() {
@@ -127,7 +131,7 @@ impl Scenario {
             smaller.extend((self.nodes > 1).then(|| Self { nodes: self.nodes - 1, ..self.clone() }));
             let fewer = self.schedules / 2;
             smaller.extend((fewer > 0).then(|| Self { schedules: fewer, ..self.clone() }));
-            match smaller.into_iter().find(|it| it.fails(sabotage)) {
+            match smaller.into_iter().find(|it| it.fails(&[])) {
                 Some(smaller) => self = smaller,
                 None => return self,
             }
@@ -136,12 +140,12 @@ impl Scenario {
 
     /// Plays it and, if something is violated, says which smallest scenario shows it.
     pub(super) fn prove(self) -> Played {
-        let played = self.play(None);
+        let played = self.play(&[]);
         if played.verdict.violations.is_empty() {
             return played;
         }
-        let small = self.clone().shrunk(None);
-        let violations = small.play(None).verdict.violations;
+        let small = self.clone().shrunk();
+        let violations = small.play(&[]).verdict.violations;
         let first: Vec<_> = violations.iter().take(6).collect();
         panic!("{self}\nfails, and so does\nFIRETIME_SCENARIO='{small}'\n{first:#?}");
     }

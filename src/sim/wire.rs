@@ -1,7 +1,7 @@
 //! What stands between a node and the database: row locks that outlast an instant, the host's clock in every
 //! comparison with the database's, and what a sabotage does to a call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::dice::Dice;
@@ -19,6 +19,7 @@ use crate::store::{
     NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
     Settlement, Stalled, StalledQuery, Store, Stranded,
 };
+use crate::window::Window;
 
 /// The schedules' rows an operation locks.
 pub(super) trait Rows {
@@ -58,13 +59,28 @@ fn schedule(request: &ClaimRequest) -> ScheduleId {
 pub(super) struct Wires {
     locks: Mutex<BTreeSet<ScheduleId>>,
     dice: Mutex<Dice>,
-    sabotage: Option<Sabotage>,
+    sabotages: Vec<Sabotage>,
+    /// When each node's beat last reached the database, and who was declared dead too soon after that.
+    beats: Mutex<BTreeMap<NodeId, Millis>>,
+    wronged: Mutex<BTreeSet<NodeId>>,
     claims: Mutex<u64>,
 }
 
 impl Wires {
-    pub(super) fn new(dice: Dice, sabotage: Option<Sabotage>) -> Self {
-        Self { locks: Mutex::default(), dice: Mutex::new(dice), sabotage, claims: Mutex::default() }
+    pub(super) fn new(dice: Dice, sabotages: &[Sabotage]) -> Self {
+        Self {
+            locks: Mutex::default(),
+            dice: Mutex::new(dice),
+            sabotages: sabotages.to_vec(),
+            beats: Mutex::default(),
+            wronged: Mutex::default(),
+            claims: Mutex::default(),
+        }
+    }
+
+    /// Who was declared dead although its beat had moved less than `d` before.
+    pub(super) fn wronged(&self) -> BTreeSet<NodeId> {
+        lock(&self.wronged).clone()
     }
 
     pub(super) fn claims(&self) -> u64 {
@@ -80,8 +96,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Wire<'a> {
     pub store: &'a dyn Store,
     pub shared: &'a Wires,
-    /// The host's wall clock.
-    pub wall: Millis,
+    /// True time.
+    pub time: Millis,
+    /// The host's time, wrong as it may be.
+    pub host: Millis,
 }
 
 impl Wire<'_> {
@@ -110,7 +128,7 @@ impl Wire<'_> {
 
     /// The instant the host would have read around the question; the database's is true.
     fn sample(&self, sample: TimeSample) -> TimeSample {
-        TimeSample { asked: self.wall, answered: self.wall, ..sample }
+        TimeSample { asked: self.host, answered: self.host, ..sample }
     }
 
     fn won(&self, claims: Vec<Claim>) -> Vec<Claim> {
@@ -119,12 +137,12 @@ impl Wire<'_> {
         claims
     }
 
-    fn is(&self, sabotage: fn(&Sabotage) -> bool) -> bool {
-        self.shared.sabotage.as_ref().is_some_and(sabotage)
+    fn is(&self, sabotage: Sabotage) -> bool {
+        self.shared.sabotages.contains(&sabotage)
     }
 
     /// Whether a transaction that was torn apart ends between its parts, which is seldom.
-    fn tears(&self, sabotage: fn(&Sabotage) -> bool) -> bool {
+    fn tears(&self, sabotage: Sabotage) -> bool {
         self.is(sabotage) && lock(&self.shared.dice).one_in(20)
     }
 
@@ -134,7 +152,7 @@ impl Wire<'_> {
 
     fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
         let mut requests = requests.to_vec();
-        if self.is(|it| matches!(it, Sabotage::NoDeadline)) {
+        if self.is(Sabotage::NoDeadline) {
             requests.iter_mut().for_each(|request| request.deadline = Millis::MAX);
         }
         requests
@@ -165,7 +183,7 @@ impl Store for Wire<'_> {
     }
 
     fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        if !self.is(|it| matches!(it, Sabotage::ResolveWithoutWaiting)) {
+        if !self.is(Sabotage::ResolveWithoutWaiting) {
             requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
         }
         self.apart(requests, || Claim::Lost, |free| self.store.resolve(free))
@@ -173,7 +191,7 @@ impl Store for Wire<'_> {
 
     fn repair(&self, repair: &Repair) -> Result<bool> {
         self.wait_for(repair.id)?;
-        if self.tears(|it| matches!(it, Sabotage::TornRepair)) {
+        if self.tears(Sabotage::TornRepair) {
             self.store.repair(&Repair { rows: Vec::new(), ..repair.clone() })?;
             return Self::torn();
         }
@@ -181,7 +199,7 @@ impl Store for Wire<'_> {
     }
 
     fn revoke(&self, revocation: &Revocation) -> Result<bool> {
-        if self.tears(|it| matches!(it, Sabotage::TornFollowUp)) {
+        if self.tears(Sabotage::TornFollowUp) {
             self.store.revoke(&Revocation { again: false, ..revocation.clone() })?;
             return Self::torn();
         }
@@ -189,7 +207,7 @@ impl Store for Wire<'_> {
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        if self.tears(|it| matches!(it, Sabotage::TornFollowUp)) {
+        if self.tears(Sabotage::TornFollowUp) {
             let mut settlements = settlements.to_vec();
             for settlement in &mut settlements {
                 if let Change::Finish { state: ExecutionState::Failed, retry, .. } = &mut settlement.change {
@@ -203,14 +221,18 @@ impl Store for Wire<'_> {
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
-        if self.is(|it| matches!(it, Sabotage::ComputedDeath)) {
+        if self.is(Sabotage::ComputedDeath) {
             for node in self.store.nodes(None)? {
                 let id: NodeId = node.id.parse().unwrap();
-                if id != beat.node && node.ended.is_none() && node.last_beat < beat.now - 25_000 {
-                    self.store.declare_dead(id, node.beat, beat.now)?;
+                if id != beat.node
+                    && node.ended.is_none()
+                    && node.last_beat < beat.now - Window::default().death
+                {
+                    self.declare_dead(id, node.beat, beat.now)?;
                 }
             }
         }
+        lock(&self.shared.beats).insert(beat.node, self.time);
         self.store.beat(beat)
     }
 
@@ -232,7 +254,12 @@ impl Store for Wire<'_> {
     }
 
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
-        self.store.declare_dead(node, beat, now)
+        let died = self.store.declare_dead(node, beat, now)?;
+        let moved = lock(&self.shared.beats).get(&node).copied();
+        if died && moved.is_some_and(|at| self.time - at < Window::default().death) {
+            lock(&self.shared.wronged).insert(node);
+        }
+        Ok(died)
     }
 
     fn leave(&self, node: NodeId, now: Millis) -> Result<()> {

@@ -99,9 +99,9 @@ pub(crate) mod blind {
         }
     }
 
-    /// Runs `work` while the guard compares none of `columns` on this thread.
-    pub(crate) fn to<T>(guard: &Guard, columns: &[Column], work: impl FnOnce() -> T) -> T {
-        BLIND.set(columns.iter().map(|column| (guard.name, *column)).collect());
+    /// Runs `work` while these guards do not compare these columns on this thread.
+    pub(crate) fn to<T>(columns: &[(&Guard, Column)], work: impl FnOnce() -> T) -> T {
+        BLIND.set(columns.iter().map(|(guard, column)| (guard.name, *column)).collect());
         let result = work();
         BLIND.take();
         result

@@ -22,6 +22,8 @@ pub(crate) struct Hooks {
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
+    /// How far the database's clock is from the time that changes are noted with.
+    clock_error: Millis,
 }
 
 /// A row locked by "another transaction", until dropped.
@@ -77,6 +79,12 @@ impl MemoryStore {
     /// From now on every change of an execution's row is noted.
     pub(crate) fn note_changes(&self) {
         self.tables().hooks.noted = true;
+    }
+
+    /// True time is `now`, and the database's clock is wrong by `error`.
+    pub(crate) fn set_clock(&self, now: Millis, error: Millis) {
+        self.set_time(now + error);
+        self.tables().hooks.clock_error = error;
     }
 
     /// The ledger and how it came about, for the judge.
@@ -185,7 +193,12 @@ impl Tables {
         if self.hooks.noted {
             let state = |run: &Run| run.state.to_string();
             let (from, to) = (before.map(state), self.run(ExecutionId(id)).map(state));
-            self.hooks.changes.push(judge::Change { at: self.now, execution: id, from, to });
+            self.hooks.changes.push(judge::Change {
+                at: self.now - self.hooks.clock_error,
+                execution: id,
+                from,
+                to,
+            });
         }
     }
 

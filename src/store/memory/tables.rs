@@ -41,6 +41,7 @@ pub(super) struct Tables {
     unique: BTreeMap<Key, i64>,
     last_id: i64,
     undo: Vec<Before>,
+    /// What the database's clock says.
     pub now: Millis,
     #[cfg(test)]
     pub hooks: super::hooks::Hooks,

@@ -231,9 +231,9 @@ impl SqlStore {
 
     /// Reads the database's clock, with ours before and after.
     fn sample(&self, session: &mut dyn Session) -> std::result::Result<TimeSample, Fault> {
-        let asked = self.clock.wall();
+        let asked = self.clock.host();
         let database = now(session)?;
-        Ok(TimeSample { asked, database, answered: self.clock.wall() })
+        Ok(TimeSample { asked, database, answered: self.clock.host() })
     }
 }
 
@@ -267,7 +267,7 @@ impl Store for SqlStore {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        self.read("poll", |session| poll::poll(session, query, || self.clock.wall()))
+        self.read("poll", |session| poll::poll(session, query, || self.clock.host()))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {

@@ -14,9 +14,9 @@ use crate::store::{Page, PollQuery, Polled, Stalled, StalledQuery};
 pub(super) fn poll(
     session: &mut dyn Session,
     query: &PollQuery,
-    wall: impl Fn() -> Millis,
+    host: impl Fn() -> Millis,
 ) -> Result<Polled, Fault> {
-    let (time, app_enabled, node_enabled) = switches(session, query, wall)?;
+    let (time, app_enabled, node_enabled) = switches(session, query, host)?;
     let dialect = session.dialect();
     let (mut schedules, mut pendings) = (Vec::new(), Vec::new());
     if !query.jobs.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn poll(
 fn switches(
     session: &mut dyn Session,
     query: &PollQuery,
-    wall: impl Fn() -> Millis,
+    host: impl Fn() -> Millis,
 ) -> Result<(TimeSample, bool, bool), Fault> {
     let question = sql(format!(
         "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
@@ -53,9 +53,9 @@ fn switches(
         session.dialect().clock()
     ));
     let question = question.bind(query.application.as_str()).bind(query.node.to_string());
-    let asked = wall();
+    let asked = host();
     let row = session.rows(&question)?.pop();
-    let answered = wall();
+    let answered = host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
     let time = TimeSample { asked, database: row.int()?, answered };
     Ok((time, row.text()? == "Y", row.text()? == "Y"))
