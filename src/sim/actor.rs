@@ -1,6 +1,7 @@
 //! A machine between `next` and `done`: the simulator's thread.
 
 use super::dice::Dice;
+use super::scenario::Faults;
 use super::wire::{Rows, Wire};
 use crate::clock::Now;
 use crate::error::{Error, Kind};
@@ -27,20 +28,22 @@ enum Fate {
 }
 
 impl Fate {
-    fn thrown(dice: &mut Dice, faults: Millis, away: bool) -> Self {
+    fn thrown(dice: &mut Dice, faults: &Faults, away: bool) -> Self {
         let quick = (1 + dice.below(4), 1 + dice.below(3));
         if away {
             return if dice.one_in(2) { Self::Unavailable } else { Self::Lost };
         }
-        if !dice.strikes(faults) {
+        if dice.strikes(faults.slow) {
+            return Self::Answered(dice.below(1_500), dice.below(1_400));
+        }
+        if !dice.strikes(faults.calls) {
             return Self::Answered(quick.0, quick.1);
         }
-        match dice.below(5) {
+        match dice.below(4) {
             0 => Self::Unavailable,
             1 => Self::Lost,
             2 => Self::AnswerLost(quick.0),
-            3 => Self::Overrun(dice.below(LATEST)),
-            _ => Self::Answered(dice.below(1_500), dice.below(1_400)),
+            _ => Self::Overrun(dice.below(LATEST)),
         }
     }
 }
@@ -50,8 +53,7 @@ pub(super) struct Scene<'a> {
     pub now: Now,
     pub wire: &'a Wire<'a>,
     pub dice: &'a mut Dice,
-    /// Faults per million store calls.
-    pub faults: Millis,
+    pub faults: &'a Faults,
     /// The database is away for this node.
     pub away: bool,
 }

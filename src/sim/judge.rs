@@ -38,6 +38,8 @@ pub struct Bounds {
     pub settled: Millis,
     /// Nothing is run or skipped before its time, but for an error of a clock too small to be noticed.
     pub early: Millis,
+    /// The longest pause before another attempt.
+    pub again: Millis,
     /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
     pub begun: Option<Millis>,
 }
@@ -45,7 +47,7 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
     fn default() -> Self {
-        Self { settled: 60_000, early: 1_000, begun: Some(60_000 + 15_000 + 3_000) }
+        Self { settled: 60_000, early: 1_000, again: 300_000, begun: Some(60_000 + 15_000 + 3_000) }
     }
 }
 
@@ -289,6 +291,9 @@ fn transitions(history: &History, verdict: &mut Verdict) {
             None => drop(states.remove(&change.execution)),
         }
         let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
+        if row.attempt > 1 && row.due > change.at + history.bounds.again {
+            verdict.blame(format!("another attempt, but not for long: {row:?}"));
+        }
         if row.last() > change.at + history.bounds.early {
             verdict.blame(format!("accounted for at {}, before its time: {row:?}", change.at));
         }
@@ -306,20 +311,22 @@ fn transitions(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Nothing planned is claimed while its schedule is paused.
+/// While a schedule is paused nothing planned is claimed, and a pause is no misfire.
 fn pauses(history: &History, verdict: &mut Verdict) {
     let planned: BTreeMap<i64, &Execution> =
         history.executions.iter().filter(|row| row.origin == 0).map(|row| (row.id, row)).collect();
-    let claims = history.changes.iter().filter(|change| {
+    let is_new = |change: &Change| {
         change.to.as_deref().is_some_and(is_owned) && !change.from.as_deref().is_some_and(is_owned)
-    });
-    for claim in claims {
+            || change.from.is_none()
+                && planned.get(&change.execution).is_some_and(|row| row.reason == "misfire")
+    };
+    for claim in history.changes.iter().filter(|change| is_new(change)) {
         let Some(row) = planned.get(&claim.execution) else { continue };
         let during = |pause: &&Pause| {
             pause.schedule == row.schedule && pause.from < claim.at && claim.at < pause.until
         };
         if let Some(pause) = history.pauses.iter().find(during) {
-            verdict.blame(format!("claimed at {} in {pause:?}: {row:?}", claim.at));
+            verdict.blame(format!("claimed or repaired at {} in {pause:?}: {row:?}", claim.at));
         }
     }
 }
@@ -415,9 +422,8 @@ fn bounds(history: &History, verdict: &mut Verdict) {
         }
     }
     let Some(bound) = history.bounds.begun else { return };
-    // However far ahead it is due: nothing waits longer than that for its next attempt.
     for row in history.executions.iter().filter(|row| row.state == "PENDING") {
-        if history.read - since(row.due.min(history.healed)) > bound {
+        if history.read - since(row.due) > bound {
             verdict.blame(format!("due and nobody took it: {row:?}"));
         }
     }

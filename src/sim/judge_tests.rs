@@ -174,6 +174,11 @@ fn a_stale_payload_is_caught() {
 }
 
 #[test]
+fn an_attempt_put_off_by_a_wrong_clock_is_caught() {
+    caught("not for long", |history| row(history, 22).due = 3_600_000);
+}
+
+#[test]
 fn what_is_done_before_its_time_is_caught() {
     caught("before its time", |history| history.changes[0].at = -1);
 }
@@ -198,7 +203,7 @@ fn a_wrong_order_is_caught() {
 
 #[test]
 fn a_revived_pause_is_caught() {
-    caught("claimed at 3002 in Pause", |history| {
+    caught("claimed or repaired at 3002 in Pause", |history| {
         history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_500 });
     });
 }

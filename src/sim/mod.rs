@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cluster::Cluster;
 use judge::judge;
+use sabotage::Sabotage;
 use scenario::{Faults, Played, Scenario};
 
 const QUARTER: i64 = 900_000;
@@ -79,56 +80,18 @@ fn a_seed_replays_exactly() {
     assert_eq!(fire.to_string().parse(), Ok(fire));
 }
 
+/// With a protection switched off some simulation fails; otherwise it proves nothing about it.
 #[test]
-fn zz_survey() {
-    use crate::store::guard::*;
-    use sabotage::Sabotage::*;
-    let all: Vec<Vec<sabotage::Sabotage>> = vec![
-        vec![Blind(&CLAIM, Column::State)],
-        vec![Blind(&CLAIM, Column::PrevFireTime)],
-        vec![Blind(&CLAIM, Column::NextFireTime)],
-        vec![Blind(&CLAIM, Column::Version)],
-        vec![Blind(&CLAIM, Column::PrevFireTime), Blind(&CLAIM, Column::NextFireTime)],
-        vec![Blind(&TAKE, Column::State)],
-        vec![Blind(&TAKE, Column::ClaimToken)],
-        vec![Blind(&START, Column::ClaimToken)],
-        vec![Blind(&START, Column::ClaimToken), NoDeadline],
-        vec![Blind(&OUTCOME, Column::ClaimToken)],
-        vec![Blind(&REPAIR, Column::State)],
-        vec![Blind(&REPAIR, Column::PrevFireTime)],
-        vec![Blind(&REPAIR, Column::NextFireTime)],
-        vec![Blind(&REPAIR, Column::Version)],
-        vec![Blind(&REPAIR, Column::PrevFireTime), Blind(&REPAIR, Column::NextFireTime)],
-        vec![Blind(&REVOKE, Column::ClaimToken)],
-        vec![Blind(&REVOKE, Column::ClaimToken), Blind(&START, Column::ClaimToken)],
-        vec![Blind(&BEAT, Column::Beat)],
-        vec![NoDeadline],
-        vec![ResolveWithoutWaiting],
-        vec![TornRepair],
-    ];
-    for sabotages in all {
-        let begun = std::time::Instant::now();
-        let caught = (0..40).find_map(|seed| {
-            let verdict = Scenario::under_fire(seed).play(&sabotages).verdict;
-            verdict
-                .violations
-                .first()
-                .map(|it| (seed, verdict.violations.len(), it.chars().take(100).collect::<String>()))
-        });
-        let names: Vec<String> = sabotages
-            .iter()
-            .map(|it| {
-                format!("{it:?}").replace("Guard { name: ", "").chars().take(20).collect::<String>()
-                    + &format!("{it:?}")
-                        .chars()
-                        .rev()
-                        .take(14)
-                        .collect::<String>()
-                        .chars()
-                        .rev()
-                        .collect::<String>()
-            })
-            .collect();
-        println!("{names:?} {:?} {caught:?}", begun.elapsed());
+fn every_protection_is_missed_when_it_is_gone() {
+    let protections = Sabotage::protections();
+    let missed = |sabotages: &[Sabotage]| {
+        let mut scenarios = (0..100).flat_map(Scenario::of_each_kind);
+        scenarios.find(|scenario| scenario.fails(sabotages))
+    };
+    for (name, sabotages) in &protections {
+        let scenario = missed(sabotages).unwrap_or_else(|| panic!("nobody misses {name}"));
+        assert!(!scenario.fails(&[]), "it fails anyway: {scenario}");
+        println!("without {name} fails {scenario}");
     }
+    println!("mutations: {0}/{0}", protections.len());
 }

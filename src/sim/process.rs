@@ -410,5 +410,5 @@ impl Process {
 }
 
 fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {
-    Scene { now, wire: around.wire, dice: around.dice, faults: around.faults.calls, away: around.away }
+    Scene { now, wire: around.wire, dice: around.dice, faults: around.faults, away: around.away }
 }

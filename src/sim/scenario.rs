@@ -12,8 +12,10 @@ use crate::model::Millis;
 /// How often things go wrong, per million. What is 0 does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Faults {
-    /// Per store call: refused, slow, given up on, its answer lost, or both lost.
+    /// Per store call: refused, given up on, its answer lost, or both lost.
     pub calls: Millis,
+    /// Per store call: it takes up to three seconds, now and then before it holds any lock.
+    pub slow: Millis,
     /// Per second: the database is away for all, up to a minute.
     pub outages: Millis,
     /// Per node and second: the database is away for this one node.
@@ -37,6 +39,7 @@ pub(super) struct Faults {
 impl Faults {
     pub(super) const NONE: Self = Self {
         calls: 0,
+        slow: 0,
         outages: 0,
         cuts: 0,
         kills: 0,
@@ -49,7 +52,8 @@ impl Faults {
     };
 
     pub(super) const MANY: Self = Self {
-        calls: 60_000,
+        calls: 50_000,
+        slow: 20_000,
         outages: 1_500,
         cuts: 3_000,
         kills: 4_000,
@@ -61,9 +65,35 @@ impl Faults {
         long_jobs: 20_000,
     };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 10] {
+    /// Everything at once: little is done, and most of it twice.
+    const STORM: Self = Self {
+        calls: 200_000,
+        slow: 50_000,
+        outages: 2_000,
+        cuts: 20_000,
+        kills: 2_000,
+        stops: 10_000,
+        clocks: 6_000,
+        pauses: 200_000,
+        edits: 100_000,
+        hands: 200_000,
+        long_jobs: 200_000,
+    };
+
+    /// Pools are full and calls slow: claims and repairs meet.
+    const STARVED: Self = Self {
+        slow: 300_000,
+        pauses: 300_000,
+        edits: 100_000,
+        hands: 150_000,
+        long_jobs: 250_000,
+        ..Self::NONE
+    };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 11] {
         [
             ("calls", &mut self.calls),
+            ("slow", &mut self.slow),
             ("outages", &mut self.outages),
             ("cuts", &mut self.cuts),
             ("kills", &mut self.kills),
@@ -96,10 +126,25 @@ pub(super) struct Played {
 }
 
 impl Scenario {
-    /// A cluster under fire, of a size that depends on the seed.
+    /// A cluster under fire; its size and the kind of its misery depend on the seed.
     pub(super) fn under_fire(seed: u64) -> Self {
+        let [many, starved, storm] = Self::of_each_kind(seed);
+        match seed % 10 {
+            3 => starved,
+            7 => storm,
+            _ => many,
+        }
+    }
+
+    pub(super) fn of_each_kind(seed: u64) -> [Self; 3] {
         let nodes = 3 + usize::try_from(seed % 3).unwrap();
-        Self { seed, nodes, schedules: 20, span: 900_000, faults: Faults::MANY }
+        [Faults::MANY, Faults::STARVED, Faults::STORM].map(|faults| Self {
+            seed,
+            nodes,
+            schedules: 20,
+            span: 900_000,
+            faults,
+        })
     }
 
     pub(super) fn play(&self, sabotages: &[Sabotage]) -> Played {
