@@ -17,7 +17,7 @@ mod sabotage;
 mod scenario;
 mod wire;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cluster::Cluster;
 use judge::judge;
@@ -44,16 +44,12 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
     let wanted = std::env::var("FIRETIME_CLAIMS").map_or(20_000, |text| text.parse().unwrap());
     let first = std::env::var("FIRETIME_SEED").map_or(0, |text| text.parse().unwrap());
     let [seeds, claims, faults] = [const { AtomicU64::new(0) }; 3];
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while claims.load(Ordering::Relaxed) < wanted {
-                    let seed = first + seeds.fetch_add(1, Ordering::Relaxed);
-                    let Played { claims: won, faults: struck, .. } = Scenario::under_fire(seed).prove();
-                    claims.fetch_add(won, Ordering::Relaxed);
-                    faults.fetch_add(struck, Ordering::Relaxed);
-                }
-            });
+    on_every_core(|| {
+        while claims.load(Ordering::Relaxed) < wanted {
+            let seed = first + seeds.fetch_add(1, Ordering::Relaxed);
+            let Played { claims: won, faults: struck, .. } = Scenario::under_fire(seed).prove();
+            claims.fetch_add(won, Ordering::Relaxed);
+            faults.fetch_add(struck, Ordering::Relaxed);
         }
     });
     let [seeds, claims, faults] = [seeds, claims, faults].map(|count| count.load(Ordering::Relaxed));
@@ -84,14 +80,20 @@ fn a_seed_replays_exactly() {
 #[test]
 fn every_protection_is_missed_when_it_is_gone() {
     let protections = Sabotage::protections();
-    let missed = |sabotages: &[Sabotage]| {
-        let mut scenarios = (0..100).flat_map(Scenario::of_each_kind);
-        scenarios.find(|scenario| scenario.fails(sabotages))
-    };
-    for (name, sabotages) in &protections {
-        let scenario = missed(sabotages).unwrap_or_else(|| panic!("nobody misses {name}"));
-        assert!(!scenario.fails(&[]), "it fails anyway: {scenario}");
-        println!("without {name} fails {scenario}");
-    }
-    println!("mutations: {0}/{0}", protections.len());
+    let next = AtomicUsize::new(0);
+    on_every_core(|| {
+        while let Some((name, faults, sabotages)) = protections.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut scenarios = (0..100).map(|seed| Scenario::of(*faults, seed));
+            let missed = scenarios.find(|scenario| scenario.fails(sabotages));
+            let scenario = missed.unwrap_or_else(|| panic!("nobody misses {name}"));
+            assert!(!scenario.fails(&[]), "it fails anyway: {scenario}");
+            println!("without {name} fails {scenario}");
+        }
+    });
+    println!("mutations_caught={0}/{0}", protections.len());
+}
+
+fn on_every_core(work: impl Fn() + Sync) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(&work))));
 }

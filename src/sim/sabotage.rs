@@ -1,5 +1,6 @@
 //! The protections of the protocol, each switched off in turn: a simulation that does not notice proves nothing.
 
+use super::scenario::Faults;
 use crate::store::guard::{self, Column, Guard};
 
 /// What is switched off.
@@ -25,31 +26,45 @@ impl Sabotage {
     /// Every protection of the protocol. Where one column covers for another only both together are missed:
     /// `prev` and `next` of a cursor, `state` and token of what is taken, the token at the start and at the
     /// revocation. A repair's `prev` and `next` are covered by the ledger's key: the row it would write is there.
-    pub(super) fn protections() -> Vec<(&'static str, Vec<Self>)> {
+    ///
+    /// Each with the kind of misery in which it is missed soonest.
+    pub(super) fn protections() -> Vec<(&'static str, Faults, Vec<Self>)> {
         use Column::{Beat, ClaimToken, NextFireTime, PrevFireTime, State, Version};
+        const MANY: Faults = Faults::MANY;
+        const STARVED: Faults = Faults::STARVED;
+        const STORM: Faults = Faults::STORM;
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
         vec![
-            ("the claim's guard: state", blind(&guard::CLAIM, &[State])),
-            ("the claim's guard: version", blind(&guard::CLAIM, &[Version])),
-            ("the claim's guard: prev and next", blind(&guard::CLAIM, &[PrevFireTime, NextFireTime])),
-            ("the guard of a PENDING claim: state and token", blind(&guard::TAKE, &[State, ClaimToken])),
-            ("the start's guard: state", blind(&guard::START, &[State])),
+            ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
+            ("the claim's guard: version", MANY, blind(&guard::CLAIM, &[Version])),
+            ("the claim's guard: prev and next", MANY, blind(&guard::CLAIM, &[PrevFireTime, NextFireTime])),
+            (
+                "the guard of a PENDING claim: state and token",
+                MANY,
+                blind(&guard::TAKE, &[State, ClaimToken]),
+            ),
+            ("the start's guard: state", MANY, blind(&guard::START, &[State])),
             (
                 "the start's and the revocation's guards: token",
+                STARVED,
                 vec![Self::Blind(&guard::START, ClaimToken), Self::Blind(&guard::REVOKE, ClaimToken)],
             ),
-            ("the outcome's guard: state", blind(&guard::OUTCOME, &[State])),
-            ("the outcome's guard: token", blind(&guard::OUTCOME, &[ClaimToken])),
-            ("the repair's guard: state", blind(&guard::REPAIR, &[State])),
-            ("the repair's guard: next and version", blind(&guard::REPAIR, &[NextFireTime, Version])),
-            ("the revocation's guard: state", blind(&guard::REVOKE, &[State])),
-            ("the guard of a death: beat", blind(&guard::BEAT, &[Beat])),
-            ("the waiting resolution of an unknown commit", vec![Self::ResolveWithoutWaiting]),
-            ("the permit before the claim", vec![Self::ClaimWithoutPermit]),
-            ("the deadline of what was claimed", vec![Self::NoDeadline]),
-            ("the death that was observed", vec![Self::ComputedDeath]),
-            ("cursor and rows in one transaction", vec![Self::TornRepair]),
-            ("an attempt and the next in one transaction", vec![Self::TornFollowUp]),
+            ("the outcome's guard: state", MANY, blind(&guard::OUTCOME, &[State])),
+            ("the outcome's guard: token", STORM, blind(&guard::OUTCOME, &[ClaimToken])),
+            ("the repair's guard: state", STARVED, blind(&guard::REPAIR, &[State])),
+            (
+                "the repair's guard: next and version",
+                STARVED,
+                blind(&guard::REPAIR, &[NextFireTime, Version]),
+            ),
+            ("the revocation's guard: state", MANY, blind(&guard::REVOKE, &[State])),
+            ("the guard of a death: beat", STORM, blind(&guard::BEAT, &[Beat])),
+            ("the waiting resolution of an unknown commit", MANY, vec![Self::ResolveWithoutWaiting]),
+            ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
+            ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
+            ("the death that was observed", MANY, vec![Self::ComputedDeath]),
+            ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
+            ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
         ]
     }
 }

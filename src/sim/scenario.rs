@@ -66,7 +66,7 @@ impl Faults {
     };
 
     /// Everything at once: little is done, and most of it twice.
-    const STORM: Self = Self {
+    pub(super) const STORM: Self = Self {
         calls: 200_000,
         slow: 50_000,
         outages: 2_000,
@@ -81,7 +81,7 @@ impl Faults {
     };
 
     /// Pools are full and calls slow: claims and repairs meet.
-    const STARVED: Self = Self {
+    pub(super) const STARVED: Self = Self {
         slow: 300_000,
         pauses: 300_000,
         edits: 100_000,
@@ -128,23 +128,16 @@ pub(super) struct Played {
 impl Scenario {
     /// A cluster under fire; its size and the kind of its misery depend on the seed.
     pub(super) fn under_fire(seed: u64) -> Self {
-        let [many, starved, storm] = Self::of_each_kind(seed);
         match seed % 10 {
-            3 => starved,
-            7 => storm,
-            _ => many,
+            3 => Self::of(Faults::STARVED, seed),
+            7 => Self::of(Faults::STORM, seed),
+            _ => Self::of(Faults::MANY, seed),
         }
     }
 
-    pub(super) fn of_each_kind(seed: u64) -> [Self; 3] {
+    pub(super) fn of(faults: Faults, seed: u64) -> Self {
         let nodes = 3 + usize::try_from(seed % 3).unwrap();
-        [Faults::MANY, Faults::STARVED, Faults::STORM].map(|faults| Self {
-            seed,
-            nodes,
-            schedules: 20,
-            span: 900_000,
-            faults,
-        })
+        Self { seed, nodes, schedules: 20, span: 900_000, faults }
     }
 
     pub(super) fn play(&self, sabotages: &[Sabotage]) -> Played {
