@@ -99,6 +99,15 @@ pub enum Event {
         /// What was done.
         what: &'static str,
     },
+    /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
+    Exhausted {
+        /// The schedule.
+        schedule: ScheduleId,
+        /// Its last attempt.
+        execution: ExecutionId,
+        /// How many nodes.
+        deaths: u32,
+    },
     /// Occurrences that ended longer ago than the retention left the ledger.
     Purged {
         /// How many.
@@ -153,6 +162,7 @@ impl Event {
             | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
             Self::Quarantined { .. }
+            | Self::Exhausted { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. } => log::Level::Error,
@@ -198,6 +208,13 @@ impl fmt::Display for Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::Exhausted { schedule, execution, deaths } => {
+                write!(
+                    f,
+                    "schedule {schedule}: execution {execution} failed for good: \
+                     {deaths} nodes died while this occurrence ran"
+                )
+            }
             Self::Purged { occurrences } => write!(f, "{occurrences} occurrences left the ledger"),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {

@@ -12,7 +12,7 @@ use crate::support::node::{APPLICATION, GRACE, Line, Nodes, WORK};
 use crate::support::poison_jobs::{LONG, POISON};
 use crate::trial;
 
-/// A node says something every second: a schedule does.
+/// The longest silence: some schedule fires every second.
 const SOON: Duration = Duration::from_secs(30);
 const LATEST: Duration = Duration::from_secs(90);
 
@@ -51,14 +51,20 @@ fn work(client: &Client, name: &str, millis: u64, at: DateTime<Utc>) {
     client.ensure(&Schedule::new(name, WORK, &millis, once(at)).unwrap()).unwrap();
 }
 
-/// A quick job on every second from now on; its planned times if it ends.
-fn tick(client: &Client, count: Option<u32>) -> BTreeSet<i64> {
+/// A quick job every second for ever, so that something is said.
+fn pulse(client: &Client) {
+    let every = Trigger::every(Duration::from_secs(1)).unwrap();
+    client.ensure(&Schedule::new("pulse", WORK, &1, every).unwrap()).unwrap();
+}
+
+/// A quick job on each of the next `count` seconds; its planned times.
+fn tick(client: &Client, count: u32) -> BTreeSet<i64> {
     let start = Utc::now() + TimeDelta::seconds(1);
     let every = Trigger::every(Duration::from_secs(1)).unwrap().starting(start).unwrap();
-    let trigger = count.map_or(every.clone(), |count| every.times(u64::from(count)).unwrap());
+    let trigger = every.times(u64::from(count)).unwrap();
     client.ensure(&Schedule::new("tick", WORK, &1, trigger).unwrap()).unwrap();
     let from = start.timestamp_millis();
-    (0..i64::from(count.unwrap_or(0))).map(|n| from + 1_000 * n).collect()
+    (0..i64::from(count)).map(|n| from + 1_000 * n).collect()
 }
 
 fn rows(client: &Client, schedule: &str) -> Vec<ExecutionView> {
@@ -130,7 +136,8 @@ fn a_killer_takes_two_nodes_and_is_given_up(kind: Kind) {
         ready += usize::from(line == Line::Ready);
         ready == 2
     });
-    let planned = tick(&client, Some(25));
+    pulse(&client);
+    let planned = tick(&client, 20);
     until(&mut nodes, |_, (_, line)| {
         gone += usize::from(line == Line::Gone);
         has_failed(&client, "killer") || gone == 3
@@ -161,7 +168,8 @@ fn killers_under_a_supervisor_cost_the_others_nothing(kind: Kind) {
     const KILLERS: [&str; 3] = ["abort", "exit", "overflow"];
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 3);
-    let planned = tick(&client, Some(25));
+    pulse(&client);
+    let planned = tick(&client, 20);
     let began = Instant::now();
     for (n, how) in (0..).zip(KILLERS) {
         poison(&client, how, how, Utc::now() + TimeDelta::milliseconds(2_500 + 1_000 * n));
@@ -223,7 +231,7 @@ fn endless_jobs_hold_nothing_but_their_threads(kind: Kind) {
 fn an_outcome_that_panics_is_an_outcome(kind: Kind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 1);
-    tick(&client, None);
+    pulse(&client);
     let biting = ["unshowable error", "undroppable error", "undroppable panic"];
     for how in biting {
         poison(&client, how, how, Utc::now());
@@ -245,7 +253,7 @@ fn an_outcome_that_panics_is_an_outcome(kind: Kind) {
 fn noise_and_long_texts_fill_no_memory(kind: Kind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 1);
-    tick(&client, None);
+    pulse(&client);
     poison(&client, "noise", "noise", Utc::now());
     until(&mut nodes, |_, _| !succeeded(&client, "noise").is_empty());
     for how in ["long error", "long panic", "peak memory"] {
