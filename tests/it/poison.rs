@@ -23,6 +23,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
             "killers_under_a_supervisor_cost_the_others_nothing",
             killers_under_a_supervisor_cost_the_others_nothing,
         ),
+        ("a_pause_stops_a_killer_that_outruns_its_cap", a_pause_stops_a_killer_that_outruns_its_cap),
         ("endless_jobs_hold_nothing_but_their_threads", endless_jobs_hold_nothing_but_their_threads),
         ("an_outcome_that_panics_is_an_outcome", an_outcome_that_panics_is_an_outcome),
         ("noise_and_long_texts_fill_no_memory", noise_and_long_texts_fill_no_memory),
@@ -191,6 +192,34 @@ fn killers_under_a_supervisor_cost_the_others_nothing(kind: Kind) {
         assert_eq!(states(&client, how), given_up(), "{how}");
     }
     assert!((3..=2 * KILLERS.len()).contains(&lost), "{lost} nodes lost");
+    nodes.stop();
+}
+
+/// It is planned faster than deaths are noticed: each node that starts takes up its next occurrence.
+fn a_pause_stops_a_killer_that_outruns_its_cap(kind: Kind) {
+    let (database, client) = begin(kind);
+    let mut nodes = Nodes::start(&database.url, 3);
+    pulse(&client);
+    let planned = tick(&client, 20);
+    let every = Trigger::every(Duration::from_secs(1)).unwrap();
+    client.ensure(&Schedule::new("killer", POISON, &"abort".to_owned(), every).unwrap()).unwrap();
+    let mut lost = 0;
+    let mut supervise = |nodes: &mut Nodes, (_, line)| {
+        if line == Line::Gone {
+            lost += 1;
+            nodes.add(&database.url);
+        }
+        lost
+    };
+    until(&mut nodes, |nodes, line| supervise(nodes, line) == 6);
+    assert!(client.pause("killer", "operator", "kills its nodes").unwrap());
+    let paused = Instant::now();
+    until(&mut nodes, |nodes, line| {
+        // What was claimed before the pause still runs.
+        assert!(supervise(nodes, line) <= 8, "the pause does not hold");
+        succeeded(&client, "tick") == planned
+    });
+    println!("{}: all is well {:?} after the pause", kind.name(), paused.elapsed());
     nodes.stop();
 }
 
