@@ -227,14 +227,14 @@ fn repair(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis, pas
 pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
     let policy = stranded.policy;
     let (to, reason, again) = match stranded.state {
-        ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, None),
+        ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, false),
         ExecutionState::Running if stranded.deaths.saturating_add(1) >= policy.max_attempts => {
-            (ExecutionState::Failed, Reason::AttemptsExhausted, None)
+            (ExecutionState::Failed, Reason::AttemptsExhausted, false)
         }
-        ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, Some(due)),
-        _ => (ExecutionState::Pending, Reason::Recovery, None),
+        ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, true),
+        _ => (ExecutionState::Pending, Reason::Recovery, false),
     };
-    Revocation { stranded, to, reason, again, fresh: Token::fresh(), now }
+    Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now }
 }
 
 /// How the executions of dead nodes are taken back. The newest run last: what kills mostly kills soon.

@@ -399,17 +399,18 @@ fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
 fn what_becomes_of_an_execution_nobody_answers_for() {
     const DUE: Millis = NOW + 3_000;
     let cases = [
-        (ExecutionState::Claimed, 9, true, ExecutionState::Pending, None),
-        (ExecutionState::Running, 0, true, ExecutionState::Abandoned, Some(DUE)),
-        (ExecutionState::Running, 1, true, ExecutionState::Failed, None),
-        (ExecutionState::Running, 9, true, ExecutionState::Failed, None),
-        (ExecutionState::Running, 0, false, ExecutionState::Abandoned, None),
+        (ExecutionState::Claimed, 9, true, ExecutionState::Pending, false),
+        (ExecutionState::Running, 0, true, ExecutionState::Abandoned, true),
+        (ExecutionState::Running, 1, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 9, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 0, false, ExecutionState::Abandoned, false),
     ];
     for (state, deaths, recovery, to, again) in cases {
         let mut stranded = stranded(1, state, deaths);
         stranded.policy.recover = recovery;
         let revocation = recover(stranded.clone(), DUE, NOW);
         assert_eq!((revocation.to, revocation.again), (to, again), "{state:?} after {deaths} deaths");
+        assert_eq!((revocation.due, revocation.now), (DUE, NOW));
         assert!(state.can_become(to));
         assert_ne!(revocation.fresh, stranded.token);
     }
@@ -419,7 +420,7 @@ fn what_becomes_of_an_execution_nobody_answers_for() {
 #[test]
 fn failures_do_not_use_up_what_deaths_may() {
     let failed_often = Stranded { attempt: 8, ..stranded(1, ExecutionState::Running, 0) };
-    assert_eq!(recover(failed_often, NOW, NOW).again, Some(NOW));
+    assert!(recover(failed_often, NOW, NOW).again);
 }
 
 #[test]
@@ -428,12 +429,12 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
     let claimed = stranded(5, ExecutionState::Claimed, 0);
     let found = vec![ran(7), ran(3), claimed, ran(4)];
     let revocations = recover_apart(found, NOW);
-    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, it.again)).collect();
+    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, it.again.then_some(it.due))).collect();
     let after = |millis| Some(NOW + millis);
     assert_eq!(again, [(3, after(0)), (4, after(1_000)), (5, None), (7, after(2_000))]);
 
     let many = recover_apart((0..100).map(ran).collect(), NOW);
-    let latest = many.iter().filter_map(|it| it.again).max();
+    let latest = many.iter().map(|it| Some(it.due)).max().flatten();
     assert_eq!(latest, after(7_000), "recovery is not put off for long");
 }
 

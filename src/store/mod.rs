@@ -367,13 +367,14 @@ pub(crate) struct Stranded {
 }
 
 /// How a stranded execution is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
-/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING if `again` says from when on.
+/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Revocation {
     pub stranded: Stranded,
     pub to: ExecutionState,
     pub reason: Reason,
-    pub again: Option<Millis>,
+    pub again: bool,
+    pub due: Millis,
     /// The token of the PENDING row this leaves.
     pub fresh: Token,
     pub now: Millis,

@@ -140,8 +140,7 @@ impl Tables {
         if !matches(&guard::REVOKE, |column| run.value(stranded.id.0, column), seen) {
             return Ok(false);
         }
-        let again = |due| run.again(Reason::Recovery.as_str(), due, revocation.fresh);
-        let next = revocation.again.map(again);
+        let next = run.again(Reason::Recovery.as_str(), revocation.due, revocation.fresh);
         self.edit_run(stranded.id, |run| {
             if revocation.to == ExecutionState::Pending {
                 return run.release(revocation.fresh, revocation.reason.as_str());
@@ -150,7 +149,7 @@ impl Tables {
             run.reason = revocation.reason.as_str().into();
             run.finished = Some(revocation.now);
         });
-        if let Some(next) = next {
+        if revocation.again {
             self.follow_up(next)?;
         }
         Ok(true)

@@ -191,11 +191,17 @@ pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Resu
     if session.execute(&update)? != 1 {
         return Ok(false);
     }
-    if let Some(due) = revocation.again.filter(|_| !back) {
+    if revocation.again && !back {
         let to = revocation.to.as_str();
         let reason = Reason::Recovery.as_str();
-        let row =
-            vec![stranded.id.0.into(), token.into(), to.into(), due.into(), fresh.into(), reason.into()];
+        let row = vec![
+            stranded.id.0.into(),
+            token.into(),
+            to.into(),
+            revocation.due.into(),
+            fresh.into(),
+            reason.into(),
+        ];
         follow_up(session, vec![row])?;
     }
     Ok(true)
