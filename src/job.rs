@@ -223,3 +223,15 @@ impl Catalog for Handlers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten retries once let a job that kills its node take eleven of them.
+    #[test]
+    fn retries_allow_no_more_deaths() {
+        let policy = Job::<()>::new("job").retries(10, Duration::ZERO).spec().policy;
+        assert_eq!((policy.max_attempts, policy.max_tries), (2, 11));
+    }
+}
