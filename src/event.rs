@@ -99,6 +99,15 @@ pub enum Event {
         /// What was done.
         what: &'static str,
     },
+    /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
+    Exhausted {
+        /// The schedule.
+        schedule: ScheduleId,
+        /// Its last attempt.
+        execution: ExecutionId,
+        /// How many nodes.
+        deaths: u32,
+    },
     /// Occurrences that ended longer ago than the retention left the ledger.
     Purged {
         /// How many.
@@ -153,6 +162,7 @@ impl Event {
             | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
             Self::Quarantined { .. }
+            | Self::Exhausted { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. } => log::Level::Error,
@@ -165,11 +175,9 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Joined { node } => write!(f, "node {node} joined"),
-            Self::Polled { tick: Some(tick), planned, pending } => {
-                write!(f, "poll at tick {tick}: {planned} planned, {pending} pending")
-            }
-            Self::Polled { tick: None, planned, pending } => {
-                write!(f, "extra poll: {planned} planned, {pending} pending")
+            Self::Polled { tick, planned, pending } => {
+                let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
+                write!(f, "{poll}: {planned} planned, {pending} pending")
             }
             Self::TicksSkipped { count } => write!(f, "polls fell behind: {count} ticks left out"),
             Self::StoreFailed { operation, error } => {
@@ -198,13 +206,16 @@ impl fmt::Display for Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::Exhausted { schedule, execution, deaths } => {
+                write!(
+                    f,
+                    "schedule {schedule}: execution {execution} failed for good, nodes it cost: {deaths}"
+                )
+            }
             Self::Purged { occurrences } => write!(f, "{occurrences} occurrences left the ledger"),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
-                write!(
-                    f,
-                    "the database's clock is {millis} ms ahead of this host's; check time synchronisation"
-                )
+                write!(f, "the database's clock is {millis} ms ahead of ours; check time synchronisation")
             }
             Self::LeftToOthers { planned } => {
                 write!(f, "stopping: {planned} planned items are left to other nodes")

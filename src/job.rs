@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{ExecutionId, JobPolicy, JobSpec};
 use crate::pipeline::poll::Catalog;
-use crate::runner::panic_text;
+use crate::runner::{brief, panic_text};
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
@@ -22,7 +22,7 @@ pub type HandlerError = Box<dyn StdError + Send + Sync>;
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
 ///
 /// The payload is stored as JSON. By default an occurrence whose node dies while it runs is run again on
-/// another (at-least-once), with at most 5 attempts, and a failure is not retried.
+/// another (at-least-once), but if that node dies too it is FAILED; and a failure is not retried.
 ///
 /// ```
 /// use firetime::Job;
@@ -52,7 +52,7 @@ impl<P> Job<P> {
     /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        let policy = JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
         Self { name, policy, payload: PhantomData }
     }
 
@@ -64,21 +64,25 @@ impl<P> Job<P> {
         self
     }
 
-    /// The most attempts an occurrence gets, deaths and failures together. Default: 5; at least 1.
+    /// How many attempts at an occurrence may end with the death of their node: after the last of them it is
+    /// FAILED, `attempts exhausted`, since it may be what kills them. Default: 2; at least 1. Failures are counted
+    /// by [`Job::retries`].
+    ///
+    /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the number
+    /// of nodes that must not all be down at once. One that runs for long, on nodes that are often killed, may need
+    /// more.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = if attempts == 0 { 1 } else { attempts };
         self
     }
 
-    /// Tries again up to `retries` times after a failure, each `delay` after the last. Default: none.
+    /// Tries again up to `retries` times after a failure, each `delay` after the last; an attempt that its node's
+    /// death ended counts as one of them. Default: none.
     #[must_use]
     pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
         self.policy.max_tries = retries.saturating_add(1);
         self.policy.retry_delay = delay;
-        if self.policy.max_attempts <= retries {
-            self.policy.max_attempts = self.policy.max_tries;
-        }
         self
     }
 
@@ -182,7 +186,7 @@ impl Handlers {
     ) -> bool {
         let handler = Handler {
             spec: job.spec(),
-            check: Box::new(|payload| decode::<P>(payload).map(drop).map_err(|error| error.to_string())),
+            check: Box::new(|payload| decode::<P>(payload).map(drop).map_err(brief)),
             run: Box::new(move |context, payload| run(context, decode(payload)?)),
         };
         self.by_name.insert(job.name.to_owned(), handler).is_none()
@@ -214,7 +218,20 @@ impl Catalog for Handlers {
     fn decodes(&self, job: &str, payload: &str) -> Result<(), String> {
         let handler = self.by_name.get(job).ok_or("no handler for the job")?;
         // The application's code: a payload whose decoding panics is one that cannot be decoded.
-        catch_unwind(AssertUnwindSafe(|| (handler.check)(payload)))
-            .unwrap_or_else(|panic| Err(format!("decoding panicked: {}", panic_text(panic.as_ref()))))
+        catch_unwind(AssertUnwindSafe(|| (handler.check)(payload))).unwrap_or_else(|panic| {
+            Err(brief(format_args!("decoding panicked: {}", panic_text(panic.as_ref()))))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten retries once let a job that kills its node take eleven of them.
+    #[test]
+    fn retries_allow_no_more_deaths() {
+        let policy = Job::<()>::new("job").retries(10, Duration::ZERO).spec().policy;
+        assert_eq!((policy.max_attempts, policy.max_tries), (2, 11));
     }
 }

@@ -31,6 +31,10 @@ const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
 /// After one row failed, before the next is tried.
 const ROW_PAUSE: Millis = 50;
+/// What ran side by side on a dead node runs again this far apart: what killed it takes the rest along only once.
+const APART: Millis = 1_000;
+/// So many begin apart; those beyond begin with them.
+const MOST_APART: Millis = 8;
 /// Before the id of every schedule.
 const FIRST: ScheduleId = ScheduleId(i64::MIN);
 /// Occurrences per purge.
@@ -218,18 +222,31 @@ fn repair(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis, pas
     }
 }
 
-/// How an execution nobody answers for is taken back.
-pub(crate) fn recover(stranded: Stranded, now: Millis) -> Revocation {
+/// How an execution nobody answers for is taken back; if it ran, it may run again from `due` on. An occurrence
+/// that so many nodes did not survive is taken to be what killed them.
+pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
     let policy = stranded.policy;
     let (to, reason, again) = match stranded.state {
         ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, false),
-        ExecutionState::Running if stranded.attempt >= policy.max_attempts => {
+        ExecutionState::Running if stranded.deaths.saturating_add(1) >= policy.max_attempts => {
             (ExecutionState::Failed, Reason::AttemptsExhausted, false)
         }
         ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, true),
         _ => (ExecutionState::Pending, Reason::Recovery, false),
     };
-    Revocation { stranded, to, reason, again, fresh: Token::fresh(), now }
+    Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now }
+}
+
+/// How the executions of dead nodes are taken back. The newest run last: what kills mostly kills soon.
+fn recover_apart(mut found: Vec<Stranded>, now: Millis) -> Vec<Revocation> {
+    found.sort_by_key(|stranded| stranded.id);
+    let mut ran = 0;
+    let apart = |stranded: Stranded| {
+        let due = now + APART * (ran % MOST_APART);
+        ran += Millis::from(stranded.state == ExecutionState::Running);
+        recover(stranded, due, now)
+    };
+    found.into_iter().map(apart).collect()
 }
 
 #[derive(Clone)]
@@ -249,7 +266,7 @@ pub(crate) enum MisfireAnswer {
     Stalled(Stalled),
     Repaired(ScheduleId, bool),
     Stranded(Vec<Stranded>),
-    Revoked(ScheduleId, bool),
+    Revoked(Revocation, bool),
     Broken(Vec<Broken>),
     Quarantined(Broken, bool),
     Purged(Purged),
@@ -286,8 +303,7 @@ impl Operation for MisfireOp {
             Self::Repair(repair) => store.repair(&repair).map(|won| MisfireAnswer::Repaired(repair.id, won)),
             Self::Stranded(application) => store.stranded(&application, PAGE).map(MisfireAnswer::Stranded),
             Self::Revoke(revocation) => {
-                let schedule = revocation.stranded.schedule;
-                store.revoke(&revocation).map(|won| MisfireAnswer::Revoked(schedule, won))
+                store.revoke(&revocation).map(|won| MisfireAnswer::Revoked(revocation, won))
             }
             Self::Broken(application) => store.broken(&application, PAGE).map(MisfireAnswer::Broken),
             Self::Quarantine(broken) => {
@@ -426,6 +442,15 @@ impl MisfireMachine {
         }
     }
 
+    fn revoked(&mut self, revocation: &Revocation, won: bool) {
+        let Stranded { id: execution, schedule, deaths, .. } = revocation.stranded;
+        self.repaired(schedule, won, "execution taken back from a dead node");
+        if won && revocation.reason == Reason::AttemptsExhausted {
+            let event = Event::Exhausted { schedule, execution, deaths: deaths.saturating_add(1) };
+            self.outbox.push_back(MisfireOutput::Event(event));
+        }
+    }
+
     /// The pass's time is up.
     fn end_pass(&mut self) {
         if !self.todo.is_empty() {
@@ -487,13 +512,11 @@ impl Machine for MisfireMachine {
                 if found.len() == PAGE {
                     self.todo.push_front(MisfireOp::Stranded(self.application.clone()));
                 }
-                for stranded in found {
-                    self.todo.push_front(MisfireOp::Revoke(recover(stranded, now.db)));
+                for revocation in recover_apart(found, now.db).into_iter().rev() {
+                    self.todo.push_front(MisfireOp::Revoke(revocation));
                 }
             }
-            Ok(MisfireAnswer::Revoked(id, won)) => {
-                self.repaired(id, won, "execution taken back from a dead node")
-            }
+            Ok(MisfireAnswer::Revoked(revocation, won)) => self.revoked(&revocation, won),
             Ok(MisfireAnswer::Broken(found)) => {
                 self.todo.extend(found.into_iter().map(MisfireOp::Quarantine))
             }

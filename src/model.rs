@@ -335,6 +335,9 @@ impl Candidate {
     }
 }
 
+/// The most characters of an error's text that are kept.
+pub(crate) const LONGEST_ERROR: usize = 4_000;
+
 /// What a handler's run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -347,9 +350,9 @@ pub(crate) enum Outcome {
 pub(crate) struct JobPolicy {
     /// Run an occurrence again whose node died while it ran (at-least-once).
     pub recover: bool,
-    /// The most attempts an occurrence gets, the first included; at least 1.
+    /// How many attempts at an occurrence may end with their node's death; at least 1.
     pub max_attempts: u32,
-    /// Attempts after failures (not deaths): how many in all, at least 1.
+    /// A failure is followed by another attempt below this one; at least 1.
     pub max_tries: u32,
     /// The pause before the next try after a failure.
     pub retry_delay: Duration,
@@ -359,7 +362,7 @@ impl JobPolicy {
     /// When an attempt that failed at `now` is followed by another; `None` when it was the last try.
     pub(crate) fn retry_at(&self, attempt: u32, now: Millis) -> Option<Millis> {
         let delay = i64::try_from(self.retry_delay.as_millis()).unwrap_or(i64::MAX);
-        (attempt < self.max_tries.min(self.max_attempts)).then(|| now.saturating_add(delay))
+        (attempt < self.max_tries).then(|| now.saturating_add(delay))
     }
 }
 

@@ -255,7 +255,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 let dead = self.observer.observe(&others, sent, now.boot, self.window.death, patience);
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let orphans = owned.into_iter().filter(|it| !self.held.contains(it.token));
-                self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db))));
+                self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db, now.db))));
             }
             Pulse::Ended => self.rebirth(),
         }

@@ -388,22 +388,76 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
     assert_eq!(repaired, [7, 8, 9, 10]);
 }
 
+/// An execution without a node, of a job that allows two deaths.
+fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
+    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    let (id, schedule, token) = (ExecutionId(id), ScheduleId(1), Token::fresh());
+    Stranded { id, schedule, state, token, attempt: deaths + 1, deaths, policy }
+}
+
 #[test]
 fn what_becomes_of_an_execution_nobody_answers_for() {
-    let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
+    const DUE: Millis = NOW + 3_000;
     let cases = [
-        (ExecutionState::Claimed, 3, true, ExecutionState::Pending, false),
-        (ExecutionState::Running, 1, true, ExecutionState::Abandoned, true),
-        (ExecutionState::Running, 3, true, ExecutionState::Failed, false),
-        (ExecutionState::Running, 1, false, ExecutionState::Abandoned, false),
+        (ExecutionState::Claimed, 9, true, ExecutionState::Pending, false),
+        (ExecutionState::Running, 0, true, ExecutionState::Abandoned, true),
+        (ExecutionState::Running, 1, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 9, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 0, false, ExecutionState::Abandoned, false),
     ];
-    for (state, attempt, recovery, to, again) in cases {
-        let policy = JobPolicy { recover: recovery, ..policy };
-        let (id, schedule, token) = (ExecutionId(1), ScheduleId(1), Token::fresh());
-        let stranded = Stranded { id, schedule, state, token, attempt, policy };
-        let revocation = recover(stranded, NOW);
-        assert_eq!((revocation.to, revocation.again), (to, again), "{state:?}, attempt {attempt}");
+    for (state, deaths, recovery, to, again) in cases {
+        let mut stranded = stranded(1, state, deaths);
+        stranded.policy.recover = recovery;
+        let revocation = recover(stranded.clone(), DUE, NOW);
+        assert_eq!((revocation.to, revocation.again), (to, again), "{state:?} after {deaths} deaths");
+        assert_eq!((revocation.due, revocation.now), (DUE, NOW));
         assert!(state.can_become(to));
-        assert_ne!(revocation.fresh, token);
+        assert_ne!(revocation.fresh, stranded.token);
     }
+}
+
+/// Seven failures are no death: the job's retries count them.
+#[test]
+fn failures_do_not_use_up_what_deaths_may() {
+    let failed_often = Stranded { attempt: 8, ..stranded(1, ExecutionState::Running, 0) };
+    assert!(recover(failed_often, NOW, NOW).again);
+}
+
+#[test]
+fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
+    let ran = |id| stranded(id, ExecutionState::Running, 0);
+    let claimed = stranded(5, ExecutionState::Claimed, 0);
+    let found = vec![ran(7), ran(3), claimed, ran(4)];
+    let revocations = recover_apart(found, NOW);
+    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, it.again.then_some(it.due))).collect();
+    let after = |millis| Some(NOW + millis);
+    assert_eq!(again, [(3, after(0)), (4, after(1_000)), (5, None), (7, after(2_000))]);
+
+    let many = recover_apart((0..100).map(ran).collect(), NOW);
+    let latest = many.iter().map(|it| Some(it.due)).max().flatten();
+    assert_eq!(latest, after(7_000), "recovery is not put off for long");
+}
+
+/// The newest ran last: it is taken back last, and the event says that it was given up.
+#[test]
+fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
+    let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+    let now = Now { db: NOW, boot: 0 };
+    let found = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
+    machine.done(now, Ok(MisfireAnswer::Stranded(found)));
+    let (mut order, mut told) = (Vec::new(), Vec::new());
+    loop {
+        match machine.next(now) {
+            Step::Do(MisfireOp::Revoke(revocation)) => {
+                order.push(revocation.stranded.id.0);
+                machine.done(now, Ok(MisfireAnswer::Revoked(revocation, true)));
+            }
+            Step::Tell(MisfireOutput::Event(Event::Exhausted { execution, deaths, .. })) => {
+                told.push((execution.0, deaths));
+            }
+            Step::Tell(_) => {}
+            _ => break,
+        }
+    }
+    assert_eq!((order, told), (vec![1, 2], vec![(2, 2)]));
 }

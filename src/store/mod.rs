@@ -361,17 +361,20 @@ pub(crate) struct Stranded {
     pub state: ExecutionState,
     pub token: Token,
     pub attempt: u32,
+    /// How many earlier attempts at its occurrence were ABANDONED.
+    pub deaths: u32,
     pub policy: JobPolicy,
 }
 
 /// How a stranded execution is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
-/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING if `again`.
+/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Revocation {
     pub stranded: Stranded,
     pub to: ExecutionState,
     pub reason: Reason,
     pub again: bool,
+    pub due: Millis,
     /// The token of the PENDING row this leaves.
     pub fresh: Token,
     pub now: Millis,

@@ -24,6 +24,7 @@ mod cluster;
 mod command;
 mod cron;
 mod life;
+mod poison;
 mod support;
 
 use libtest_mimic::{Arguments, Trial};
@@ -40,6 +41,7 @@ fn main() {
     for database in support::database::all() {
         cluster::add(&mut trials, database);
         life::add(&mut trials, database);
+        poison::add(&mut trials, database);
         #[cfg(feature = "cli")]
         command::add(&mut trials, database);
     }

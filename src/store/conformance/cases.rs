@@ -103,6 +103,7 @@ macro_rules! conformance {
                 what_nobody_owns_is_not_stranded,
                 a_running_execution_is_abandoned_and_tried_again,
                 a_running_execution_is_abandoned_for_good,
+                the_deaths_before_an_attempt_are_counted,
                 a_claimed_execution_goes_back_to_pending,
                 a_revoked_token_finishes_nothing,
             }

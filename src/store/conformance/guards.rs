@@ -224,7 +224,7 @@ fn each_revocation(db: &Bench, mut case: impl FnMut(Revocation)) {
         let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
         let to = if at_once { ExecutionState::Abandoned } else { ExecutionState::Pending };
         let (reason, fresh, now) = (Reason::NodeDied, Token::fresh(), db.now);
-        case(Revocation { stranded, to, reason, again: at_once, fresh, now });
+        case(Revocation { stranded, to, reason, again: at_once, due: now, fresh, now });
     }
 }
 

@@ -206,7 +206,7 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
             }
             let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
             let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);
-            db.store.revoke(&Revocation { stranded, to, reason, again: true, fresh, now }).unwrap()
+            db.store.revoke(&Revocation { stranded, to, reason, again: true, due: now, fresh, now }).unwrap()
         });
         assert_eq!(results.iter().filter(|won| **won).count(), 1, "round {round}: {results:?}");
         let state = if results[0] { "SUCCEEDED" } else { "ABANDONED" };

@@ -13,7 +13,8 @@ fn strand(db: &Bench, name: &str, at_once: bool) -> (Arc<Entry>, Claimed, Strand
 }
 
 fn revocation(db: &Bench, stranded: Stranded, to: ExecutionState, again: bool) -> Revocation {
-    Revocation { stranded, to, reason: Reason::NodeDied, again, fresh: Token::fresh(), now: db.now + 1 }
+    let (reason, due) = (Reason::NodeDied, db.now + 5_000);
+    Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now: db.now + 1 }
 }
 
 pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
@@ -71,6 +72,7 @@ pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
     let pendings = db.pendings_of(entry.id);
     let [again] = &pendings[..] else { panic!("one second attempt, not {pendings:?}") };
     assert_eq!((again.attempt, again.scheduled, again.token), (2, db.base, revocation.fresh));
+    assert_eq!(again.due, revocation.due);
     assert!(!db.store.revoke(&revocation).unwrap());
     assert_eq!(db.executions().len(), 2);
     assert_eq!(won(db.claim(&db.request(Candidate::Pending(again.clone())))).attempt(), 2);
@@ -83,6 +85,28 @@ pub(crate) fn a_running_execution_is_abandoned_for_good(db: &Bench) {
         assert_eq!(db.execution(claimed.execution()).state, to.as_str());
         assert!(db.pendings_of(entry.id).is_empty());
     }
+}
+
+/// Of the same occurrence: those of other occurrences do not count, nor attempts that failed.
+pub(crate) fn the_deaths_before_an_attempt_are_counted(db: &Bench) {
+    let (entry, _, mut stranded) = strand(db, "s", true);
+    let mut counted = vec![stranded.deaths];
+    for ended in ["ABANDONED", "FAILED", "ABANDONED"] {
+        assert!(db.store.revoke(&revocation(db, stranded.clone(), ExecutionState::Abandoned, true)).unwrap());
+        db.set(RowKey::Execution(stranded.id), "state", &format!("'{ended}'"));
+        let again = db.pendings_of(entry.id).remove(0);
+        let node = NodeId::fresh();
+        let request = ClaimRequest { at_once: true, node, ..db.request(Candidate::Pending(again)) };
+        let id = won(db.claim(&request)).execution();
+        stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).expect("its node is missing");
+        counted.push(stranded.deaths);
+    }
+    assert_eq!(counted, [0, 1, 1, 2]);
+
+    let next = db.entry("s");
+    let id = won(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&next) })).execution();
+    let other = db.stranded().into_iter().find(|stranded| stranded.id == id).expect("its node is missing");
+    assert_eq!(other.deaths, 0);
 }
 
 pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {

@@ -16,7 +16,7 @@ pub(crate) fn a_claim_leaves_a_row_so_a_crash_loses_no_run(db: &Bench) {
         let stranded = db.stranded();
         let [found] = &stranded[..] else { panic!("one execution was stranded, not {stranded:?}") };
         assert_eq!((found.id, found.schedule), (id, entry.id));
-        let revocation = crate::misfire::recover(found.clone(), db.now);
+        let revocation = crate::misfire::recover(found.clone(), db.now, db.now);
         assert!(db.store.revoke(&revocation).unwrap());
         let pendings = db.pendings_of(entry.id);
         let [again] = &pendings[..] else { panic!("it runs once more, not {pendings:?}") };

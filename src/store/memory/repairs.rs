@@ -123,8 +123,14 @@ impl Tables {
             state: run.state.parse().ok()?,
             token: run.token?,
             attempt: run.attempt,
+            deaths: self.deaths_before(run),
             policy: job.map_or(ORPHANED, |job| job.policy),
         })
+    }
+
+    fn deaths_before(&self, run: &Run) -> u32 {
+        let died = self.attempts_before(run).filter(|earlier| earlier.is(ExecutionState::Abandoned));
+        u32::try_from(died.count()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn revoke(&mut self, revocation: &Revocation) -> Result<bool> {
@@ -134,7 +140,7 @@ impl Tables {
         if !matches(&guard::REVOKE, |column| run.value(stranded.id.0, column), seen) {
             return Ok(false);
         }
-        let next = run.again(Reason::Recovery.as_str(), revocation.now, revocation.fresh);
+        let next = run.again(Reason::Recovery.as_str(), revocation.due, revocation.fresh);
         self.edit_run(stranded.id, |run| {
             if revocation.to == ExecutionState::Pending {
                 return run.release(revocation.fresh, revocation.reason.as_str());

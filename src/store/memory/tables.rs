@@ -150,6 +150,13 @@ impl Tables {
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 
+    /// The attempts at an execution's occurrence that came before it.
+    pub(super) fn attempts_before(&self, run: &Run) -> impl Iterator<Item = &Run> {
+        let (schedule, generation, origin, at, attempt) = run.key();
+        let keys = (schedule, generation, origin, at, 0)..(schedule, generation, origin, at, attempt);
+        self.unique.range(keys).filter_map(|(_, id)| self.runs.get(id))
+    }
+
     /// Every execution, newest first.
     pub(super) fn runs(&self) -> impl Iterator<Item = (i64, &Run)> {
         self.runs.iter().rev().map(|(id, run)| (*id, run))

@@ -2,7 +2,7 @@
 
 use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, Value, sql};
+use super::statement::{Row, Statement, Value, sql};
 use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
 use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
@@ -73,7 +73,7 @@ pub(super) fn job(
     }
 }
 
-fn bind_policy(statement: super::statement::Statement, policy: JobPolicy) -> super::statement::Statement {
+fn bind_policy(statement: Statement, policy: JobPolicy) -> Statement {
     statement
         .bind(i64::from(policy.recover))
         .bind(i64::from(policy.max_attempts))
@@ -130,30 +130,35 @@ pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fau
 }
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
-    let question = both_open_states("AND r.node = ?");
-    let (application, node) = (beat.application.as_str(), beat.node.to_string());
-    let question = question.bind(application).bind(node.as_str()).push(OPEN_AGAIN).push(" AND r.node = ?");
-    let question = question.bind(application).bind(node.as_str()).push(" ORDER BY 1");
+    let question = owned_by(&beat.application, &beat.node.to_string());
     session.rows(&question)?.into_iter().map(|mut row| stranded(&mut row)).collect()
 }
 
-const OPEN: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(j.recover, 0) AS recover, \
-     COALESCE(j.max_attempts, 1) AS max_attempts, COALESCE(j.max_tries, 1) AS max_tries, \
-     COALESCE(j.retry_delay, 0) AS retry_delay \
-     FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-     WHERE r.application = ? ";
+pub(super) fn owned_by(application: &str, node: &str) -> Statement {
+    let question = both_open_states("AND r.node = ?").bind(application).bind(node);
+    question.push(OPEN_AGAIN).push(" AND r.node = ?").bind(application).bind(node).push(" ORDER BY 1")
+}
+
+macro_rules! open {
+    () => {
+        "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
+         (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
+         AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
+         AND d.state = 'ABANDONED') AS deaths, \
+         COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
+         COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
+         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE r.application = ?"
+    };
+}
 
 /// The second half of a question about CLAIMED and RUNNING rows, set up by [`both_open_states`].
-pub(super) const OPEN_AGAIN: &str = " UNION ALL SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
-     COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
-     COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
-     FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-     WHERE r.application = ? AND r.state = 'RUNNING'";
+pub(super) const OPEN_AGAIN: &str = concat!(" UNION ALL ", open!(), " AND r.state = 'RUNNING'");
 
 /// CLAIMED rows; with [`OPEN_AGAIN`] the RUNNING ones too. Two questions in one, because SQLite matches its
 /// partial index to a single state only.
-pub(super) fn both_open_states(condition: &str) -> super::statement::Statement {
-    sql(format!("{OPEN} AND r.state = 'CLAIMED' {condition}"))
+pub(super) fn both_open_states(condition: &str) -> Statement {
+    sql(format!(concat!(open!(), " AND r.state = 'CLAIMED' {}"), condition))
 }
 
 /// Reads a row of [`both_open_states`].
@@ -162,7 +167,8 @@ pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
     let token = Token(uuid::Uuid::parse_str(&row.text()?).unwrap_or_default());
     let attempt = u32::try_from(row.int()?).unwrap_or(u32::MAX);
-    Ok(Stranded { id, schedule, state, token, attempt, policy: policy(row)? })
+    let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
+    Ok(Stranded { id, schedule, state, token, attempt, deaths, policy: policy(row)? })
 }
 
 pub(super) fn declare_dead(

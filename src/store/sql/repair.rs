@@ -198,7 +198,7 @@ pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Resu
             stranded.id.0.into(),
             token.into(),
             to.into(),
-            revocation.now.into(),
+            revocation.due.into(),
             fresh.into(),
             reason.into(),
         ];

@@ -6,7 +6,7 @@
 use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
-use crate::model::ExecutionState;
+use crate::model::{ExecutionState, LONGEST_ERROR};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 
@@ -195,9 +195,9 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: Vec<Vec<Value>>) -> Res
     Ok(())
 }
 
-/// An error's text as it may be stored: no NUL, at most 4,000 characters.
+/// An error's text as it may be stored: no NUL, and not too long.
 fn tidy(text: &str) -> String {
-    text.chars().filter(|character| *character != '\0').take(4_000).collect()
+    text.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }
 
 #[cfg(test)]

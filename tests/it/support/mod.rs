@@ -2,3 +2,4 @@
 
 pub mod database;
 pub mod node;
+pub mod poison_jobs;

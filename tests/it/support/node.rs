@@ -6,10 +6,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use chrono::Utc;
-use firetime::{Event, Job, Scheduler};
+use firetime::{Context, Event, Job, Scheduler};
+
+use super::poison_jobs::{self, NOISY, POISON};
 
 const WANTED: &str = "FIRETIME_IT_NODE";
 const URL: &str = "FIRETIME_IT_URL";
+/// How many milliseconds a shutdown may take; 20 s without it.
+pub const GRACE: &str = "FIRETIME_IT_GRACE";
 
 /// A job whose payload is how long it takes, in milliseconds.
 pub const WORK: Job<u64> = Job::new("work");
@@ -31,14 +35,14 @@ pub fn main() {
         .death_after(Duration::from_secs(6))
         .misfire_interval(Duration::from_secs(2))
         .handler(WORK, |context, millis| {
-            let started = Utc::now().timestamp_millis();
-            let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
-            say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
+            say_began(context);
             // The job's own work: nothing is waited for.
             std::thread::sleep(Duration::from_millis(millis));
+            let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
             say(&format!("ended\t{name}\t{fire}\t{}", context.attempt()));
             Ok(())
         })
+        .handler(POISON, |context, how| poison_jobs::run(context, &how))
         .on_event(|event| match event {
             Event::Polled { .. } | Event::ClaimLost { .. } | Event::Finished { error: None, .. } => {}
             event => eprintln!("{event}"),
@@ -47,8 +51,16 @@ pub fn main() {
         .unwrap();
     say("ready");
     drop(std::io::stdin().read_to_end(&mut Vec::new()));
-    let clean = scheduler.shutdown(Duration::from_secs(20));
+    let grace = std::env::var(GRACE).map_or(20_000, |millis| millis.parse().unwrap());
+    let clean = scheduler.shutdown(Duration::from_millis(grace));
     say(if clean { "clean" } else { "unclean" });
+}
+
+/// A job's first word.
+pub(super) fn say_began(context: &Context) {
+    let started = Utc::now().timestamp_millis();
+    let (name, fire) = (context.schedule(), context.fire_time().timestamp_millis());
+    say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
 }
 
 fn say(line: &str) {
@@ -131,9 +143,15 @@ impl Nodes {
 
     /// Starts another node.
     pub fn add(&mut self, url: &str) {
+        self.add_with(url, &[]);
+    }
+
+    /// Starts another node with these variables in its environment.
+    pub fn add_with(&mut self, url: &str, variables: &[(&str, &str)]) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .env(WANTED, "1")
             .env(URL, url)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -142,7 +160,9 @@ impl Nodes {
         let stdout = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                drop(tell.send((number, parse(&line))));
+                if !line.starts_with(NOISY) {
+                    drop(tell.send((number, parse(&line))));
+                }
             }
             drop(tell.send((number, Line::Gone)));
         });
@@ -161,6 +181,11 @@ impl Nodes {
     /// SIGKILL.
     pub fn kill(&mut self, number: usize) {
         self.processes[number].child.kill().unwrap();
+    }
+
+    /// Asks one to stop.
+    pub fn ask_to_stop(&mut self, number: usize) {
+        self.processes[number].stdin = None;
     }
 
     /// Asks all to stop and gives what they say until they are gone.

@@ -10,7 +10,7 @@ use crate::schedule::{Simple, Timing, Trigger};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::{claim, planned, poll, purge, settle};
+use crate::store::sql::{claim, node, planned, poll, purge, settle};
 use crate::store::{ClaimRequest, Page, PollQuery, Purge};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
@@ -147,10 +147,11 @@ fn the_hot_path_never_scans(database: &Database) {
         page: Page::FIRST,
         limit: 1_000,
     };
-    let purge = Purge { application, after: String::new(), keep: 0, limit: 1_000 };
+    let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
     let mut statements = vec![
         ("poll", poll::due(dialect, &query)),
         ("poll PENDING", poll::pending(dialect, &query)),
+        ("owned", node::owned_by(&application, "node")),
         ("purge: look", purge::oldest(&purge)),
         ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
