@@ -141,6 +141,7 @@ impl Cluster {
             store: self.database.store(),
             shared: &self.wires,
             time: self.now,
+            clock: self.now + self.clock_error,
             host: process.host(self.now),
         };
         process.run(&mut Surroundings {
@@ -155,7 +156,13 @@ impl Cluster {
     }
 
     fn bury(&mut self) {
-        let wire = Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now };
+        let wire = Wire {
+            store: self.database.store(),
+            shared: &self.wires,
+            time: self.now,
+            clock: self.now + self.clock_error,
+            host: self.now,
+        };
         for grave in &mut self.graves {
             grave.perform_sent(self.now, &wire);
         }
@@ -180,7 +187,13 @@ impl Cluster {
             self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
         }
         let store = self.database.store();
-        let wire = Wire { store, shared: &self.wires, time: self.now, host: self.now };
+        let wire = Wire {
+            store,
+            shared: &self.wires,
+            time: self.now,
+            clock: self.now + self.clock_error,
+            host: self.now,
+        };
         if self.fate.strikes(self.faults.pauses) {
             self.pauses.extend(self.plans.pause_or_resume(self.now, &wire));
         }
@@ -230,8 +243,13 @@ impl Cluster {
         let roll = if self.aligned { roll - roll % 1_000_000 } else { roll };
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
-        let wire =
-            Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now + skew };
+        let wire = Wire {
+            store: self.database.store(),
+            shared: &self.wires,
+            time: self.now,
+            clock: self.now + self.clock_error,
+            host: self.now + skew,
+        };
         self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, self.seatless));
     }
 
@@ -246,7 +264,13 @@ impl Cluster {
                 process.cut_until = self.now;
             }
         }
-        let wire = Wire { store: self.database.store(), shared: &self.wires, time: self.now, host: self.now };
+        let wire = Wire {
+            store: self.database.store(),
+            shared: &self.wires,
+            time: self.now,
+            clock: self.now + self.clock_error,
+            host: self.now,
+        };
         self.pauses.extend(self.plans.resume_all(self.now, &wire));
     }
 

@@ -1,6 +1,4 @@
-//! What a simulation runs on.
-
-use std::sync::Arc;
+//! What a simulation runs on: the in-memory store or, for fewer of them, a real database.
 
 use super::judge::{Change, Execution};
 use crate::model::{Millis, ScheduleId};
@@ -12,50 +10,99 @@ use crate::store::memory::MemoryStore;
 const BEGIN: Millis = 1_767_225_600_000;
 
 pub(super) enum Database {
-    Memory(Arc<MemoryStore>),
+    Memory(std::sync::Arc<MemoryStore>),
+    #[cfg(feature = "sqlite")]
+    Sqlite(sqlite::File),
 }
 
 impl Database {
     pub(super) fn memory() -> Self {
         let store = MemoryStore::new(BEGIN);
         store.note_changes();
-        Self::Memory(Arc::new(store))
+        Self::Memory(std::sync::Arc::new(store))
     }
 
     pub(super) fn begin(&self) -> Millis {
         match self {
             Self::Memory(_) => BEGIN,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(file) => file.begin,
         }
     }
 
     pub(super) fn store(&self) -> &dyn Store {
         match self {
             Self::Memory(store) => store.as_ref(),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(file) => file.store.as_ref(),
         }
     }
 
-    /// It is `now`, and its own clock is wrong by `error`.
+    /// It is `now`, and the database's own clock is wrong by `error`.
     pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         match self {
             Self::Memory(store) => store.set_clock(now, error),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => {}
         }
     }
 
-    /// Somebody may write into it behind the store's back, and it may be edited by its own clock.
+    /// Whether somebody may write into it behind the store's back, and edit it by its own clock.
     pub(super) fn is_scratch(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
     /// What `UPDATE QRTZ_EXECUTE SET state = 'PAUSED' WHERE id = ?` does.
     pub(super) fn write_paused(&self, id: ScheduleId) {
-        match self {
-            Self::Memory(store) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
+        if let Self::Memory(store) = self {
+            store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'");
         }
     }
 
     pub(super) fn ledger(&self) -> (Vec<Execution>, Vec<Change>) {
         match self {
             Self::Memory(store) => store.ledger(),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(file) => (file.ledger(), Vec::new()),
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+
+    use super::{Database, Execution, Millis};
+    use crate::clock::Clock;
+    use crate::store::sql::tests::ledger::ledger;
+    use crate::store::{Limits, Store, migrate, open};
+
+    /// A file in memory, where there is such a place.
+    pub(in crate::sim) struct File {
+        pub begin: Millis,
+        pub store: Arc<dyn Store>,
+        url: String,
+        _folder: TempDir,
+    }
+
+    impl File {
+        pub(super) fn ledger(&self) -> Vec<Execution> {
+            ledger(&self.url)
+        }
+    }
+
+    impl Database {
+        /// Virtual time begins with the next whole minute: schedules are made by the database's own clock.
+        pub(in crate::sim) fn sqlite() -> Self {
+            let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+            let url = format!("sqlite:{}", folder.path().join("sim.db").display());
+            migrate(&url).unwrap();
+            let clock = Arc::new(Clock::default());
+            let begin = (clock.now().db / 60_000 + 1) * 60_000;
+            let store = open(&url, Limits { connections: 1, ..Limits::default() }, clock).unwrap();
+            Self::Sqlite(File { begin, store, url, _folder: folder })
         }
     }
 }

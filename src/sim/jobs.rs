@@ -6,18 +6,16 @@ use super::dice::Dice;
 use super::scenario::Faults;
 use crate::model::{JobPolicy, JobSpec, Millis, Outcome};
 
-/// So many that no occurrence runs out of them by chance.
-const ATTEMPTS: u32 = 1_000;
-
-/// One that is recovered, one that also fails and is tried again, one that is never run a second time.
+/// One that survives any number of deaths, one that fails now and then and is given up after two, one that is
+/// never run a second time.
 pub(super) fn all() -> [JobSpec; 3] {
-    let policy = |recover, max_tries| JobPolicy {
+    let policy = |recover, max_attempts, max_tries| JobPolicy {
         recover,
-        max_attempts: ATTEMPTS,
+        max_attempts,
         max_tries,
         retry_delay: Duration::from_secs(1),
     };
-    [("steady", policy(true, 1)), ("flaky", policy(true, 3)), ("once", policy(false, 1))]
+    [("steady", policy(true, 1_000, 1)), ("flaky", policy(true, 2, 3)), ("once", policy(false, 2, 1))]
         .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
 }
 

@@ -59,9 +59,10 @@ pub struct Plan {
     pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
-    /// Of the job: a death is followed by another attempt, up to so many; a failure by another try, up to so many.
+    /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that failed, unless
+    /// it is the try of this number.
     pub recovers: bool,
-    pub attempts: u32,
+    pub deaths: u32,
     pub tries: u32,
     pub state: String,
     pub next: Option<Millis>,
@@ -244,10 +245,15 @@ fn attempts(plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
     }
     for rows in chains.values_mut() {
         rows.sort_by_key(|row| row.attempt);
+        let mut deaths = 0;
         for (n, row) in (1..).zip(rows.iter()) {
+            deaths += u32::from(row.state == "ABANDONED");
+            if row.reason == "attempts exhausted" && deaths + 1 < plan.deaths {
+                verdict.blame(format!("{}: given up too soon: {row:?}", plan.schedule));
+            }
             let again = match row.state.as_str() {
-                "ABANDONED" => plan.recovers && n < plan.attempts,
-                "FAILED" => n < plan.tries.min(plan.attempts),
+                "ABANDONED" => plan.recovers && deaths < plan.deaths,
+                "FAILED" => n < plan.tries && row.reason != "attempts exhausted",
                 _ => false,
             };
             if row.attempt != n || again != (usize::try_from(n) != Ok(rows.len())) {

@@ -12,7 +12,7 @@ fn good() -> History {
         payloads: vec![(0, "one".into()), (3_003, "two".into())],
         generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
         recovers: true,
-        attempts: 5,
+        deaths: 5,
         tries: 1,
         state: "COMPLETE".into(),
         next: None,
@@ -198,6 +198,7 @@ fn a_wrong_order_is_caught() {
         history.changes.push(zombie);
     });
     caught("its changes do not end there", |history| row(history, 31).state = "FAILED".into());
+    caught("given up too soon", |history| row(history, 22).reason = "attempts exhausted".into());
     caught("attempt 1 of 2", |history| row(history, 21).state = "SUCCEEDED".into());
 }
 

@@ -41,8 +41,7 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
         let played = line.parse::<Scenario>().unwrap().prove();
         return println!("{played:?}");
     }
-    let wanted = std::env::var("FIRETIME_CLAIMS").map_or(20_000, |text| text.parse().unwrap());
-    let first = std::env::var("FIRETIME_SEED").map_or(0, |text| text.parse().unwrap());
+    let (wanted, first) = (wanted_claims(), first_seed());
     let [seeds, claims, faults] = [const { AtomicU64::new(0) }; 3];
     on_every_core(|| {
         while claims.load(Ordering::Relaxed) < wanted {
@@ -55,6 +54,23 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
     let [seeds, claims, faults] = [seeds, claims, faults].map(|count| count.load(Ordering::Relaxed));
     println!("simulated: seeds={seeds} claims={claims} faults={faults}");
     assert!(10 * faults >= claims, "too quiet: {faults} faults over {claims} claims");
+}
+
+/// The same on a real database, for a hundredth of the claims; without what needs its clock to be virtual.
+#[cfg(feature = "sqlite")]
+#[test]
+fn clusters_on_sqlite_lose_and_repeat_nothing() {
+    let mut sum = (0, 0);
+    for seed in first_seed().. {
+        let scenario = Scenario { span: QUARTER / 3, ..Scenario::under_fire(seed) };
+        let Played { verdict, claims, faults } = scenario.play_on(database::Database::sqlite(), &[]);
+        assert!(verdict.violations.is_empty(), "{scenario}: {:#?}", verdict.violations);
+        sum = (sum.0 + claims, sum.1 + faults);
+        if 100 * sum.0 >= wanted_claims() {
+            println!("simulated_on_sqlite: seeds={} claims={} faults={}", seed + 1, sum.0, sum.1);
+            break;
+        }
+    }
 }
 
 /// An earlier scheduler ran 941 of these 4,000. Late is as bad as lost: what one poll misses the next still finds.
@@ -91,6 +107,14 @@ fn every_protection_is_missed_when_it_is_gone() {
         }
     });
     println!("mutations_caught={0}/{0}", protections.len());
+}
+
+fn wanted_claims() -> u64 {
+    std::env::var("FIRETIME_CLAIMS").map_or(20_000, |text| text.parse().unwrap())
+}
+
+fn first_seed() -> u64 {
+    std::env::var("FIRETIME_SEED").map_or(0, |text| text.parse().unwrap())
 }
 
 fn on_every_core(work: impl Fn() + Sync) {

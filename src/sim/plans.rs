@@ -170,7 +170,7 @@ impl Plans {
                 generations: made.generations.clone(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,
-                attempts: policy.max_attempts,
+                deaths: policy.max_attempts,
                 tries: policy.max_tries,
                 state: row.state.clone(),
                 next: row.next,

@@ -141,8 +141,12 @@ impl Scenario {
     }
 
     pub(super) fn play(&self, sabotages: &[Sabotage]) -> Played {
+        self.play_on(Database::memory(), sabotages)
+    }
+
+    pub(super) fn play_on(&self, database: Database, sabotages: &[Sabotage]) -> Played {
         sabotage::during(sabotages, || {
-            let mut cluster = Cluster::new(self, Database::memory(), sabotages);
+            let mut cluster = Cluster::new(self, database, sabotages);
             cluster.run();
             let (claims, faults) = (cluster.claims(), cluster.faults());
             Played { verdict: judge(&cluster.history()), claims, faults }

@@ -98,6 +98,8 @@ pub(super) struct Wire<'a> {
     pub shared: &'a Wires,
     /// True time.
     pub time: Millis,
+    /// What the database's clock says.
+    pub clock: Millis,
     /// The host's time, wrong as it may be.
     pub host: Millis,
 }
@@ -126,9 +128,8 @@ impl Wire<'_> {
         Ok(())
     }
 
-    /// The instant the host would have read around the question; the database's is true.
-    fn sample(&self, sample: TimeSample) -> TimeSample {
-        TimeSample { asked: self.host, answered: self.host, ..sample }
+    fn sample(&self) -> TimeSample {
+        TimeSample { asked: self.host, database: self.clock, answered: self.host }
     }
 
     fn won(&self, claims: Vec<Claim>) -> Vec<Claim> {
@@ -242,15 +243,15 @@ impl Store for Wire<'_> {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        self.store.poll(query).map(|polled| Polled { time: self.sample(polled.time), ..polled })
+        self.store.poll(query).map(|polled| Polled { time: self.sample(), ..polled })
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
-        self.store.register(node).map(|sample| self.sample(sample))
+        self.store.register(node).map(|_| self.sample())
     }
 
     fn time(&self) -> Result<TimeSample> {
-        self.store.time().map(|sample| self.sample(sample))
+        Ok(self.sample())
     }
 
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {

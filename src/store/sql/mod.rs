@@ -29,7 +29,7 @@ mod settle;
 mod statement;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ mod cache;
 mod caller;
 mod faults;
 mod fixture;
+pub(crate) mod ledger;
 mod plans;
 mod views;
 
