@@ -67,7 +67,12 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
         assert!(verdict.violations.is_empty(), "{scenario}: {:#?}", verdict.violations);
         sum = (sum.0 + claims, sum.1 + faults);
         if 100 * sum.0 >= wanted_claims() {
-            println!("simulated_on_sqlite: seeds={} claims={} faults={}", seed + 1, sum.0, sum.1);
+            println!(
+                "simulated on sqlite: seeds={} claims={} faults={}",
+                seed + 1 - first_seed(),
+                sum.0,
+                sum.1
+            );
             break;
         }
     }
