@@ -54,6 +54,38 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     );
 }
 
+/// Three runs, and what the operators' question says of them: as they are, one taken out, a cursor moved by hand.
+fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
+    let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let (app, node) = (super::application(), NodeId::fresh());
+    let hourly = definition(&app, "hourly");
+    let (host_ip, host_name, jobs) = (String::new(), String::new(), vec![hourly.job.clone()]);
+    let new = NewNode { id: node, application: app.clone(), host_ip, host_name, pid: 1, jobs, now: AT };
+    store.register(&new).unwrap();
+    store.ensure(&hourly).unwrap();
+    for _ in 0..3 {
+        let entry = Arc::new(store.find(&app, "hourly").unwrap().unwrap());
+        assert!(matches!(store.claim(&[request(&entry, node)]).unwrap()[..], [Claim::Won(_)]));
+    }
+    let mut session = database.session();
+    let mut found = |change: &str| {
+        session.execute(&sql(change).bind(app.as_str())).unwrap();
+        let rows = session.rows(&sql(include_str!("../../../../scripts/ops/ledger.sql"))).unwrap();
+        let of_ours = rows.into_iter().filter_map(|mut row| {
+            let (application, _, _) = (row.text().unwrap(), row.text().unwrap(), row.int().unwrap());
+            (application == app).then(|| row.int().unwrap() - AT)
+        });
+        of_ours.collect::<Vec<_>>()
+    };
+    assert_eq!(found("UPDATE QRTZ_APP SET state = 'Y' WHERE application = ?"), []);
+    let middle = format!("DELETE FROM QRTZ_RUN WHERE application = ? AND scheduled_time = {}", AT + 1_000);
+    assert_eq!(found(&middle), [2_000], "a gap before the third");
+    let moved = format!("UPDATE QRTZ_EXECUTE SET next_fire_time = {} WHERE application = ?", AT + 9_000);
+    assert_eq!(found(&moved), [2_000], "and the cursor is not behind the third either");
+    let third = format!("DELETE FROM QRTZ_RUN WHERE application = ? AND scheduled_time = {}", AT + 2_000);
+    assert_eq!(found(&third), [0]);
+}
+
 macro_rules! views {
     ($database:ident, $feature:literal, $make:expr) => {
         #[cfg(feature = $feature)]
@@ -63,6 +95,11 @@ macro_rules! views {
             #[test]
             fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it() {
                 super::a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(&$make);
+            }
+
+            #[test]
+            fn the_operators_question_finds_what_the_ledger_lacks() {
+                super::the_operators_question_finds_what_the_ledger_lacks(&$make);
             }
         }
     };
