@@ -1,4 +1,4 @@
--- Does the ledger account for every occurrence the cursors have passed? It does if this returns no row.
+-- Returns no row if the ledger accounts for every occurrence that the cursors have passed, once.
 -- For PostgreSQL, MariaDB and SQLite. Each row names a schedule and an instant before which something is
 -- missing or stands twice, or a schedule whose cursor is not where its ledger ends.
 WITH moves AS (

@@ -77,7 +77,7 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
         });
         of_ours.collect::<Vec<_>>()
     };
-    assert_eq!(found("UPDATE QRTZ_APP SET state = 'Y' WHERE application = ?"), []);
+    assert_eq!(found("UPDATE QRTZ_APP SET state = 'Y' WHERE application = ?"), [0_i64; 0]);
     let middle = format!("DELETE FROM QRTZ_RUN WHERE application = ? AND scheduled_time = {}", AT + 1_000);
     assert_eq!(found(&middle), [2_000], "a gap before the third");
     let moved = format!("UPDATE QRTZ_EXECUTE SET next_fire_time = {} WHERE application = ?", AT + 9_000);
