@@ -12,6 +12,7 @@ use crate::error::{Error, Kind};
 use crate::job::Job;
 use crate::misfire;
 use crate::model::{ExecutionState, JobSpec, Millis, MisfirePolicy, ScheduleState};
+use crate::payload;
 use crate::schedule::Trigger;
 use crate::store::{self, Definition, Ensured, ExecutionQuery, Store};
 use crate::window::{Window, millis};
@@ -50,7 +51,7 @@ impl Schedule {
     pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {
         config::check_name("schedule name", name, 200)?;
         config::check_name("job name", job.name(), 200)?;
-        let payload = Job::encode(payload)
+        let payload = payload::encode(payload)
             .map_err(|error| Error::new(Kind::Config, format!("schedule {name:?}: payload: {error}")))?;
         Ok(Self {
             name: name.to_owned(),
@@ -226,8 +227,11 @@ impl Client {
     /// `reason` are stored for people. False if it was not active.
     ///
     /// # Errors
+    /// [`Kind::Config`] if `by` (200 characters) or `reason` (500) is too long or has control characters,
     /// [`Kind::NotFound`] if there is no such schedule, or the database's failure.
     pub fn pause(&self, name: &str, by: &str, reason: &str) -> Result<bool, Error> {
+        config::check_text("who pauses", by, 200)?;
+        config::check_text("the pause's reason", reason, 500)?;
         loop {
             let entry = self.find(name)?;
             if entry.state != ScheduleState::Active {
@@ -244,7 +248,7 @@ impl Client {
     /// after now. False if it was not paused.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is no such schedule, or the database's failure.
+    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule, or the database's failure.
     pub fn resume(&self, name: &str) -> Result<bool, Error> {
         // A pause longer than one repair accounts for ends in several.
         loop {
@@ -260,6 +264,7 @@ impl Client {
     }
 
     fn find(&self, name: &str) -> Result<crate::model::Entry, Error> {
+        config::check_name("schedule name", name, 200)?;
         self.store.find(&self.application, name)?.ok_or_else(|| {
             Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
         })
@@ -284,8 +289,9 @@ impl Client {
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// The database's failure.
+    /// [`Kind::Config`] if no node's id can begin with [`ExecutionFilter::node`], or the database's failure.
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
+        config::check_text("the node's id", filter.node.as_deref().unwrap_or_default(), 36)?;
         let query = ExecutionQuery {
             application: Some(self.application.clone()),
             states: filter.states.clone(),

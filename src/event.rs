@@ -1,11 +1,12 @@
 //! What happened, as values: the one place that logs, and what observers and tests listen to.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::model::{ExecutionId, NodeId, ScheduleId};
+use crate::text::{escaped, shortened};
 
 /// Something a running scheduler reports. Shown by [`fmt::Display`] as one line for people.
 #[derive(Clone, Debug)]
@@ -171,8 +172,19 @@ impl Event {
     }
 }
 
+/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their say.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Characters; observers get the whole texts.
+        const LONGEST: usize = 2_000;
+        let mut words = String::new();
+        self.words(&mut words)?;
+        f.write_str(&escaped(&shortened(&words, LONGEST)))
+    }
+}
+
+impl Event {
+    fn words(&self, f: &mut String) -> fmt::Result {
         match self {
             Self::Joined { node } => write!(f, "node {node} joined"),
             Self::Polled { tick, planned, pending } => {
@@ -256,6 +268,47 @@ impl Events {
             if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
                 log::error!(target: "firetime", "an event observer panicked");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    const NASTY: &str = "a\nERROR firetime: made up\r\u{1b}[2J\u{9b}1m\u{202e}\u{2028}\0'\"é☕";
+
+    /// Every event that holds a text from elsewhere.
+    fn events(text: &str) -> Vec<Event> {
+        let (schedule, execution, name) = (ScheduleId(1), ExecutionId(2), || Arc::from(text));
+        let reason = || text.to_owned();
+        vec![
+            Event::StoreFailed { operation: "poll", error: Error::new(Kind::Refused, text) },
+            Event::Quarantined { schedule, reason: reason() },
+            Event::Finished { execution, schedule: name(), error: None },
+            Event::Finished { execution, schedule: name(), error: Some(reason()) },
+            Event::Undecodable { schedule: name(), reason: reason() },
+            Event::JobThreadPanicked { reason: reason() },
+            Event::ThreadRefused { reason: reason() },
+            Event::LoopPanicked { name: reason(), reason: reason() },
+        ]
+    }
+
+    #[test]
+    fn no_text_from_elsewhere_breaks_a_line_of_the_log() {
+        for event in events(NASTY) {
+            let line = event.to_string();
+            assert!(!line.contains(crate::text::is_unsafe), "{line:?}");
+            assert!(line.contains("made up") && line.contains("é☕"), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_text_from_elsewhere_floods_the_log() {
+        for event in events(&"x".repeat(100_000)) {
+            let length = event.to_string().chars().count();
+            assert!((1_000..=2_001).contains(&length), "{length}");
         }
     }
 }

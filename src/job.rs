@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::{ExecutionId, JobPolicy, JobSpec};
+use crate::payload;
 use crate::pipeline::poll::Catalog;
 use crate::runner::{brief, panic_text};
 
@@ -94,12 +94,6 @@ impl<P> Job<P> {
 
     pub(crate) fn spec(&self) -> JobSpec {
         JobSpec { name: self.name.to_owned(), policy: self.policy }
-    }
-}
-
-impl<P: Serialize> Job<P> {
-    pub(crate) fn encode(payload: &P) -> Result<String, serde_json::Error> {
-        serde_json::to_string(payload)
     }
 }
 
@@ -186,8 +180,8 @@ impl Handlers {
     ) -> bool {
         let handler = Handler {
             spec: job.spec(),
-            check: Box::new(|payload| decode::<P>(payload).map(drop).map_err(brief)),
-            run: Box::new(move |context, payload| run(context, decode(payload)?)),
+            check: Box::new(payload::check::<P>),
+            run: Box::new(move |context, text| run(context, payload::decode(text)?)),
         };
         self.by_name.insert(job.name.to_owned(), handler).is_none()
     }
@@ -204,10 +198,6 @@ impl Handlers {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
         (handler.run)(context, payload)
     }
-}
-
-fn decode<P: DeserializeOwned>(payload: &str) -> Result<P, serde_json::Error> {
-    serde_json::from_str(payload)
 }
 
 impl Catalog for Handlers {

@@ -43,6 +43,7 @@ mod machine;
 mod misfire;
 mod model;
 mod node;
+mod payload;
 mod pipeline;
 mod runner;
 pub mod schedule;
@@ -51,6 +52,7 @@ mod scheduler;
 mod sim;
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]
 mod store;
+mod text;
 mod window;
 
 pub use client::{Client, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};

@@ -73,7 +73,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schedule", &[]),
     ("clock.rs", &["model", "error", "window"]),
     ("window.rs", &["model", "error"]),
-    ("event.rs", &["model", "error"]),
+    ("event.rs", &["model", "error", "text"]),
+    ("text.rs", &[]),
+    ("payload.rs", &[]),
     ("machine.rs", &["clock", "error", "model", "store"]),
     ("store", &["model", "error", "schedule", "clock", "window", "event", "store"]),
     (
@@ -87,7 +89,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("pipeline/complete.rs", &["clock", "error", "event", "machine", "model", "node", "store"]),
     ("misfire.rs", &["clock", "error", "event", "machine", "model", "store", "window"]),
     ("node.rs", &["clock", "error", "event", "machine", "misfire", "model", "store", "window"]),
-    ("client.rs", &["model", "schedule", "clock", "store", "config", "error", "job", "misfire", "window"]),
+    (
+        "client.rs",
+        &["model", "schedule", "clock", "store", "config", "error", "job", "misfire", "payload", "window"],
+    ),
 ];
 
 fn modules_import_only_what_the_layout_allows() {

@@ -1,38 +1,18 @@
 //! `cron next`: the fire times of one expression, or of each line of a file.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use chrono::DateTime;
 use chrono_tz::Tz;
-use firetime::Cron;
 use serde::Serialize;
 
+pub(crate) use crate::batch::Question;
+use crate::batch::answer_lines;
 use crate::failure::Failure;
-use crate::output::{self, Output, escaped};
+use crate::output::{self, Output};
 use crate::when::utc;
-
-/// The most fire times one question may ask for.
-const MOST: u32 = 100_000;
-
-/// An expression, and which of its fire times are wanted.
-#[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) cron: Cron,
-    /// Epoch milliseconds; the fire times are strictly later.
-    pub(crate) after: i64,
-    /// 1 to 100,000.
-    pub(crate) count: u32,
-}
-
-impl Question {
-    /// The fire times, epoch milliseconds: fewer than asked for if no more exist.
-    fn fire_times(&self) -> impl Iterator<Item = i64> {
-        let next = |at: &i64| self.cron.next_after(*at);
-        std::iter::successors(next(&self.after), next).take(usize::try_from(self.count).unwrap_or(usize::MAX))
-    }
-}
 
 /// Where the lines come from.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,92 +63,10 @@ pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> 
 /// Answers each line with one line.
 pub(crate) fn batch(source: &Source, out: &mut dyn Write) -> Result<(), Failure> {
     match source {
-        Source::Stdin => answer_lines(io::stdin().lock(), out),
+        Source::Stdin => answer_lines(io::stdin().lock(), out)?,
         Source::File(path) => {
             let file = File::open(path).map_err(|error| Failure::file("opening", path, &error))?;
-            answer_lines(file, out)
-        }
-    }
-}
-
-/// Longer lines are answered by an error, so that no line takes more memory than this.
-const LONGEST: usize = 16 * 1_024;
-
-fn answer_lines(input: impl Read, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut input = BufReader::with_capacity(64 * 1_024, input);
-    let mut line = Vec::new();
-    loop {
-        // Whoever writes a line and waits for its answer gets it before we wait for the next.
-        if input.buffer().is_empty() {
-            out.flush()?;
-        }
-        match read_line(&mut input, &mut line)? {
-            Line::None => return Ok(()),
-            Line::Whole => answer(parse(&line), out)?,
-            Line::TooLong => answer(Err(format!("a line may have {LONGEST} bytes")), out)?,
-        }
-    }
-}
-
-enum Line {
-    None,
-    Whole,
-    TooLong,
-}
-
-/// Reads up to the next line feed or the end; keeps at most [`LONGEST`] bytes.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
-    line.clear();
-    let (mut any, mut fits) = (false, true);
-    loop {
-        let bytes = match input.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        any |= !bytes.is_empty();
-        fits = fits && line.len() + part.len() <= LONGEST;
-        if fits {
-            line.extend_from_slice(part);
-        }
-        let (used, last) = (part.len() + usize::from(end.is_some()), end.is_some() || bytes.is_empty());
-        input.consume(used);
-        match (last, any, fits) {
-            (false, ..) => {}
-            (true, false, _) => return Ok(Line::None),
-            (true, true, true) => return Ok(Line::Whole),
-            (true, true, false) => return Ok(Line::TooLong),
-        }
-    }
-}
-
-fn parse(line: &[u8]) -> Result<Question, String> {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())?;
-    let fields: Vec<&str> = line.splitn(5, '\t').collect();
-    let [expression, zone, after, count] = fields[..] else {
-        return Err("a line has four fields: EXPR, ZONE, AFTER_MS and COUNT, separated by tabs".to_owned());
-    };
-    let after = after.parse().map_err(|_| format!("AFTER_MS `{after}` is not a number of milliseconds"))?;
-    let count = count.parse().ok().filter(|count| (1..=MOST).contains(count));
-    let count = count.ok_or_else(|| format!("COUNT is not a number from 1 to {MOST}"))?;
-    let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
-    Ok(Question { cron, after, count })
-}
-
-fn answer(question: Result<Question, String>, out: &mut dyn Write) -> Result<(), Failure> {
-    match question {
-        Err(reason) => writeln!(out, "err\t{}", escaped(&reason))?,
-        Ok(question) => {
-            out.write_all(b"ok")?;
-            let mut found = 0;
-            for at in question.fire_times() {
-                write!(out, "\t{at}")?;
-                found += 1;
-            }
-            out.write_all(if found < question.count { b"\tend\n" } else { b"\n" })?;
+            answer_lines(file, out)?;
         }
     }
     Ok(())
@@ -176,77 +74,9 @@ fn answer(question: Result<Question, String>, out: &mut dyn Write) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use firetime::Cron;
+
     use super::*;
-
-    fn answers(input: impl Read) -> String {
-        let mut out = Vec::new();
-        answer_lines(input, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn each_line_is_answered_in_order() {
-        let input = "0 0 0 * * ?\tUTC\t0\t2\n\
-                     0 0 0 1 1 ? 1971\tUTC\t0\t2\r\n\
-                     0 0 0 1 1 ? 1971\tUTC\t31536000000\t1\n\
-                     * * * * *\tUTC\t0\t1\n\
-                     \n\
-                     * * * * * ?\tUTC\t-5\t1";
-        let answers = answers(input.as_bytes());
-        let lines: Vec<&str> = answers.lines().collect();
-        assert_eq!(lines.len(), 6);
-        assert_eq!(lines[..3], ["ok\t86400000\t172800000", "ok\t31536000000\tend", "ok\tend"]);
-        assert!(lines[3].starts_with("err\tcron expression `* * * * *`: it has five fields"), "{}", lines[3]);
-        assert!(lines[4].starts_with("err\ta line has four fields"), "{}", lines[4]);
-        assert_eq!(lines[5], "ok\t0");
-    }
-
-    #[test]
-    fn any_bytes_make_one_line_of_answer_each() {
-        let huge = [b"* ".repeat(40_000), b"\n".to_vec()].concat();
-        let input = [
-            b"\xff\xfe\tUTC\t0\t1\n".as_slice(),
-            b"* * * * * ?\tUTC\t99999999999999999999\t1\n",
-            b"* * * * * ?\tUTC\t0\t100001\n",
-            b"* * * * * ?\tUTC\t0\t0\n",
-            b"* * * * * ?\tUTC\t0\t1\textra\n",
-            b"* * * * * \x1b[2J\tUTC\t0\t1\n",
-            b"\0\n",
-            &huge,
-            b"* * * * * ?\tUTC\t9223372036854775807\t1\n",
-            b"* * * * * ?\tUTC\t-9223372036854775808\t1\n",
-        ]
-        .concat();
-        let answers = answers(input.as_slice());
-        let lines: Vec<&str> = answers.lines().collect();
-        assert_eq!(lines.len(), 10, "{answers}");
-        assert!(lines[..8].iter().all(|line| line.starts_with("err\t") && line.matches('\t').count() == 1));
-        assert_eq!(lines[8..], ["ok\tend", "ok\t0"]);
-        assert!(!answers.contains('\u{1b}'));
-    }
-
-    #[test]
-    fn no_input_has_no_answer_and_an_unfinished_line_has_one() {
-        assert_eq!(answers(io::empty()), "");
-        assert_eq!(answers(b"@yearly\tUTC\t0\t1".as_slice()), "ok\t31536000000\n");
-    }
-
-    #[test]
-    fn lines_that_arrive_in_pieces_are_read_whole() {
-        struct Trickle<'a>(&'a [u8]);
-        impl Read for Trickle<'_> {
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                let Some((first, rest)) = self.0.split_first() else { return Ok(0) };
-                buffer[0] = *first;
-                self.0 = rest;
-                Ok(1)
-            }
-        }
-        assert_eq!(
-            answers(Trickle(b"@yearly\tUTC\t0\t1\n@yearly\tUTC\t0\t1\n")),
-            "ok\t31536000000\n".repeat(2)
-        );
-    }
 
     #[test]
     fn a_single_question_shows_utc_and_local_time() {

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::args::{Database, Target};
 use crate::failure::Failure;
-use crate::output::{self, Output, shortened};
+use crate::output::{self, Output};
+use crate::text::{escaped, shortened};
 use crate::when::utc;
 
 /// Errors are stored with up to 4,000 characters; a table shows their beginning.
@@ -24,7 +25,7 @@ pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) 
         return output::json(out, &json!({ "version": report.version, "applied": applied }));
     }
     for (version, name) in &report.applied {
-        writeln!(out, "applied {version}: {}", output::escaped(name))?;
+        writeln!(out, "applied {version}: {}", escaped(name))?;
     }
     let nothing = if report.applied.is_empty() { "; nothing was to be done" } else { "" };
     writeln!(out, "the schema is at version {}{nothing}", report.version)?;

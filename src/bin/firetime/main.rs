@@ -5,19 +5,23 @@
 //! args     text -> Command, once
 //! logging  log4rs
 //! inspect  migrate, nodes, schedules, executions
-//! cron     cron next
+//! cron     cron next; batch: a file of questions, one answer a line
 //! demo/    three processes, one of them killed, and the ledger's verdict
 //! output   tables for people, JSON for scripts
 //! failure  what went wrong, and its exit code
 //! ```
 
 mod args;
+mod batch;
 mod cron;
 mod demo;
 mod failure;
 mod inspect;
 mod logging;
 mod output;
+// The library's own file: a public function would be a promise to keep.
+#[path = "../../text.rs"]
+mod text;
 mod when;
 
 use std::io::{self, BufWriter, Write};
@@ -64,7 +68,7 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     if let Some(message) = failure.message() {
         // With standard error closed there is nobody left to tell.
-        writeln!(io::stderr(), "firetime: {}", output::escaped(&message)).ok();
+        writeln!(io::stderr(), "firetime: {}", text::escaped(&message)).ok();
     }
     ExitCode::from(failure.code())
 }

@@ -6,6 +6,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::text::{escaped, is_unsafe};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -50,35 +51,6 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Fa
     Ok(())
 }
 
-/// The text with everything escaped that could steer a terminal or hide in it.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unsafe(c) {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
-}
-
-/// The beginning of a long text.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// Control characters, and those that are invisible or turn the direction of writing.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +74,6 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(!text.trim_end_matches('\n').contains(is_unsafe), "{text:?}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [nasty]);
-    }
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        assert_eq!(shortened("äöü", 2), "äö…");
-        assert_eq!(shortened("äöü", 3), "äöü");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use super::cluster::NAMES;
 use super::plan::{LASTS, Planned};
 use super::verdict::Verdict;
 use crate::failure::Failure;
-use crate::output::{self, Output, escaped};
+use crate::output::{self, Output};
+use crate::text::escaped;
 use crate::when::{self, time_of_day};
 
 /// The most problems listed one by one.

@@ -1,0 +1,52 @@
+//! A payload as the JSON text a row holds. Names nothing else of the crate, so that it can be tested alone.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A decoder's words may repeat the payload: more of them helps nobody.
+const LONGEST_REASON: usize = 300;
+
+pub(crate) fn encode(payload: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string(payload)
+}
+
+pub(crate) fn decode<P: DeserializeOwned>(text: &str) -> Result<P, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// Whether a handler of `P` can be given this text, or why not: asked before each claim.
+pub(crate) fn check<P: DeserializeOwned>(text: &str) -> Result<(), String> {
+    decode::<P>(text).map(drop).map_err(|error| {
+        let said = error.to_string();
+        match said.char_indices().nth(LONGEST_REASON) {
+            // What is wrong stands first, where it is stands last: keep both.
+            Some((end, _)) => format!("{}… at line {} column {}", &said[..end], error.line(), error.column()),
+            None => said,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn json_nested_without_end_is_refused_not_followed() {
+        for opening in ["[", "{\"a\":", "[{\"a\":"] {
+            let deep = opening.repeat(1_000_000);
+            assert!(check::<serde_json::Value>(&deep).unwrap_err().contains("recursion"), "{opening}");
+            assert!(check::<HashMap<String, serde_json::Value>>(&deep).is_err());
+            assert!(check::<()>(&deep).is_err());
+        }
+    }
+
+    #[test]
+    fn a_reason_does_not_repeat_a_long_payload() {
+        let long = format!("\"{}\"", "x".repeat(5_000_000));
+        let reason = check::<u64>(&long).unwrap_err();
+        assert!(reason.starts_with("invalid type: string"), "{reason}");
+        assert!(reason.len() < 400 && reason.ends_with("at line 1 column 5000002"), "{reason}");
+    }
+}
