@@ -64,21 +64,21 @@ impl Builder {
         self
     }
 
-    /// How many claimed executions may wait for a thread. Default: 64; 0 is allowed.
+    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000.
     #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
         self.raw.queue = places;
         self
     }
 
-    /// How often the database is polled. Default: 5 s; at least 100 ms.
+    /// How often the database is polled. Default: 5 s; 100 ms to one day.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.raw.poll = interval;
         self
     }
 
-    /// How often this node says that it lives. Default: 5 s; at least 100 ms.
+    /// How often this node says that it lives. Default: 5 s; 100 ms to one day.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
         self.raw.beat = interval;
@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// The most one store call may take before it is abandoned. Default: 3 s; at least 500 ms.
+    /// The most one store call may take before it is abandoned. Default: 3 s; 500 ms to one day.
     #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {
         self.raw.call = limit;

@@ -33,6 +33,8 @@ pub(crate) struct Window {
 const MARGIN: Millis = 1_000;
 /// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a claim.
 const LEAST_RETENTION: Millis = 3_600_000;
+/// No other span may be longer: sums of them stay far from the end of the numbers.
+const LONGEST: Millis = 24 * 3_600_000;
 /// A claim that found its row locked is tried once more after this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
@@ -59,6 +61,23 @@ impl Default for Window {
 }
 
 impl Window {
+    /// Refuses spans that are longer than any cluster can mean; the error names the one.
+    pub(crate) fn bounded(self) -> Result<Self, Error> {
+        let spans = [
+            ("poll interval", self.poll),
+            ("heartbeat interval", self.beat),
+            ("store call limit", self.call),
+            ("death_after", self.death),
+            ("misfire interval", self.election),
+        ];
+        match spans.iter().find(|(_, span)| *span > LONGEST) {
+            Some((name, span)) => {
+                Err(Error::new(Kind::Config, format!("the {name} is at most one day, got {span} ms")))
+            }
+            None => Ok(self),
+        }
+    }
+
     /// Checks every inequality the protocol rests on; the error names the one that fails.
     pub(crate) fn checked(self) -> Result<Self, Error> {
         let rules = [
