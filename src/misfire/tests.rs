@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
 use crate::pipeline::expand::expand;
-use crate::pipeline::fixtures::{calls_while_down, simple};
+use crate::pipeline::fixtures::{calls_while_down, cron, simple};
 use crate::schedule::Trigger;
 use crate::store::memory::MemoryStore;
 use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
@@ -179,12 +179,44 @@ fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
 
 #[test]
 fn more_than_one_repair_passes_is_left_to_the_next() {
-    let entry = behind(MisfirePolicy::FireOnce, 1);
-    let now = 1_000_000 + 250_000;
+    let entry = cron(1, "* * * * * ?", 1_000_000);
+    let now = 1_000_000 + 250_000_000;
     let repair = decide(&entry, now, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
     assert!(repair.to.next.is_some_and(|next| next <= now));
+}
+
+/// A cursor that somebody set back to 1973, and a millisecond's interval: 1,670,000,000,000 occurrences.
+#[test]
+fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
+    for policy in MisfirePolicy::ALL {
+        let mut entry = simple(1, 100_000_000_000, 1, -1, None);
+        (entry.misfire, entry.threshold) = (*policy, 60_000);
+        let repair = decide(&entry, TODAY, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        let cursor = Cursor { prev: Some(TODAY), next: Some(TODAY + 1) };
+        assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
+    }
+    let entry = Entry { state: ScheduleState::Paused, ..simple(1, 100_000_000_000, 1, -1, None) };
+    assert!(resume(&entry, TODAY).unwrap().resume);
+}
+
+/// What is reckoned is what a walk would find.
+#[test]
+fn a_leap_passes_what_a_walk_passes() {
+    for (interval, repeats, end) in [(1, -1, None), (7, -1, None), (3, 2_500, None), (2, -1, Some(1_009_001))]
+    {
+        let mut entry = simple(1, 1_000_000, interval, repeats, end);
+        entry.misfire = MisfirePolicy::FireAll;
+        let walked: Vec<Millis> = std::iter::successors(Some(1_000_000), |at| entry.timing.after(*at))
+            .take_while(|at| *at <= NOW)
+            .collect();
+        let repair = decide(&entry, NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        let last = walked.last().copied();
+        assert_eq!((repair.passed, repair.to.prev), (walked.len() as u64, last), "{interval} {repeats}");
+    }
 }
 
 #[test]
@@ -331,8 +363,8 @@ fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
 
 #[test]
 fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
-    let mut entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 1) };
-    let now = 1_000_000 + 250_000;
+    let mut entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
+    let now = 1_000_000 + 250_000_000;
     let (mut repairs, mut passed) = (0, 0);
     loop {
         let repair = resume(&entry, now).unwrap();

@@ -10,6 +10,10 @@ use crate::model::{Entry, Millis, Occurrence};
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
 
+/// The most occurrences of one schedule: of a millisecond's interval a window holds some 6,000, and more only of a row
+/// that is far behind and whose threshold lets it be. The next poll goes on where this one stops.
+const LONGEST_CHAIN: usize = 10_000;
+
 /// Every occurrence before `until`, ordered by (fire time, priority descending, id).
 ///
 /// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the misfire
@@ -34,7 +38,7 @@ fn chain(
     least: Millis,
 ) -> impl Iterator<Item = Occurrence> + use<> {
     let head = Occurrence::head(entry).filter(|_| !entry.is_misfired(now, least));
-    std::iter::successors(head, Occurrence::link).take_while(move |it| it.at < until)
+    std::iter::successors(head, Occurrence::link).take_while(move |it| it.at < until).take(LONGEST_CHAIN)
 }
 
 /// A pool of our own, so that the application's rayon jobs and ours never wait for each other.
@@ -103,6 +107,17 @@ mod tests {
         let row = [Arc::new(row)];
         assert_eq!(times(&expand(&row, 1_000 + LEAST, 60_000, LEAST)), [(1, 1_000)]);
         assert_eq!(times(&expand(&row, 1_001 + LEAST, 60_000, LEAST)), []);
+    }
+
+    /// Its threshold keeps it from the misfire handler: in memory there is no place for all that it missed.
+    #[test]
+    fn a_row_decades_behind_does_not_fill_the_memory() {
+        let mut row = simple(1, 100_000_000_000, 1, -1, None);
+        row.threshold = Millis::MAX;
+        let now = 1_767_323_045_678;
+        let links = expand(&[Arc::new(row)], now, now + 6_000, LEAST);
+        assert_eq!(links.len(), LONGEST_CHAIN);
+        assert_eq!((links[0].at, links[9_999].at), (100_000_000_000, 100_000_009_999));
     }
 
     #[test]

@@ -134,6 +134,15 @@ impl Simple {
         let planned = self.repeat_count == FOR_EVER || repeat <= self.repeat_count;
         planned.then(|| start.checked_add(repeat.checked_mul(self.interval_ms)?))?
     }
+
+    /// The last occurrence up to `until_ms`, inclusive.
+    pub(super) fn last_through(&self, until_ms: i64) -> Option<i64> {
+        let start = self.start_ms.filter(|start| *start <= until_ms)?;
+        let most = if self.repeat_count == FOR_EVER { i64::MAX } else { self.repeat_count };
+        // start >= 0, and the result is at most `until_ms`: nothing can overflow.
+        let repeats = (until_ms - start).checked_div(self.interval_ms).unwrap_or(0).min(most);
+        Some(start + repeats * self.interval_ms)
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +191,23 @@ mod tests {
         assert_eq!(simple(i64::MAX, 1, -1).next_after(0), Some(i64::MAX));
         assert_eq!(simple(i64::MAX, 1, -1).next_after(i64::MAX), None);
         assert_eq!(simple(0, 1, i64::MAX).next_after(i64::MAX - 1), Some(i64::MAX));
+    }
+
+    #[test]
+    fn the_last_occurrence_up_to_an_instant_is_reckoned() {
+        for s in [simple(100, 10, 0), simple(100, 10, 3), simple(100, 7, -1), simple(100, 0, 0)] {
+            for until in 90..160 {
+                let walked = std::iter::successors(s.next_after(-1), |at| s.next_after(*at));
+                assert_eq!(
+                    s.last_through(until),
+                    walked.take_while(|at| *at <= until).last(),
+                    "{s:?} {until}"
+                );
+            }
+        }
+        assert_eq!(simple(0, 1, -1).last_through(i64::MAX), Some(i64::MAX));
+        assert_eq!(simple(1, i64::MAX, -1).last_through(i64::MAX), Some(1));
+        assert_eq!(simple(0, 1, -1).last_through(i64::MIN), None);
     }
 
     #[test]

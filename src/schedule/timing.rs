@@ -75,6 +75,18 @@ impl Timing {
     }
 }
 
+impl Timing {
+    /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk: how many
+    /// occurrences that passes, and where it leads.
+    pub(crate) fn leap(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
+        let Trigger::Simple(simple) = &self.trigger else { return None };
+        let last = simple.last_through(self.end_ms.map_or(until_ms, |end| end.min(until_ms)))?;
+        let steps = last.checked_sub(at_ms)?.checked_div(simple.interval_ms())?.checked_sub(1)?;
+        let passed = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
+        Some((passed, at_ms + steps * simple.interval_ms()))
+    }
+}
+
 fn anchor(trigger: Trigger, start_ms: Option<i64>) -> Result<Trigger, TriggerError> {
     match (&trigger, start_ms) {
         (Trigger::Simple(simple), None) if simple.start_ms().is_none() => Err(TriggerError::NotAnchored),
