@@ -106,12 +106,15 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time);
 
+-- An instant nobody can mean has no date: one such row must not make the whole view fail.
 CREATE OR REPLACE VIEW qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,
-       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) AS scheduled_time,
-       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.claimed_time * 1000 MICROSECOND AS CHAR), 23) AS claimed_since,
-       CASE WHEN r.started_time >= 0
+       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) END AS scheduled_time,
+       CASE WHEN r.claimed_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.claimed_time * 1000 MICROSECOND AS CHAR), 23) END AS claimed_since,
+       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
             THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.started_time * 1000 MICROSECOND AS CHAR), 23) END AS started_since,
        r.attempt
   FROM QRTZ_RUN r
@@ -122,13 +125,14 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS j
 
 CREATE OR REPLACE VIEW qrtz_ledger AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.origin,
-       LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) AS scheduled_time,
-       CASE WHEN r.until_time >= 0
+       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
+            THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.scheduled_time * 1000 MICROSECOND AS CHAR), 23) END AS scheduled_time,
+       CASE WHEN r.until_time BETWEEN 0 AND 253402300799999
             THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.until_time * 1000 MICROSECOND AS CHAR), 23) END AS until_time,
        r.occurrences, r.attempt, r.state, r.reason, r.node,
-       CASE WHEN r.started_time >= 0
+       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
             THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.started_time * 1000 MICROSECOND AS CHAR), 23) END AS started,
-       CASE WHEN r.finished_time >= 0
+       CASE WHEN r.finished_time BETWEEN 0 AND 253402300799999
             THEN LEFT(CAST(TIMESTAMP '1970-01-01 00:00:00.000' + INTERVAL r.finished_time * 1000 MICROSECOND AS CHAR), 23) END AS finished,
        r.error
   FROM QRTZ_RUN r

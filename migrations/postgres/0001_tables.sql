@@ -107,14 +107,17 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time)
     WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING');
 
+-- An instant nobody can mean has no date: one such row must not make the whole view fail.
 DROP VIEW IF EXISTS qrtz_claimed;
 
 CREATE VIEW qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,
-       to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS scheduled_time,
-       to_char(to_timestamp(r.claimed_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS claimed_since,
-       CASE WHEN r.started_time >= 0
+       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS scheduled_time,
+       CASE WHEN r.claimed_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.claimed_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS claimed_since,
+       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
             THEN to_char(to_timestamp(r.started_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS started_since,
        r.attempt
   FROM QRTZ_RUN r
@@ -127,13 +130,14 @@ DROP VIEW IF EXISTS qrtz_ledger;
 
 CREATE VIEW qrtz_ledger AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.origin,
-       to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS scheduled_time,
-       CASE WHEN r.until_time >= 0
+       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS scheduled_time,
+       CASE WHEN r.until_time BETWEEN 0 AND 253402300799999
             THEN to_char(to_timestamp(r.until_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS until_time,
        r.occurrences, r.attempt, r.state, r.reason, r.node,
-       CASE WHEN r.started_time >= 0
+       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
             THEN to_char(to_timestamp(r.started_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS started,
-       CASE WHEN r.finished_time >= 0
+       CASE WHEN r.finished_time BETWEEN 0 AND 253402300799999
             THEN to_char(to_timestamp(r.finished_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS finished,
        r.error
   FROM QRTZ_RUN r

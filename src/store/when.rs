@@ -35,6 +35,27 @@ pub(crate) fn first(timing: &Timing, now: Millis) -> Option<Millis> {
     timing.after(now - 1).or_else(past)
 }
 
+/// The columns of a schedule made at `now`, if what is stored could be understood again; else what to change.
+pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
+    /// Of the columns.
+    const LONGEST_CRON: usize = 200;
+    if let Trigger::Cron(cron) = timing.trigger() {
+        let length = cron.expression().chars().count();
+        if length > LONGEST_CRON {
+            return Err(format!("the cron expression has {length} characters, {LONGEST_CRON} are allowed"));
+        }
+    }
+    let times = [("end", timing.end_ms()), ("next fire time", first(timing, now))];
+    for (what, time) in times {
+        if let Some(time) = time.filter(|time| *time < FIRST_PLAUSIBLE) {
+            return Err(format!(
+                "its {what}, {time} ms, is before 1973-03-03: are these seconds, not milliseconds?"
+            ));
+        }
+    }
+    Ok(When::of(timing))
+}
+
 impl When {
     /// The columns a trigger is stored in.
     pub(crate) fn of(timing: &Timing) -> Self {
@@ -153,6 +174,28 @@ pub(crate) fn cursor(
         }
         _ => Ok(Cursor { prev, next }),
     }
+}
+
+/// A number that only ever grows by one: it must be able to.
+pub(crate) fn count(column: &str, value: i64) -> Result<i64, String> {
+    if (0..i64::MAX).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{column} {value} is not a count that can grow"))
+    }
+}
+
+pub(crate) fn priority(value: i64) -> Result<i32, String> {
+    i32::try_from(value).map_err(|_| format!("priority {value} is none of -2147483648 to 2147483647"))
+}
+
+pub(crate) fn threshold(value: Millis) -> Result<Millis, String> {
+    if value >= 0 { Ok(value) } else { Err(format!("threshold {value} is not a span")) }
+}
+
+/// Whether it can be shown as a date, and told to a handler.
+pub(crate) fn is_instant(time: Millis) -> bool {
+    chrono::DateTime::from_timestamp_millis(time).is_some()
 }
 
 fn optional(column: &str, time: Option<Millis>) -> Result<Option<Millis>, String> {

@@ -97,6 +97,10 @@ pub(crate) fn an_interval_of_zero(db: &Bench) {
     is_quarantined(db, db.definition(""), &[("repeat_interval", "0".to_owned())], "interval");
 }
 
+pub(crate) fn a_negative_interval(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("repeat_interval", "-1000".to_owned())], "interval");
+}
+
 pub(crate) fn a_repeat_count_below_minus_one(db: &Bench) {
     is_quarantined(db, db.definition(""), &[("repeat_count", "-2".to_owned())], "repeat count");
 }
@@ -108,6 +112,28 @@ pub(crate) fn a_null_start(db: &Bench) {
 pub(crate) fn seconds_for_milliseconds(db: &Bench) {
     let seconds = (db.base / 1_000).to_string();
     is_quarantined(db, db.definition(""), &[("next_fire_time", seconds)], "seconds");
+}
+
+pub(crate) fn seconds_for_an_end_in_milliseconds(db: &Bench) {
+    let seconds = (db.base / 1_000 + 86_400).to_string();
+    is_quarantined(db, db.definition(""), &[("end_time", seconds)], "end_time");
+}
+
+pub(crate) fn an_end_before_the_start(db: &Bench) {
+    is_quarantined(
+        db,
+        cron(db),
+        &[("start_time", (db.base + 2).to_string()), ("end_time", (db.base + 1).to_string())],
+        "before start",
+    );
+}
+
+pub(crate) fn an_unknown_misfire_policy(db: &Bench) {
+    is_quarantined(db, db.definition(""), &[("misfire", text("FIRE_TWICE"))], "FIRE_TWICE");
+}
+
+pub(crate) fn an_unknown_rule_for_a_change_of_the_clocks(db: &Bench) {
+    is_quarantined(db, cron(db), &[("dst_gap", text("WAIT")), ("dst_overlap", text("SECOND"))], "dst_gap");
 }
 
 pub(crate) fn an_orphaned_pid(db: &Bench) {

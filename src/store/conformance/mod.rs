@@ -26,6 +26,7 @@ pub(crate) mod broken;
 mod cases;
 pub(crate) mod claims;
 pub(crate) mod definitions;
+pub(crate) mod edited;
 pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;

@@ -1,8 +1,8 @@
 //! Claims and what becomes of them.
 
-use super::rows::{Run, Text, Value, matches};
+use super::rows::{Run, Schedule, Text, Value, matches};
 use super::tables::Tables;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
@@ -53,7 +53,7 @@ impl Tables {
         if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
             return Ok(None);
         }
-        let fence = row.fence + 1;
+        let fence = next_fence(row)?;
         let state = owned_state(request);
         let run = Run {
             schedule: id,
@@ -80,7 +80,7 @@ impl Tables {
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
             row.fence = fence;
-            row.triggered += 1;
+            row.triggered = row.triggered.saturating_add(1);
             if occurrence.following.is_none() {
                 row.put(ScheduleState::Complete);
             }
@@ -100,7 +100,7 @@ impl Tables {
         if !matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen) {
             return Ok(None);
         }
-        let fence = row.fence + 1;
+        let fence = next_fence(row)?;
         self.edit_schedule(schedule, |row| row.fence = fence);
         self.refuse_if_asked(schedule)?;
         self.edit_run(pending.id, |run| {
@@ -194,6 +194,11 @@ pub(super) fn seen_execution(
         Column::ClaimToken => Value::Uuid(token.0),
         _ => Value::Null,
     }
+}
+
+fn next_fence(row: &Schedule) -> Result<i64> {
+    let spent = || Error::new(Kind::Data, "the schedule's fence can grow no more; nothing was changed");
+    row.fence.checked_add(1).ok_or_else(spent)
 }
 
 fn owned_state(request: &ClaimRequest) -> ExecutionState {

@@ -242,6 +242,14 @@ impl Tables {
             "next_fire_time" => row.next = value.number(),
             "version" => row.version = value.number()?,
             "fence" => row.fence = value.number()?,
+            "generation" => row.generation = value.number()?,
+            "time_triggered" => row.triggered = value.number()?,
+            "priority" => row.priority = value.number()?,
+            "threshold" => row.threshold = value.number()?,
+            "misfire" => row.misfire = value.text()?.into(),
+            "payload" => row.payload = value.text()?.into(),
+            "dst_gap" => when.dst_gap = value.text()?,
+            "dst_overlap" => when.dst_overlap = value.text()?,
             "job_type" => when.job_type = value.text().unwrap_or_default(),
             "cron" => when.cron = value.text(),
             "zone_id" => when.zone_id = value.text(),
@@ -263,6 +271,7 @@ impl Tables {
             "claim_token" => run.token = value.uuid().map(Token),
             "origin" => run.origin = value.number()?,
             "due_time" => run.due = value.number()?,
+            "scheduled_time" => run.scheduled = value.number()?,
             _ => return None,
         }
         self.edit_run(id, |before| *before = run).then_some(())

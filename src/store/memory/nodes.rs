@@ -9,6 +9,7 @@ use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
 use crate::store::guard::{self, Column};
+use crate::store::when;
 use crate::store::{Beat, Figures, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result};
 
 impl Tables {
@@ -43,7 +44,8 @@ impl Tables {
     }
 
     pub(super) fn beat(&mut self, beat: &Beat) -> Pulse {
-        match self.nodes.get_mut(&beat.node).filter(|node| node.ended.is_none()) {
+        let may_beat = |node: &&mut Node| node.ended.is_none() && node.beat < i64::MAX;
+        match self.nodes.get_mut(&beat.node).filter(may_beat) {
             None => return Pulse::Ended,
             Some(node) => {
                 node.beat += 1;
@@ -141,7 +143,7 @@ impl Tables {
     fn as_pending(&self, id: ExecutionId, jobs: &BTreeSet<i64>) -> Option<Pending> {
         let run = self.run(id)?;
         self.schedule(run.schedule).filter(|row| jobs.contains(&row.job))?;
-        if !self.lets_run(run.schedule, run.origin) {
+        if !self.lets_run(run.schedule, run.origin) || !when::is_instant(run.scheduled) {
             return None;
         }
         Some(Pending {

@@ -7,6 +7,7 @@ use crate::model::{
     ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
 use crate::store::guard::{self, Column};
+use crate::store::when;
 use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery, Stranded};
 use crate::window::ELECTION_AHEAD;
 
@@ -169,11 +170,19 @@ impl Tables {
         Some(Broken { id: ScheduleId(id), version: row.version, state: row.state.to_string(), reason })
     }
 
+    /// A version that is no count begins anew at 0: it could not grow. A state that is none of ours must still be none.
     pub(super) fn quarantine(&mut self, broken: &Broken) -> bool {
-        self.edit_if_seen(broken.id, broken.version, &broken.state, |row| {
-            row.put(ScheduleState::Error);
-            row.reason = broken.reason.as_str().into();
-        })
+        let known = broken.state.parse::<ScheduleState>();
+        let as_seen = |row: &Schedule| {
+            let state = row.state.parse::<ScheduleState>();
+            row.version == broken.version && (state == known || (state.is_err() && known.is_err()))
+        };
+        self.schedule(broken.id.0).is_some_and(as_seen)
+            && self.edit_schedule(broken.id.0, |row| {
+                row.put(ScheduleState::Error);
+                row.reason = broken.reason.as_str().into();
+                row.version = when::count("version", row.version).map_or(0, |version| version + 1);
+            })
     }
 
     /// Changes a schedule's row, and its version, if its state and version are as seen.

@@ -122,7 +122,7 @@ pub(super) struct Schedule {
     pub version: i64,
     pub generation: i64,
     pub fence: i64,
-    pub priority: i32,
+    pub priority: i64,
     pub misfire: Text,
     pub threshold: Millis,
     pub reason: Arc<str>,
@@ -175,11 +175,11 @@ impl Schedule {
             state,
             timing,
             cursor,
-            version: self.version,
-            generation: self.generation,
-            priority: self.priority,
+            version: when::count("version", self.version)?,
+            generation: when::count("generation", self.generation)?,
+            priority: when::priority(self.priority)?,
             misfire,
-            threshold: self.threshold,
+            threshold: when::threshold(self.threshold)?,
         })
     }
 }
@@ -256,7 +256,7 @@ impl Run {
     /// The next attempt at the same occurrence, nobody's yet.
     pub(super) fn again(&self, reason: &'static str, due: Millis, token: Token) -> Self {
         Self {
-            attempt: self.attempt + 1,
+            attempt: self.attempt.saturating_add(1),
             state: ExecutionState::Pending.as_str().into(),
             reason: reason.into(),
             due,

@@ -13,14 +13,15 @@ use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, Sc
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
         let timing = timing(definition, self.now)?;
+        let columns = when::storable(&timing, self.now).map_err(|problem| senseless(definition, problem))?;
         let job = self.put_job(&definition.application, &definition.job);
         match self.schedule_named(&definition.application, &definition.name) {
-            None => Ok(self.create(definition, job, &timing)),
-            Some(id) => Ok(self.change(id, definition, job, &timing)),
+            None => Ok(self.create(definition, job, &timing, columns)),
+            Some(id) => self.change(id, definition, job, (&timing, columns)),
         }
     }
 
-    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing) -> Ensured {
+    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing, columns: When) -> Ensured {
         let first = when::first(timing, self.now);
         let row = Schedule {
             application: self.application(&definition.application),
@@ -28,14 +29,14 @@ impl Tables {
             job,
             payload: definition.payload.as_str().into(),
             state: state_at(first).as_str().into(),
-            shape: Arc::new(When::of(timing).into()),
+            shape: Arc::new(columns.into()),
             prev: Some(NONE),
             next: Some(first.unwrap_or(NONE)),
             triggered: 0,
             version: 0,
             generation: 0,
             fence: 0,
-            priority: definition.priority,
+            priority: definition.priority.into(),
             misfire: definition.misfire.as_str().into(),
             threshold: definition.threshold,
             reason: "".into(),
@@ -46,18 +47,27 @@ impl Tables {
         Ensured::Created
     }
 
-    fn change(&mut self, id: i64, definition: &Definition, job: i64, timing: &Timing) -> Ensured {
-        let Some(row) = self.schedule(id) else { return Ensured::Unchanged };
-        let columns = When::of(timing);
+    fn change(
+        &mut self,
+        id: i64,
+        definition: &Definition,
+        job: i64,
+        (timing, columns): (&Timing, When),
+    ) -> Result<Ensured> {
+        let Some(row) = self.schedule(id) else { return Ok(Ensured::Unchanged) };
         let same_trigger = row.shape.columns.same(&columns, is_anchored(definition));
         if same_trigger && same_rest(row, definition, job) {
-            return Ensured::Unchanged;
+            return Ok(Ensured::Unchanged);
         }
-        let next = timing.after(self.now.max(row.prev.unwrap_or(NONE)));
+        for (column, value) in [("version", row.version), ("generation", row.generation)] {
+            when::count(column, value).map_err(|problem| unreadable(definition, &problem))?;
+        }
+        let prev = row.prev.filter(|_| !row.is(ScheduleState::Error)).unwrap_or(NONE);
+        let next = timing.after(self.now.max(prev));
         self.edit_schedule(id, |row| {
             row.job = job;
             row.payload = definition.payload.as_str().into();
-            row.priority = definition.priority;
+            row.priority = definition.priority.into();
             row.misfire = definition.misfire.as_str().into();
             row.threshold = definition.threshold;
             row.version += 1;
@@ -66,13 +76,13 @@ impl Tables {
                 retime(row, next);
             }
         });
-        Ensured::Changed
+        Ok(Ensured::Changed)
     }
 
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         let found = self.schedule_named(application, name).and_then(|id| self.entry(id));
         found.transpose().map_err(|reason| {
-            Error::new(Kind::Refused, format!("schedule {name:?} of {application:?}: {reason}"))
+            Error::new(Kind::Data, format!("schedule {name:?} of {application:?}: {reason}"))
         })
     }
 
@@ -140,7 +150,15 @@ impl Tables {
 fn timing(definition: &Definition, now: Millis) -> Result<Timing> {
     let anchor = if is_anchored(definition) { None } else { Some(now) };
     Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
-        .map_err(|error| Error::new(Kind::Config, format!("schedule {:?}: {error}", definition.name)))
+        .map_err(|error| senseless(definition, error))
+}
+
+fn senseless(definition: &Definition, problem: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Config, format!("schedule {:?}: {problem}", definition.name))
+}
+
+fn unreadable(definition: &Definition, problem: &str) -> Error {
+    Error::new(Kind::Data, format!("schedule {:?}: {problem}: mend the row by hand", definition.name))
 }
 
 /// Whether the definition says by itself when its trigger starts.
@@ -154,14 +172,17 @@ fn is_anchored(definition: &Definition) -> bool {
 fn same_rest(row: &Schedule, definition: &Definition, job: i64) -> bool {
     row.job == job
         && *row.payload == *definition.payload
-        && row.priority == definition.priority
+        && row.priority == i64::from(definition.priority)
         && row.misfire == definition.misfire.as_str()
         && row.threshold == definition.threshold
 }
 
 /// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
-/// stays a pause.
+/// stays a pause. What a broken row says has been planned is not to be believed.
 fn retime(row: &mut Schedule, next: Option<Millis>) {
+    if row.is(ScheduleState::Error) {
+        row.prev = Some(NONE);
+    }
     row.generation += 1;
     row.next = Some(next.unwrap_or(NONE));
     if next.is_none() || !(row.is(ScheduleState::Paused) || row.is(ScheduleState::Init)) {

@@ -159,7 +159,8 @@ pub(super) fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
 
 /// Reads rows of three numbers: a key, an execution, its fence.
 pub(super) fn by_first_column(rows: Vec<Row>) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
-    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int()?)))).collect()
+    let no_fence = |_| Fault::undecodable("the schedule's fence is no number or can grow no more".to_owned());
+    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int().map_err(no_fence)?)))).collect()
 }
 
 /// The executions that carry the wanted tokens: by the column `by`, their ids and fences.

@@ -84,7 +84,7 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     check(definition)?;
     let now = now(session)?;
     let timing = timing(definition, now)?;
-    let when = When::of(&timing);
+    let when = when::storable(&timing, now).map_err(|problem| senseless(definition, problem))?;
     if let Some(stored) = load(session, &definition.application, &definition.name)? {
         return change(session, definition, &stored, &timing, &when, now);
     }
@@ -104,7 +104,11 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
 fn timing(definition: &Definition, now: Millis) -> Step<Timing> {
     let anchor = if is_anchored(definition) { None } else { Some(now) };
     Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
-        .map_err(|error| Fault::new(Nature::Senseless, format!("schedule {:?}: {error}", definition.name)))
+        .map_err(|error| senseless(definition, error))
+}
+
+fn senseless(definition: &Definition, problem: impl std::fmt::Display) -> Fault {
+    Fault::new(Nature::Senseless, format!("schedule {:?}: {problem}", definition.name))
 }
 
 /// The same limits on every database: SQLite would store more, the others would refuse.
@@ -144,6 +148,7 @@ fn is_anchored(definition: &Definition) -> bool {
 struct Stored {
     id: i64,
     version: i64,
+    generation: i64,
     state: String,
     when: When,
     prev: Value,
@@ -158,6 +163,10 @@ struct Stored {
 impl Stored {
     fn is(&self, definition: &Definition, when: &When, job: i64) -> bool {
         self.has_trigger(definition, when) && self.has_rest(definition, job)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.state == ScheduleState::Error.as_str()
     }
 
     fn has_trigger(&self, definition: &Definition, when: &When) -> bool {
@@ -175,23 +184,24 @@ impl Stored {
 
 fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Stored>> {
     let question = sql(
-        "SELECT id, version, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
+        "SELECT id, version, generation, state, job_type, cron, zone_id, repeat_count, repeat_interval, start_time, \
                         end_time, dst_gap, dst_overlap, prev_fire_time, next_fire_time, pid, payload, priority, \
                         misfire, threshold FROM QRTZ_EXECUTE WHERE application = ? AND name = ?",
     );
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     Ok(Some(Stored {
         id: row.int()?,
-        version: row.int()?,
+        version: row.loose_int()?,
+        generation: row.loose_int()?,
         state: row.loose_text()?,
         when: entry::when(&mut row)?,
         prev: row.next()?,
         next: row.next()?,
-        job: row.maybe_int()?.unwrap_or(-1),
+        job: row.loose_int()?,
         payload: row.loose_text()?,
         priority: row.maybe_int()?.unwrap_or(i64::MIN),
         misfire: row.loose_text()?,
-        threshold: row.maybe_int()?.unwrap_or(-1),
+        threshold: row.loose_int()?,
     }))
 }
 
@@ -260,13 +270,21 @@ fn change(
     if stored.is(definition, when, job) {
         return Ok(Ensured::Unchanged);
     }
+    for (column, value) in [("version", stored.version), ("generation", stored.generation)] {
+        when::count(column, value).map_err(|problem| {
+            Fault::undecodable(format!("schedule {:?}: {problem}: mend the row by hand", definition.name))
+        })?;
+    }
     let update = sql(
         "UPDATE QRTZ_EXECUTE SET version = version + 1, pid = ?, payload = ?, priority = ?, misfire = ?, \
                       threshold = ?",
     );
     let update = bind_rest(update, definition, job);
     let (update, guard) = if stored.has_trigger(definition, when) {
-        (update, &guard::EDIT)
+(update, &guard::EDIT)
+    } else if stored.is_broken() {
+        // Nothing moves its cursor, which may be NULL and equal nothing.
+        (retime(update, stored, timing, when, now), &guard::EDIT)
     } else {
         (retime(update, stored, timing, when, now), &guard::RETIME)
     };
@@ -289,9 +307,13 @@ fn change(
 }
 
 /// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
-/// stays a pause.
+/// stays a pause. What a broken row says has been planned is not to be believed.
 fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, now: Millis) -> Statement {
-    let prev = if let Value::Int(prev) = stored.prev { prev } else { -1 };
+    let prev = match stored.prev {
+        Value::Int(prev) if !stored.is_broken() => prev,
+        _ => -1,
+    };
+    let update = if stored.is_broken() { update.push(", prev_fire_time = -1") } else { update };
     let next = timing.after(now.max(prev));
     let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
     let state = if next.is_some() && kept.contains(&stored.state.as_str()) {

@@ -8,14 +8,11 @@ use crate::store::when::{self, When};
 /// The columns [`Raw::read`] reads, of `e` with its job `j`.
 pub(super) const COLUMNS: &str = "e.id, e.version, e.state, e.name, j.job_class, e.payload, e.job_type, e.cron, \
      e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
-     e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, \
+     e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
      CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job";
 
 /// Where they are read from.
 pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
-
-/// Stands for a number that is NULL or no number.
-const UNREADABLE: i64 = -1;
 
 /// A schedule's row before anybody has tried to understand it.
 pub(super) struct Raw {
@@ -32,6 +29,7 @@ pub(super) struct Raw {
     priority: i64,
     misfire: String,
     threshold: i64,
+    shard: i64,
     has_job: bool,
 }
 
@@ -53,7 +51,7 @@ pub(super) fn when(row: &mut Row) -> Result<When, Fault> {
 impl Raw {
     /// Reads [`COLUMNS`]. A column that holds another type than its own reads as NULL.
     pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
-        let (id, version, state) = (row.int()?, row.maybe_int()?.unwrap_or(UNREADABLE), row.loose_text()?);
+        let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
         let when = self::when(row)?;
         Ok(Self {
@@ -66,10 +64,11 @@ impl Raw {
             when,
             prev: row.maybe_int()?,
             next: row.maybe_int()?,
-            generation: row.maybe_int()?.unwrap_or(UNREADABLE),
+            generation: row.loose_int()?,
             priority: row.maybe_int()?.unwrap_or(i64::MIN),
             misfire: row.loose_text()?,
-            threshold: row.maybe_int()?.unwrap_or(UNREADABLE),
+            threshold: row.loose_int()?,
+            shard: row.loose_int()?,
             has_job: row.int()? == 1,
         })
     }
@@ -82,10 +81,11 @@ impl Raw {
     /// What the row means, or why it means nothing.
     pub(super) fn understand(self) -> Result<Entry, String> {
         let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
-        let numbers =
-            [("version", self.version), ("generation", self.generation), ("threshold", self.threshold)];
-        if let Some((column, value)) = numbers.iter().find(|(_, value)| *value < 0) {
-            return Err(format!("{column} {value} is not a count"));
+        if self.name.is_empty() {
+            return Err("name is empty or no text".to_owned());
+        }
+        if !(0..=15).contains(&self.shard) {
+            return Err(format!("shard {} is none of 0 to 15, so no poll would look at it", self.shard));
         }
         if !self.has_job {
             return Err("pid is no job's id".to_owned());
@@ -98,11 +98,11 @@ impl Raw {
             state,
             timing: self.when.timing()?,
             cursor: when::cursor(state, self.prev, self.next)?,
-            version: self.version,
-            generation: self.generation,
-            priority: i32::try_from(self.priority).map_err(|_| format!("priority {}", self.priority))?,
+            version: when::count("version", self.version)?,
+            generation: when::count("generation", self.generation)?,
+            priority: when::priority(self.priority)?,
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
-            threshold: self.threshold,
+            threshold: when::threshold(self.threshold)?,
         })
     }
 }

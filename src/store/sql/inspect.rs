@@ -1,4 +1,4 @@
-//! What people look at.
+//! What people look at: read loosely, so that a row written by hand is shown with the others.
 
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, sql};
@@ -23,26 +23,26 @@ pub(super) fn nodes(session: &mut dyn Session, application: Option<&str>) -> Res
 
 fn node(row: &mut Row) -> Result<NodeRow, Fault> {
     Ok(NodeRow {
-        id: row.text()?,
-        application: row.text()?,
-        host_ip: row.text()?,
-        host_name: row.text()?,
-        pid: row.int()?,
-        enabled: row.text()? == "Y",
-        beat: row.int()?,
-        jobs: super::node::jobs(&row.text()?),
+        id: row.loose_text()?,
+        application: row.loose_text()?,
+        host_ip: row.loose_text()?,
+        host_name: row.loose_text()?,
+        pid: row.loose_int()?,
+        enabled: row.loose_text()? == "Y",
+        beat: row.loose_int()?,
+        jobs: super::node::jobs(&row.loose_text()?),
         figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)? },
-        started: row.int()?,
-        last_beat: row.int()?,
+        started: row.loose_int()?,
+        last_beat: row.loose_int()?,
         ended: {
-            let (time, reason) = (row.time()?, row.text()?);
+            let (time, reason) = (row.time()?, row.loose_text()?);
             time.map(|time| (time, reason))
         },
     })
 }
 
 fn count(row: &mut Row) -> Result<usize, Fault> {
-    Ok(usize::try_from(row.int()?).unwrap_or(0))
+    Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
 }
 
 pub(super) fn schedules(
@@ -67,10 +67,10 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
         job: row.loose_text()?,
         state: row.loose_text()?,
         trigger: super::entry::when(row)?.describe(),
-        prev: row.maybe_int()?.filter(|time| *time != -1),
-        next: row.maybe_int()?.filter(|time| *time != -1),
-        triggered: row.maybe_int()?.unwrap_or(0),
-        version: row.maybe_int()?.unwrap_or(-1),
+        prev: row.time()?,
+        next: row.time()?,
+        triggered: row.loose_int()?,
+        version: row.loose_int()?,
         reason: row.loose_text()?,
     })
 }
@@ -103,21 +103,21 @@ pub(super) fn executions(
 fn execution(row: &mut Row) -> Result<ExecutionRow, Fault> {
     Ok(ExecutionRow {
         id: row.int()?,
-        application: row.text()?,
-        schedule: row.text()?,
-        job: row.text()?,
-        state: row.text()?,
-        reason: row.text()?,
-        generation: row.int()?,
-        origin: row.int()?,
-        scheduled: row.int()?,
+        application: row.loose_text()?,
+        schedule: row.loose_text()?,
+        job: row.loose_text()?,
+        state: row.loose_text()?,
+        reason: row.loose_text()?,
+        generation: row.loose_int()?,
+        origin: row.loose_int()?,
+        scheduled: row.loose_int()?,
         until: row.time()?,
-        count: row.int()?,
-        attempt: row.int()?,
-        node: row.text()?,
+        count: row.loose_int()?,
+        attempt: row.loose_int()?,
+        node: row.loose_text()?,
         claimed: row.time()?,
         started: row.time()?,
         finished: row.time()?,
-        error: row.text()?,
+        error: row.loose_text()?,
     })
 }

@@ -98,21 +98,21 @@ fn job_row(
 fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
     let count = |value: i64| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
     Ok(JobPolicy {
-        recover: row.int()? != 0,
-        max_attempts: count(row.int()?),
-        max_tries: count(row.int()?),
-        retry_delay: span(row.int()?),
+        recover: row.maybe_int()? != Some(0),
+        max_attempts: count(row.loose_int()?),
+        max_tries: count(row.loose_int()?),
+        retry_delay: span(row.loose_int()?),
     })
 }
 
-/// Adds one to the node's beat; false if its row is ended or gone.
+/// Adds one to the node's beat; false if its row is ended or gone, or its beat can grow no more.
 pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ? \
-                      WHERE uuid = ? AND ended_time = -1");
+                      WHERE uuid = ? AND ended_time = -1 AND beat < ?");
     let figures = beat.figures;
     let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
-    Ok(session.execute(&update.bind(beat.node.to_string()))? == 1)
+    Ok(session.execute(&update.bind(beat.node.to_string()).bind(i64::MAX))? == 1)
 }
 
 pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
@@ -121,7 +121,7 @@ pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fau
     let mut peers = Vec::new();
     for mut row in session.rows(&question.bind(beat.application.as_str()))? {
         // A row somebody wrote by hand is nobody's peer.
-        if let (Ok(id), beat) = (row.text()?.parse(), row.int()?) {
+        if let (Ok(id), Some(beat)) = (row.loose_text()?.parse(), row.maybe_int()?) {
             peers.push(Peer { id, beat });
         }
     }
@@ -131,7 +131,7 @@ pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fau
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
     let question = owned_by(&beat.application, &beat.node.to_string());
-    session.rows(&question)?.into_iter().map(|mut row| stranded(&mut row)).collect()
+    Ok(session.rows(&question)?.into_iter().filter_map(|mut row| stranded(&mut row).ok()).collect())
 }
 
 pub(super) fn owned_by(application: &str, node: &str) -> Statement {
@@ -161,12 +161,12 @@ pub(super) fn both_open_states(condition: &str) -> Statement {
     sql(format!(concat!(open!(), " AND r.state = 'CLAIMED' {}"), condition))
 }
 
-/// Reads a row of [`both_open_states`].
+/// Reads a row of [`both_open_states`]; one that cannot be read was written by hand and is nobody's.
 pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
-    let token = Token(uuid::Uuid::parse_str(&row.text()?).unwrap_or_default());
-    let attempt = u32::try_from(row.int()?).unwrap_or(u32::MAX);
+    let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
+    let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     Ok(Stranded { id, schedule, state, token, attempt, deaths, policy: policy(row)? })
 }

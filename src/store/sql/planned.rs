@@ -59,7 +59,11 @@ const MOVE: &[(&str, &str)] = &[
     ("next_fire_time", "w.following"),
     ("state", "w.becomes"),
     ("fence", "e.fence + 1"),
-    ("time_triggered", "e.time_triggered + 1"),
+    // A figure for people, which stands still before it overflows.
+    (
+        "time_triggered",
+        "CASE WHEN e.time_triggered < 9000000000000000000 THEN e.time_triggered + 1 ELSE e.time_triggered END",
+    ),
 ];
 
 const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \

@@ -9,6 +9,7 @@ use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, sql};
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, Pending, ScheduleId, Token};
+use crate::store::when;
 use crate::store::{Page, PollQuery, Polled, Stalled, StalledQuery};
 
 pub(super) fn poll(
@@ -21,15 +22,14 @@ pub(super) fn poll(
     let (mut schedules, mut pendings) = (Vec::new(), Vec::new());
     if !query.jobs.is_empty() {
         schedules = entry::raw(session.rows(&due(dialect, query))?)?;
-        pendings = session
-            .rows(&pending(dialect, query))?
-            .into_iter()
-            .map(Waiting::read)
-            .collect::<Result<_, _>>()?;
+        pendings = session.rows(&pending(dialect, query))?;
     }
+    let full = pendings.len() == query.limit;
+    // A row that cannot be read was written by hand: it is left alone.
+    let pendings: Vec<Waiting> = pendings.into_iter().filter_map(|row| Waiting::read(row).ok()).collect();
     let next = Page::behind(
         schedules.last().filter(|_| schedules.len() == query.limit).map(Raw::key),
-        pendings.last().filter(|_| pendings.len() == query.limit).map(|last| (last.due, last.id.0)),
+        pendings.last().filter(|_| full).map(|last| (last.due, last.id.0)),
     );
     Ok(Polled {
         time,
@@ -144,6 +144,9 @@ fn waiting(rows: Vec<Waiting>) -> Vec<Pending> {
         let (Ok(token), Ok(attempt)) = (uuid::Uuid::parse_str(&token), u32::try_from(attempt)) else {
             continue;
         };
+        if !when::is_instant(scheduled) {
+            continue;
+        }
         pendings.push(Pending { id, entry, scheduled, due, attempt, origin, token: Token(token) });
     }
     pendings
@@ -180,7 +183,7 @@ fn listed_jobs(session: &mut dyn Session, application: &str) -> Result<Vec<Strin
     let question = sql("SELECT DISTINCT jobs FROM QRTZ_NODE WHERE application = ? AND ended_time = -1");
     let mut jobs = Vec::new();
     for mut row in session.rows(&question.bind(application))? {
-        jobs.extend(super::node::jobs(&row.text()?));
+        jobs.extend(super::node::jobs(&row.loose_text()?));
     }
     jobs.sort();
     jobs.dedup();

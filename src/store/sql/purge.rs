@@ -31,7 +31,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
     let mut at_end = page.len() < PAGE;
     let (mut next, mut read, mut old) = (purge.after.clone(), 0, Vec::new());
     for mut row in page {
-        let (schedule, name, ended) = (row.int()?, row.text()?, row.maybe_int()?);
+        let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_int()?);
         if ended.is_some_and(|ended| (0..before).contains(&ended)) {
             for kind in KINDS {
                 old.extend(ended_before(session, schedule, kind, before, purge.limit - old.len())?);
@@ -42,12 +42,14 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
                 break;
             }
         }
-        next = name;
+        // A name that cannot be read is no place to go on from.
+        next = name.unwrap_or(next);
         if read == READ {
             at_end = false;
             break;
         }
     }
+    at_end |= old.is_empty() && next == purge.after;
     if !old.is_empty() {
         remove(session, &purge.application, before, &old)?;
     }
@@ -74,9 +76,13 @@ fn ended_before(
 ) -> Result<Vec<Old>, Fault> {
     let mut old = Vec::new();
     for mut row in session.rows(&occurrences(schedule, kind, before, limit))? {
-        let (generation, origin, scheduled) = (row.int()?, row.int()?, row.int()?);
-        let (attempts, ended) = (usize::try_from(row.int()?).unwrap_or(0), row.int()?);
-        if ended >= before {
+        let (generation, origin, scheduled) = (row.maybe_int()?, row.maybe_int()?, row.maybe_int()?);
+        let (attempts, ended) = (usize::try_from(row.int()?).unwrap_or(0), row.maybe_int()?);
+        // What cannot be read was written by hand and stays, as does all behind it.
+        let (Some(generation), Some(origin), Some(scheduled)) = (generation, origin, scheduled) else {
+            break;
+        };
+        if ended.is_none_or(|ended| ended >= before) {
             break;
         }
         old.push(Old { schedule, generation, origin, scheduled, attempts });

@@ -32,9 +32,10 @@ pub(super) fn elect(
     super::node::app(session, application)?;
     let question = sql("SELECT time_pre, time_next FROM QRTZ_APP WHERE application = ?").bind(application);
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(false) };
-    let (pre, next) = (row.int()?, row.int()?);
+    // As they are, whatever somebody wrote there.
+    let (pre, next) = (row.next()?, row.next()?);
     let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
-    if next > now && next <= far_ahead {
+    if matches!(next, Value::Int(next) if next > now && next <= far_ahead) {
         return Ok(false);
     }
     let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ? \
@@ -66,7 +67,8 @@ fn move_cursor(repair: &Repair) -> Statement {
     let end_of_pause = if repair.resume { ", reason = '', paused_by = '', paused_until = -1" } else { "" };
     let update = sql(format!(
         "UPDATE QRTZ_EXECUTE SET prev_fire_time = ?, next_fire_time = ?, state = ?, version = version + 1, \
-         time_triggered = time_triggered + ?{end_of_pause}"
+         time_triggered = CASE WHEN time_triggered < 9000000000000000000 THEN time_triggered + ? \
+         ELSE time_triggered END{end_of_pause}"
     ));
     let update = update.bind(repair.to.prev).bind(repair.to.next).bind(state.as_str()).bind(passed);
     guarded_by(update, &guard::REPAIR, |column| match column {
@@ -164,7 +166,11 @@ pub(super) fn stranded(
     let lost = "AND NOT EXISTS (SELECT 1 FROM QRTZ_NODE n WHERE n.uuid = r.node AND n.ended_time = -1)";
     let question = both_open_states(lost).bind(application).push(OPEN_AGAIN).push(" ").push(lost);
     let question = question.bind(application).push(" ORDER BY 1 LIMIT ?").bind(limit);
-    session.rows(&question)?.into_iter().map(|mut row| super::node::stranded(&mut row)).collect()
+    Ok(session
+        .rows(&question)?
+        .into_iter()
+        .filter_map(|mut row| super::node::stranded(&mut row).ok())
+        .collect())
 }
 
 pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Result<bool, Fault> {
@@ -213,19 +219,23 @@ const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUS
      OR e.prev_fire_time IS NULL OR e.next_fire_time IS NULL OR e.start_time IS NULL OR e.end_time IS NULL \
      OR e.prev_fire_time < -1 OR e.next_fire_time < -1 \
      OR e.prev_fire_time BETWEEN 0 AND 99999999999 OR e.next_fire_time BETWEEN 0 AND 99999999999 \
-     OR e.end_time BETWEEN 0 AND 99999999999 \
+     OR e.end_time < -1 OR e.end_time BETWEEN 0 AND 99999999999 \
+     OR (e.end_time <> -1 AND e.start_time > e.end_time) \
      OR (e.next_fire_time <> -1 AND e.next_fire_time <= e.prev_fire_time) \
      OR (e.next_fire_time = -1 AND e.state <> 'COMPLETE') \
      OR (e.job_type = 'CRON' AND (e.cron IS NULL OR e.zone_id IS NULL)) \
-     OR (e.job_type = 'SIMPLE' AND (e.repeat_count IS NULL OR e.repeat_count < -1 OR e.repeat_interval IS NULL \
+     OR (e.job_type = 'SIMPLE' AND (e.start_time < -1 OR e.repeat_count IS NULL OR e.repeat_count < -1 \
+         OR e.repeat_interval IS NULL \
          OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
      OR e.misfire NOT IN ('FIRE_ONCE', 'DO_NOTHING', 'FIRE_ALL') \
-     OR e.version < 0 OR e.generation < 0 OR e.threshold < 0 \
+     OR e.version NOT BETWEEN 0 AND 9223372036854775806 OR e.generation NOT BETWEEN 0 AND 9223372036854775806 \
+     OR e.threshold < 0 OR e.priority NOT BETWEEN -2147483648 AND 2147483647 \
+     OR e.shard NOT BETWEEN 0 AND 15 OR e.name = '' \
      OR e.dst_gap NOT IN ('FIRE_AFTER', 'SKIP') OR e.dst_overlap NOT IN ('FIRST', 'BOTH')";
 
 /// SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
 const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typeof(e.next_fire_time) <> 'integer' \
-     OR typeof(e.version) <> 'integer'";
+     OR typeof(e.version) <> 'integer' OR typeof(e.shard) <> 'integer' OR typeof(e.name) <> 'text'";
 
 /// The most rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
@@ -272,18 +282,26 @@ pub(super) fn broken(
     Ok(broken)
 }
 
-/// Compares as [`Raw`] reads: NULL, and on SQLite any other type, counts as -1 or as empty.
+/// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it could not
+/// grow. A state that is none of ours may be anything, NULL and what cannot be read included: it must still be none.
 pub(super) fn quarantine(session: &mut dyn Session, broken: &Broken) -> Result<bool, Fault> {
-    let (version, plus_one) = match session.dialect() {
+    let version = match session.dialect() {
         super::connection::Dialect::Sqlite => {
-            let version = "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)";
-            (version, format!("{version} + 1"))
+            "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)"
         }
-        _ => ("COALESCE(version, -1)", "COALESCE(version, -1) + 1".to_owned()),
+        _ => "COALESCE(version, -1)",
     };
-    let update = sql(format!("UPDATE QRTZ_EXECUTE SET state = 'ERROR', reason = ?, version = {plus_one}"));
+    let known = ScheduleState::ALL.iter().map(|state| state.as_str());
     let reason: String = broken.reason.chars().filter(|character| *character != '\0').take(500).collect();
-    let update =
-        update.bind(reason).push(&format!(" WHERE id = ? AND {version} = ? AND COALESCE(state, '') = ?"));
-    Ok(session.execute(&update.bind(broken.id.0).bind(broken.version).bind(broken.state.as_str()))? == 1)
+    let update = sql(format!(
+        "UPDATE QRTZ_EXECUTE SET state = 'ERROR', reason = ?, \
+         version = CASE WHEN {version} BETWEEN 0 AND 9223372036854775806 THEN {version} + 1 ELSE 0 END \
+         WHERE id = ? AND {version} = ?"
+    ));
+    let update = update.bind(reason).bind(broken.id.0).bind(broken.version);
+    let update = match broken.state.parse::<ScheduleState>() {
+        Ok(state) => update.push(" AND state = ?").bind(state.as_str()),
+        Err(_) => update.push(" AND COALESCE(state, '') NOT IN ").list(known),
+    };
+    Ok(session.execute(&update)? == 1)
 }

@@ -201,6 +201,8 @@ fn by_text(message: &str) -> Nature {
     }
 }
 
+/// Reads a row, or what of it can be read: a value of a type we never write (SQLite keeps any in any column), or a
+/// text that is no UTF-8, reads as NULL. One such row must not make its whole question fail.
 fn values<'a, DB: Backend>(
     row: &impl NamedRow<'a, DB>,
     decode: impl Fn(DB::RawValue<'_>) -> deserialize::Result<Value>,
@@ -211,6 +213,11 @@ fn values<'a, DB: Backend>(
         values.push(field.value().map_or(Ok(Value::Null), &decode)?);
     }
     Ok(Row::new(values))
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn text_or_null(bytes: &[u8]) -> Value {
+    str::from_utf8(bytes).map_or(Value::Null, Value::from)
 }
 
 macro_rules! session {
@@ -251,8 +258,13 @@ impl QueryableByName<diesel::sqlite::Sqlite> for Row {
             Some(SqliteType::SmallInt | SqliteType::Integer | SqliteType::Long) => {
                 Ok(Value::Int(value.read_long()))
             }
-            Some(SqliteType::Text) => Ok(Value::Text(value.read_text().to_owned())),
-            Some(other) => Err(format!("a column holds {other:?}").into()),
+            Some(SqliteType::Text) => {
+                let text = value.read_text().to_owned();
+                // What is no UTF-8 comes with this character in its place.
+                let replaced = text.contains('\u{fffd}') && str::from_utf8(value.read_blob()).is_err();
+                Ok(if replaced { Value::Null } else { Value::Text(text) })
+            }
+            Some(_) => Ok(Value::Null),
         })
     }
 }
@@ -267,7 +279,7 @@ impl QueryableByName<diesel::pg::Pg> for Row {
             20 => FromSql::<BigInt, Pg>::from_sql(value).map(Value::Int),
             23 => <i32 as FromSql<Integer, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
             21 => <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
-            19 | 25 | 1042 | 1043 => Ok(Value::Text(str::from_utf8(value.as_bytes())?.to_owned())),
+            19 | 25 | 1042 | 1043 => Ok(text_or_null(value.as_bytes())),
             other => Err(format!("a column has the type number {other}").into()),
         })
     }
@@ -279,9 +291,7 @@ impl QueryableByName<diesel::mysql::Mysql> for Row {
         use diesel::deserialize::FromSql;
         use diesel::mysql::{Mysql, MysqlType};
         values(row, |value| match value.value_type() {
-            MysqlType::String | MysqlType::Blob | MysqlType::Enum => {
-                Ok(Value::Text(str::from_utf8(value.as_bytes())?.to_owned()))
-            }
+            MysqlType::String | MysqlType::Blob | MysqlType::Enum => Ok(text_or_null(value.as_bytes())),
             _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Value::Int),
         })
     }

@@ -238,14 +238,14 @@ impl Row {
         Ok(self.maybe_text()?.unwrap_or_default())
     }
 
-    /// The next column, a time: -1 and NULL are none.
+    /// The next column, an integer; NULL and anything else read as -1.
+    pub(super) fn loose_int(&mut self) -> Result<i64, Fault> {
+        Ok(self.maybe_int()?.unwrap_or(-1))
+    }
+
+    /// The next column, a time: -1, NULL and anything else are none.
     pub(super) fn time(&mut self) -> Result<Option<i64>, Fault> {
-        match self.next()? {
-            Value::Null => Ok(None),
-            Value::Int(-1) => Ok(None),
-            Value::Int(value) => Ok(Some(value)),
-            other => Err(Fault::undecodable(format!("a time was expected, not {other:?}"))),
-        }
+        Ok(self.maybe_int()?.filter(|time| *time != -1))
     }
 
     /// The next column, a word of an enum or a number in text form.

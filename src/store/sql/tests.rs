@@ -2,6 +2,7 @@
 
 mod cache;
 mod caller;
+mod edited;
 mod faults;
 mod fixture;
 pub(crate) mod ledger;

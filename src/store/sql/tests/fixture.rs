@@ -121,7 +121,7 @@ impl Drop for Lock {
 }
 
 impl Database {
-    fn store(&self) -> Arc<dyn Store> {
+    pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 

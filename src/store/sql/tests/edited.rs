@@ -1,0 +1,301 @@
+//! What only a database can hold, written by hand: other types than the columns', texts that are no UTF-8, numbers
+//! the in-memory store has no column for.
+
+use std::sync::Arc;
+
+use super::fixture::{AT, Database, definition, request};
+use crate::model::{Entry, ExecutionState, Millis, NodeId};
+use crate::store::sql::statement::{Value, sql};
+use crate::store::{
+    Beat, Claim, Claimed, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse, Purge, StalledQuery,
+    Store,
+};
+
+struct Case<'a> {
+    database: &'a Database,
+    store: Arc<dyn Store>,
+    app: String,
+    node: NodeId,
+}
+
+impl<'a> Case<'a> {
+    fn new(database: &'a Database) -> Self {
+        let case =
+            Self { database, store: database.store(), app: super::application(), node: NodeId::fresh() };
+        case.join(case.node);
+        case
+    }
+
+    fn join(&self, id: NodeId) {
+        let (host_ip, host_name) = (String::new(), String::new());
+        let jobs = vec![definition(&self.app, "").job];
+        let application = self.app.clone();
+        self.store.register(&NewNode { id, application, host_ip, host_name, pid: 1, jobs, now: AT }).unwrap();
+    }
+
+    fn schedule(&self, name: &str) -> Arc<Entry> {
+        self.store.ensure(&definition(&self.app, name)).unwrap();
+        Arc::new(self.store.find(&self.app, name).unwrap().unwrap())
+    }
+
+    fn run(&self, name: &str) -> Claimed {
+        match self.store.claim(&[request(&self.schedule(name), self.node)]).unwrap().pop() {
+            Some(Claim::Won(claimed)) => claimed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Writes past the store; how many rows were changed.
+    fn write(&self, text: &str) -> usize {
+        self.database.session().execute(&sql(text)).unwrap()
+    }
+
+    fn set(&self, table: &str, assignment: &str, condition: &str) {
+        let update = format!("UPDATE {table} SET {assignment} WHERE {condition}");
+        assert_eq!(self.write(&update), 1, "{update}");
+    }
+
+    fn state(&self, name: &str) -> String {
+        let rows = self.store.schedules(Some(&self.app)).unwrap();
+        rows.into_iter().find(|row| row.name == name).expect("it is shown").state
+    }
+
+    /// All that nodes, the misfire handler and people ask; every question is answered.
+    fn all_goes_on(&self) {
+        let application = self.app.clone();
+        let beat = Beat { node: self.node, application, figures: Figures::default(), now: AT };
+        assert!(matches!(self.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
+        let application = self.app.clone();
+        let jobs = vec!["work".to_owned()];
+        let query = PollQuery {
+            node: self.node,
+            application,
+            jobs,
+            until: Millis::MAX,
+            page: Page::FIRST,
+            limit: 1_000,
+        };
+        self.store.poll(&query).unwrap();
+        let (application, after) = (self.app.clone(), crate::model::ScheduleId(0));
+        self.store.stalled(&StalledQuery { application, before: AT + 9_000, after, limit: 1_000 }).unwrap();
+        self.store.stranded(&self.app, 1_000).unwrap();
+        self.store.elect(&self.app, AT, 15_000).unwrap();
+        for broken in self.store.broken(&self.app, 1_000).unwrap() {
+            assert!(self.store.quarantine(&broken).unwrap(), "{broken:?}");
+        }
+        assert_eq!(self.store.broken(&self.app, 1_000).unwrap(), []);
+        self.purged();
+        self.store.schedules(Some(&self.app)).unwrap();
+        self.store.executions(&ExecutionQuery { limit: 1_000, ..self.executions() }).unwrap();
+        self.store.nodes(Some(&self.app)).unwrap();
+        self.join(NodeId::fresh());
+    }
+
+    fn executions(&self) -> ExecutionQuery {
+        ExecutionQuery { application: Some(self.app.clone()), ..ExecutionQuery::default() }
+    }
+
+    /// The whole walk; it ends.
+    fn purged(&self) {
+        let mut after = Some(String::new());
+        for _ in 0..100 {
+            let Some(from) = after else { return };
+            let purge = Purge { application: self.app.clone(), after: from, keep: 3_600_000, limit: 100 };
+            after = self.store.purge(&purge).unwrap().next;
+        }
+        panic!("the walk does not end");
+    }
+}
+
+/// No poll would look at it, and nobody would say so.
+fn a_shard_that_is_none_is_quarantined(database: &Database) {
+    let case = Case::new(database);
+    for (name, shard) in
+        [("a", "16"), ("b", "-1"), ("c", "9223372036854775807"), ("d", "-9223372036854775808")]
+    {
+        let id = case.schedule(name).id;
+        case.set("QRTZ_EXECUTE", &format!("shard = {shard}"), &format!("id = {id}"));
+        let broken = case.store.broken(&case.app, 10).unwrap();
+        assert!(matches!(&broken[..], [it] if it.reason.contains(shard)), "{broken:?}");
+        case.all_goes_on();
+        assert_eq!(case.state(name), "ERROR");
+    }
+}
+
+fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
+    let case = Case::new(database);
+    for column in ["attempt", "fence", "generation", "occurrences"] {
+        for (n, end) in [i64::MIN, i64::MAX, 4_294_967_295].into_iter().enumerate() {
+            for state in [ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running] {
+                let id = case.run(&format!("{column}-{n}-{state:?}")).execution();
+                let change = format!("state = '{}', node = 'gone', {column} = {end}", state.as_str());
+                case.set("QRTZ_RUN", &change, &format!("id = {id}"));
+            }
+        }
+    }
+    case.all_goes_on();
+    for stranded in case.store.stranded(&case.app, 1_000).unwrap() {
+        assert!(case.store.revoke(&crate::misfire::recover(stranded, AT)).is_ok());
+    }
+    case.all_goes_on();
+    drop(case.run("healthy"));
+}
+
+/// The views are for people without the program: one row beyond the calendar must not hide all others.
+fn the_views_show_rows_beyond_the_calendar(database: &Database) {
+    let case = Case::new(database);
+    for (n, end) in [i64::MIN, i64::MAX, -2, 99_999_999_999_999_999].into_iter().enumerate() {
+        for column in ["scheduled_time", "claimed_time", "started_time", "until_time", "finished_time"] {
+            for state in ["RUNNING", "FAILED"] {
+                let id = case.run(&format!("{n} {column} {state}")).execution();
+                let change = format!("state = '{state}', {column} = {end}");
+                case.set("QRTZ_RUN", &change, &format!("id = {id}"));
+            }
+        }
+    }
+    for view in ["qrtz_claimed", "qrtz_ledger"] {
+        let question = sql(format!("SELECT * FROM {view} WHERE application = ?")).bind(case.app.as_str());
+        assert_eq!(case.database.session().rows(&question).unwrap().len(), 20, "{view}");
+    }
+    case.all_goes_on();
+}
+
+macro_rules! edited {
+    ($database:ident, $feature:literal, $make:expr) => {
+        #[cfg(feature = $feature)]
+        mod $database {
+            use super::*;
+
+            #[test]
+            fn a_shard_that_is_none_is_quarantined() {
+                super::a_shard_that_is_none_is_quarantined(&$make);
+            }
+
+            #[test]
+            fn attempts_and_fences_at_their_ends_disturb_nobody() {
+                super::attempts_and_fences_at_their_ends_disturb_nobody(&$make);
+            }
+
+            #[test]
+            fn the_views_show_rows_beyond_the_calendar() {
+                super::the_views_show_rows_beyond_the_calendar(&$make);
+            }
+        }
+    };
+}
+
+edited!(sqlite, "sqlite", Database::sqlite());
+edited!(postgres, "postgres", Database::postgres());
+edited!(mariadb, "mysql", Database::mariadb());
+
+/// SQLite keeps whatever it is given, in any column.
+#[cfg(feature = "sqlite")]
+mod sqlite_types {
+    use super::*;
+
+    /// A blob, a text that is no UTF-8, a number with a fraction, a text, a number.
+    const VALUES: [&str; 5] = ["x'ff00'", "CAST(x'66ff67' AS TEXT)", "1.5", "'word'", "700007"];
+
+    fn columns(case: &Case<'_>, table: &str) -> Vec<String> {
+        let question = sql("SELECT name FROM pragma_table_info(?)").bind(table);
+        let rows = case.database.session().rows(&question).unwrap();
+        let names: Vec<_> = rows.into_iter().map(|mut row| row.text().unwrap()).collect();
+        assert!(names.len() > 5, "{names:?}");
+        names.into_iter().filter(|name| !["id", "application"].contains(&name.as_str())).collect()
+    }
+
+    /// Writes each value into each column of a row of its own, as far as the table's keys let it.
+    fn edit(case: &Case<'_>, table: &str, key: impl Fn(&str) -> String) {
+        let mut edited = 0;
+        for column in columns(case, table) {
+            for (n, value) in VALUES.into_iter().enumerate() {
+                let condition = key(&format!("{column} {n}"));
+                edited +=
+                    case.write(&format!("UPDATE OR IGNORE {table} SET {column} = {value} WHERE {condition}"));
+            }
+        }
+        assert!(edited > 20, "{edited} of {table}");
+    }
+
+    fn goes_on(case: &Case<'_>) {
+        case.all_goes_on();
+        case.all_goes_on();
+        drop(case.run("healthy"));
+        assert_ne!(case.state("healthy"), "ERROR");
+    }
+
+    #[test]
+    fn schedules_of_any_type_disturb_nobody() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        edit(&case, "QRTZ_EXECUTE", |name| format!("id = {}", case.schedule(name).id));
+        goes_on(&case);
+        let rows = case.store.schedules(Some(&case.app)).unwrap();
+        let broken: Vec<_> = rows.iter().filter(|row| row.state == "ERROR").collect();
+        assert!(broken.len() > 40 && broken.iter().all(|row| !row.reason.is_empty()), "{}", broken.len());
+        // Each is mended like any other.
+        for name in broken.iter().map(|row| row.name.as_str()).filter(|name| name.starts_with("next_fire")) {
+            let mut again = definition(&case.app, name);
+            again.trigger = crate::schedule::Trigger::cron("@hourly", "UTC").unwrap();
+            case.store.ensure(&again).unwrap();
+            assert_eq!(case.state(name), "EXECUTING", "{name}");
+        }
+    }
+
+    #[test]
+    fn executions_of_any_type_disturb_nobody() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        for state in ["PENDING", "CLAIMED", "RUNNING", "SUCCEEDED"] {
+            edit(&case, "QRTZ_RUN", |name| {
+                let id = case.run(&format!("{state} {name}")).execution();
+                case.set("QRTZ_RUN", &format!("state = '{state}', node = 'gone'"), &format!("id = {id}"));
+                format!("id = {id}")
+            });
+        }
+        goes_on(&case);
+        let shown = case.store.executions(&ExecutionQuery { limit: 10_000, ..case.executions() }).unwrap();
+        assert!(shown.len() > 300, "{}", shown.len());
+    }
+
+    #[test]
+    fn nodes_of_any_type_disturb_nobody() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        edit(&case, "QRTZ_NODE", |_| {
+            let node = NodeId::fresh();
+            case.join(node);
+            format!("uuid = '{node}'")
+        });
+        goes_on(&case);
+    }
+
+    #[test]
+    fn a_job_and_an_application_of_any_type_disturb_nobody() {
+        for (table, key) in [("QRTZ_JOB", "job_class = 'work'"), ("QRTZ_APP", "1 = 1")] {
+            let database = Database::sqlite();
+            let case = Case::new(&database);
+            for column in columns(&case, table).iter().filter(|column| *column != "job_class") {
+                for value in VALUES {
+                    let before = case.schedule("before");
+                    case.write(&format!("UPDATE {table} SET {column} = {value} WHERE {key}"));
+                    goes_on(&case);
+                    assert_eq!(case.schedule("before"), before, "{table} {column} {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_utf_8_reads_as_null_and_others_as_they_are() {
+        let database = Database::sqlite();
+        let question = sql("SELECT CAST(x'66ff67' AS TEXT), 'a\u{fffd}b', x'6162', 1.5, 'é', 3");
+        let mut rows = database.session().rows(&question).unwrap();
+        let read: Vec<Value> = (0..6).map(|_| rows[0].next().unwrap()).collect();
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(
+            read,
+            [Value::Null, text("a\u{fffd}b"), Value::Null, Value::Null, text("é"), Value::Int(3)]
+        );
+    }
+}
