@@ -44,6 +44,9 @@ started_since, attempt FROM qrtz_claimed $where ORDER BY claimed_since, executio
 client() { command -v "$@" | head -n 1 | grep . || usage "not installed: $1"; }
 decode() { local text=${1//\\/\\\\}; printf '%b' "${text//%/\\x}"; }
 
+# What names may hold that somebody wrote by hand must not steer the terminal.
+printable() { LC_ALL=C tr '\001-\010\013-\037\177' '?' | LC_ALL=C sed $'s/\xc2[\x80-\x9f]/?/g'; }
+
 # Splits url into user, password (decoded; unset if there is none), host, port, database, query.
 split() {
     local rest=${url#*://} login=''
@@ -64,7 +67,7 @@ show_postgres() {
     split
     [ -z "${password+set}" ] || export PGPASSWORD=$password
     PGTZ=UTC "$psql" -X -w -q -v ON_ERROR_STOP=1 -P pager=off -c "$sql" \
-        "postgres://${user:+$user@}$host${port:+:$port}/$database${query:+?$query}"
+        "postgres://${user:+$user@}$host${port:+:$port}/$database${query:+?$query}" | printable
 }
 
 # The two clients of this protocol ask for TLS in different words. MariaDB's cannot insist on it without
@@ -97,13 +100,13 @@ show_mysql() {
     [ -z "$host" ] || options+=(--host="$host")
     [ -z "$port" ] || options+=(--port="$port")
     "$mysql" --no-defaults --table --init-command="SET time_zone = '+00:00'" --user="$(decode "$user")" \
-        "${options[@]}" --execute="$sql" "$(decode "$database")" | grep . || empty "${PIPESTATUS[0]}"
+        "${options[@]}" --execute="$sql" "$(decode "$database")" | printable | grep . || empty "${PIPESTATUS[0]}"
 }
 
 show_sqlite() {
     local sqlite
     sqlite=$(client sqlite3) || exit 2
-    "$sqlite" -init /dev/null -bail -readonly -table -cmd '.timeout 5000' "$1" "$sql" | grep . ||
+    "$sqlite" -init /dev/null -bail -readonly -table -cmd '.timeout 5000' "$1" "$sql" | printable | grep . ||
         empty "${PIPESTATUS[0]}"
 }
 

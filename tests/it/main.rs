@@ -23,9 +23,13 @@ mod cluster;
 #[cfg(feature = "cli")]
 mod command;
 mod cron;
+mod edited;
 mod life;
 mod poison;
+mod secrets;
 mod support;
+#[cfg(feature = "cli")]
+mod terminal;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -44,6 +48,10 @@ fn main() {
         poison::add(&mut trials, database);
         #[cfg(feature = "cli")]
         command::add(&mut trials, database);
+        #[cfg(feature = "cli")]
+        terminal::add(&mut trials, database);
+        secrets::add(&mut trials, database);
+        edited::add(&mut trials, database);
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -33,14 +33,26 @@ use args::{Command, RawArgs};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    if let Err(failure) = args::without_controls(std::env::args_os()) {
+        return ended(Err(failure));
+    }
     match RawArgs::try_parse() {
         Ok(args) => ended(run(args)),
         // Asking for help is no error, and clap knows where each belongs.
-        Err(asked) => match asked.print() {
+        Err(asked) => match answer(&asked) {
             Ok(()) => ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(failure::USAGE)),
             Err(error) => ended(Err(error.into())),
         },
     }
+}
+
+/// What clap has to say. It repeats arguments as they are: they may come from elsewhere and steer a terminal.
+fn answer(asked: &clap::Error) -> io::Result<()> {
+    if !asked.use_stderr() {
+        return asked.print();
+    }
+    let mut stderr = io::stderr().lock();
+    asked.render().to_string().lines().try_for_each(|line| writeln!(stderr, "{}", text::escaped(line)))
 }
 
 fn run(args: RawArgs) -> Result<(), Failure> {

@@ -29,7 +29,8 @@ impl When {
 pub(crate) fn parse(text: &str) -> Result<When, String> {
     let at = || DateTime::parse_from_rfc3339(text).ok().map(|at| When::At(at.to_utc()));
     age(text).or_else(at).ok_or_else(|| {
-        "write an instant such as 2025-01-31T09:00:00Z (RFC 3339), or an age such as 90s, 15m, 2h or 1d"
+        "write an instant such as 2025-01-31T09:00:00Z or 2025-01-31T10:00:00+01:00 (RFC 3339; a local time \
+         without its offset may come twice), or an age such as 90s, 15m, 2h or 1d"
             .to_owned()
     })
 }
@@ -96,6 +97,14 @@ mod tests {
         for text in ["", "m", "-5m", "15", "1w", "99999999999d", "yesterday", "2025-01-31", "5µ"] {
             assert!(parse(text).unwrap_err().contains("15m"), "{text}");
         }
+        // Berlin's clocks showed it twice; whoever means one of the two says which.
+        for local in ["2025-10-26T02:30:00", "2025-10-26 02:30:00", "2025-10-26T02:30:00 Europe/Berlin"] {
+            assert!(parse(local).unwrap_err().contains("offset"), "{local}");
+            assert!(parse_or_millis(local).unwrap_err().contains("offset"), "{local}");
+        }
+        let passes = ["2025-10-26T02:30:00+02:00", "2025-10-26T02:30:00+01:00"];
+        let [first, second] = passes.map(|text| parse(text).unwrap().from(DateTime::UNIX_EPOCH));
+        assert_eq!(second - first, TimeDelta::hours(1));
         assert!(parse_or_millis("99999999999999999").unwrap_err().contains("calendar"));
         assert_eq!(parse_or_millis("-1").unwrap(), When::At(at("1969-12-31T23:59:59.999Z")));
     }

@@ -68,7 +68,7 @@ pub fn migrate(url: &str) -> Result<MigrationReport> {
 /// [`Kind::Schema`] if it is missing, older or newer; says which and what to do.
 pub(crate) fn check_schema(url: &str) -> Result<()> {
     let target = Target::parse(url)?;
-    if let Some(file) = target.missing_file() {
+    if let Some(file) = target.missing_file().map(|file| target.redact(file)) {
         let message =
             format!("there is no database file {file:?}: run `firetime migrate` if it is to be made");
         return Err(Error::new(Kind::Schema, message));

@@ -39,6 +39,31 @@ pub struct Database {
     _folder: Option<Arc<TempDir>>,
 }
 
+impl Database {
+    /// The same database by another URL.
+    pub fn at(self, url: String) -> Self {
+        Self { url, ..self }
+    }
+
+    /// Runs SQL past the library, as somebody with a client of their own does.
+    pub fn batch(&self, text: &str) {
+        let done = match self.kind {
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite => {
+                let file = self.url.strip_prefix("sqlite:").unwrap();
+                let mut connection = diesel::SqliteConnection::establish(file).unwrap();
+                connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
+                connection.batch_execute(text)
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres => diesel::PgConnection::establish(&self.url).unwrap().batch_execute(text),
+            #[cfg(feature = "mysql")]
+            Kind::Mariadb => diesel::MysqlConnection::establish(&self.url).unwrap().batch_execute(text),
+        };
+        done.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Kind {

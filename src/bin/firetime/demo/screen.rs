@@ -83,6 +83,7 @@ impl<'a> Screen<'a> {
         let (planned, late) = (time_of_day(fire_time), at - fire_time);
         let again =
             if attempt > 1 { self.painted(BOLD, &format!("  attempt {attempt}")) } else { String::new() };
+        let schedule = escaped(schedule);
         self.line(&format!("{time}  {name}     {schedule:<14} {planned}  {late:>8} ms{again}"))
     }
 
@@ -96,7 +97,7 @@ impl<'a> Screen<'a> {
 
     fn aside(&mut self, colour: &str, what: &str) -> Result<(), Failure> {
         let time = self.painted(DIM, &time_of_day(when::now().timestamp_millis()));
-        let what = self.painted(colour, &format!("--- {what}"));
+        let what = self.painted(colour, &format!("--- {}", escaped(what)));
         self.line(&format!("{time}  {what}"))
     }
 
@@ -172,4 +173,25 @@ fn counts(verdict: &Verdict) -> impl Iterator<Item = (&'static str, usize, &'sta
         ("contradictions", verdict.contradictions, "between the ledger and what the nodes said"),
     ];
     always.into_iter().chain(perhaps.into_iter().filter(|(_, count, _)| *count > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nodes_and_rows_say_steers_no_terminal() {
+        let nasty = "s\u{1b}[2J\r\n\u{202e}";
+        let mut out = Vec::new();
+        let mut screen = Screen { out: &mut out, output: Output::Table, colour: true };
+        screen.begun(0, nasty, 1_000, 2, 2_000).unwrap();
+        screen.note(nasty).unwrap();
+        screen.loud(nasty).unwrap();
+        let verdict = Verdict { problems: vec![nasty.to_owned()], ..Verdict::default() };
+        screen.verdict(&verdict, Duration::ZERO, Some(Path::new(nasty))).unwrap();
+        screen.opening(Path::new(nasty)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.matches(r"s\u{1b}[2J\r\n\u{202e}").count() == 6, "{text}");
+        assert!(!text.contains("\u{1b}[2J") && !text.contains(['\r', '\u{202e}']), "{text:?}");
+    }
 }

@@ -1,0 +1,122 @@
+//! A cluster's rows edited by hand while it runs: the healthy schedule goes on, the others are quarantined with their
+//! reason or left alone, and people still see everything.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use firetime::{Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
+use libtest_mimic::Trial;
+
+use crate::support::database::Kind;
+use crate::trial;
+
+const WORK: Job<u64> = Job::new("work");
+const SOON: Duration = Duration::from_secs(60);
+const MIN: &str = "-9223372036854775808";
+const MAX: &str = "9223372036854775807";
+
+pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+    let name = format!("{}::edited::rows_written_by_hand_disturb_no_other", kind.name());
+    trials.push(trial(name, move || rows_written_by_hand_disturb_no_other(kind)));
+}
+
+/// What is written into a row of its own, and a word of the reason it is quarantined for; none: it is left alone.
+fn edits() -> Vec<(String, Option<&'static str>)> {
+    let overdue = "next_fire_time = 1700000000000";
+    let mut edits: Vec<(String, Option<&'static str>)> = [
+        ("state = 'RUNING'", "RUNING"),
+        ("state = NULL", "state"),
+        ("job_type = 'CALENDAR'", "CALENDAR"),
+        ("job_type = NULL", "job_type"),
+        ("prev_fire_time = NULL", "prev_fire_time"),
+        ("next_fire_time = NULL", "next_fire_time"),
+        ("start_time = NULL", "start_time"),
+        ("prev_fire_time = next_fire_time", "not after"),
+        ("next_fire_time = 1700000000", "seconds"),
+        ("next_fire_time = -1", "without"),
+        ("repeat_interval = 0", "interval"),
+        ("repeat_interval = -5", "interval"),
+        ("repeat_count = -2", "repeat count"),
+        ("pid = 4711471147", "pid"),
+        ("misfire = 'MAYBE'", "MAYBE"),
+        ("shard = 16", "shard"),
+    ]
+    .map(|(edit, word)| (edit.to_owned(), Some(word)))
+    .into();
+    let cron = "job_type = 'CRON', zone_id = 'UTC', cron = ";
+    edits.push((format!("{cron}'0 0 25 * * ?', {overdue}"), Some("25")));
+    edits.push((
+        format!("{cron}'@daily', {overdue}").replace("'UTC'", "'Mars/Olympus'"),
+        Some("Mars/Olympus"),
+    ));
+    for column in ["version", "generation", "priority", "prev_fire_time"] {
+        edits.extend([MIN, MAX].map(|end| (format!("{column} = {end}"), Some(column))));
+    }
+    for column in ["next_fire_time", "end_time", "threshold"] {
+        edits.push((format!("{column} = {MIN}"), Some(column)));
+        edits.push((format!("{column} = {MAX}"), None));
+    }
+    edits.push((format!("fence = {MAX}, {overdue}, threshold = {MAX}"), Some("")));
+    edits.push((format!("time_triggered = {MAX}"), None));
+    edits.push((format!("threshold = {MAX}, repeat_interval = 1, next_fire_time = 100000000000"), None));
+    edits.push(("payload = 'not json'".to_owned(), None));
+    edits.push((format!("payload = '{}'", "[".repeat(1_000_000)), None));
+    edits
+}
+
+fn rows_written_by_hand_disturb_no_other(kind: Kind) {
+    let database = kind.fresh();
+    let (tell, told) = channel();
+    let (say, events) = channel();
+    let (tell, say) = (Mutex::new(tell), Mutex::new(say));
+    let scheduler = Scheduler::builder("edited", &database.url)
+        .poll_interval(Duration::from_millis(500))
+        .misfire_interval(Duration::from_millis(500))
+        .handler(WORK, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.schedule().to_owned()).map_err(|_| "gone")?)
+        })
+        .on_event(move |event| drop(say.lock().unwrap().send(event.clone())))
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    let edits = edits();
+    for n in 0..edits.len() {
+        let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
+        let hourly = hourly.starting(chrono::Utc::now() + chrono::TimeDelta::hours(1)).unwrap();
+        client.ensure(&Schedule::new(&format!("row-{n}"), WORK, &1, hourly).unwrap()).unwrap();
+    }
+    for (n, (edit, _)) in edits.iter().enumerate() {
+        database.batch(&format!("UPDATE QRTZ_EXECUTE SET {edit} WHERE name = 'row-{n}'"));
+    }
+    let every_second = Trigger::cron("* * * * * ?", "UTC").unwrap();
+    client.ensure(&Schedule::new("healthy", WORK, &2, every_second).unwrap()).unwrap();
+
+    let wanted = edits.iter().filter(|(_, word)| word.is_some()).count();
+    let (mut quarantined, deadline) = (BTreeMap::new(), Instant::now() + SOON);
+    while quarantined.len() < wanted {
+        let event =
+            events.recv_timeout(deadline - Instant::now()).unwrap_or_else(|_| panic!("only {quarantined:?}"));
+        match event {
+            Event::Quarantined { schedule, reason } => drop(quarantined.insert(schedule, reason)),
+            Event::LoopPanicked { .. } | Event::Fenced { .. } => panic!("{event}"),
+            Event::StoreFailed { .. } if !event.to_string().contains("claim") => panic!("{event}"),
+            _ => {}
+        }
+    }
+    let mut healthy = 0;
+    while healthy < 5 {
+        let name = told.recv_timeout(SOON).unwrap();
+        healthy += usize::from(name == "healthy");
+    }
+    let rows = client.schedules().unwrap();
+    for (n, (edit, word)) in edits.iter().enumerate() {
+        let row = rows.iter().find(|row| row.name == format!("row-{n}")).unwrap();
+        let reason_fits = word.is_none_or(|word| row.reason.contains(word) && !row.reason.is_empty());
+        assert_eq!((row.state == "error", reason_fits), (word.is_some(), true), "{edit:.100}: {row:?}");
+    }
+    assert!(client.executions(&ExecutionFilter::default()).unwrap().len() >= 5);
+    assert_eq!(client.nodes().unwrap().len(), 1);
+    assert!(scheduler.shutdown(SOON));
+}
