@@ -19,6 +19,7 @@
 )]
 
 mod architecture;
+mod arguments;
 mod cluster;
 #[cfg(feature = "cli")]
 mod command;
@@ -52,6 +53,7 @@ fn main() {
         terminal::add(&mut trials, database);
         secrets::add(&mut trials, database);
         edited::add(&mut trials, database);
+        arguments::add(&mut trials, database);
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -129,24 +129,31 @@ fn errors_of_handlers_steer_no_terminal(kind: Kind) {
 }
 
 fn arguments_steer_no_terminal() {
-    let option = format!("--{NASTY}");
+    // The second has nothing that a name may not have.
+    [NASTY, "a'\"\\\u{202e}\u{200b}\u{feff}b"]
+        .iter()
+        .for_each(|nasty| arguments_steer_no_terminal_with(nasty));
+}
+
+fn arguments_steer_no_terminal_with(nasty: &str) {
+    let option = format!("--{nasty}");
     let lines: &[&[&str]] = &[
-        &[NASTY],
+        &[nasty],
         &[&option],
-        &["--application", NASTY, "schedules"],
-        &["--application", "x", "--database-url-file", NASTY, "schedules"],
-        &["--log-config", NASTY, "--application", "x", "schedules"],
-        &["--application", "x", "executions", "--state", NASTY],
-        &["--application", "x", "executions", "--node", NASTY],
-        &["--application", "x", "executions", "--since", NASTY],
-        &["--application", "x", "executions", "--limit", NASTY],
-        &["--application", "x", "executions", "--output", NASTY],
-        &["cron", NASTY],
-        &["cron", "next", NASTY],
-        &["cron", "next", "@daily", "--zone", NASTY],
-        &["cron", "next", "@daily", "--after", NASTY],
-        &["cron", "next", "--file", NASTY],
-        &["demo", "--keep", NASTY, "surplus"],
+        &["--application", nasty, "schedules"],
+        &["--application", "x", "--database-url-file", nasty, "schedules"],
+        &["--log-config", nasty, "--application", "x", "schedules"],
+        &["--application", "x", "executions", "--state", nasty],
+        &["--application", "x", "executions", "--node", nasty],
+        &["--application", "x", "executions", "--since", nasty],
+        &["--application", "x", "executions", "--limit", nasty],
+        &["--application", "x", "executions", "--output", nasty],
+        &["cron", nasty],
+        &["cron", "next", nasty],
+        &["cron", "next", "@daily", "--zone", nasty],
+        &["cron", "next", "@daily", "--after", nasty],
+        &["cron", "next", "--file", nasty],
+        &["demo", "--keep", nasty, "surplus"],
     ];
     for line in lines {
         let url = "sqlite:/nowhere/x.db";
@@ -155,15 +162,15 @@ fn arguments_steer_no_terminal() {
         let said = shown(&output.stdout) + &shown(&output.stderr);
         assert!(!said.is_empty() && !said.lines().any(|line| line.starts_with("ERROR")), "{line:?}: {said}");
     }
-    for url in [NASTY, &format!("sqlite:/nowhere/{NASTY}.db"), &format!("{NASTY}://me@host/x")] {
+    for url in [nasty, &format!("sqlite:/nowhere/{nasty}.db"), &format!("{nasty}://me@host/x")] {
         let line = ["--application", "x", "-vvv", "schedules"];
         let output = firetime(&line).env("FIRETIME_DATABASE_URL", url).output().unwrap();
         assert!(!output.status.success() && !shown(&output.stderr).is_empty());
     }
     for line in [&["--help"][..], &["schedules", "--help"], &["--version"]] {
-        let output = firetime(line).env("FIRETIME_APPLICATION", NASTY).output().unwrap();
+        let output = firetime(line).env("FIRETIME_APPLICATION", nasty).output().unwrap();
         assert!(output.status.success());
-        assert!(!shown(&output.stdout).contains("made up"), "an environment's values are its own");
+        assert!(!shown(&output.stdout).contains("a'\""), "an environment's values are its own");
     }
 }
 
