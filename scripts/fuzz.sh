@@ -38,24 +38,23 @@ for source in targets/*.rs; do
     name=$(basename "$source" .rs)
     binary=$target/$host/release/$name
     mkdir -p "corpus/$name" "artifacts/$name"
-    before=$(find "artifacts/$name" -type f | wc -l)
-    log=$(mktemp)
+    log=$(mktemp) begun=$(mktemp)
     code=0
     # An input that takes 10 s, or a gigabyte, is a crash too. The dictionary holds words worth trying.
     "$binary" "corpus/$name" "seeds/$name" -dict="$name.dict" -artifact_prefix="artifacts/$name/" \
         -max_total_time="$seconds" -max_len=512 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
         >"$log" 2>&1 </dev/null || code=$?
-    done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    targets=$((targets + 1)) execs=$((execs + ${done:-0}))
-    echo "$name: ${done:-0} executions"
+    ran=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    targets=$((targets + 1)) execs=$((execs + ${ran:-0}))
+    echo "$name: ${ran:-0} executions"
     if [ "$code" != 0 ]; then
         crashes=$((crashes + 1))
         tail -n 40 "$log"
-        found=$(find "artifacts/$name" -type f | wc -l)
-        [ "$found" = "$before" ] || echo "run it again: $binary $PWD/artifacts/$name/FILE" \
-            "($(ls -t "artifacts/$name" | head -n 1) is the newest)"
+        while read -r found; do
+            echo "run it again: $binary $PWD/$found"
+        done < <(find "artifacts/$name" -type f -newer "$begun")
     fi
-    rm -f "$log"
+    rm -f "$log" "$begun"
 done
 echo "fuzz: targets=$targets execs=$execs crashes=$crashes"
 [ "$crashes" = 0 ]

@@ -194,18 +194,6 @@ impl fmt::Debug for Database {
     }
 }
 
-/// Refuses arguments with control characters: none is a name, and every complaint would repeat them.
-pub(crate) fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result<(), Failure> {
-    for (n, argument) in arguments.enumerate() {
-        let text = argument.to_string_lossy();
-        // A tab may stand between a cron expression's fields.
-        if text.contains(|c: char| c.is_control() && c != '\t') {
-            return Err(Failure::usage(format!("argument {n} has control characters: {text:?}")));
-        }
-    }
-    Ok(())
-}
-
 impl RawArgs {
     /// Makes sense of what was asked; `variable` looks into the environment.
     pub(crate) fn resolve(
@@ -401,17 +389,6 @@ mod tests {
         refused(&["nodes", "--application", "shop", "-v", "--log-config", "x.yaml"]);
         assert!(refused(&["cron", "next", "* * * * *"]).contains("seconds come first"));
         assert!(refused(&["cron", "next", "* * * * * ?", "--zone", "Mars"]).contains("Mars"));
-    }
-
-    #[test]
-    fn arguments_with_control_characters_are_refused_with_their_place() {
-        let line = |last: &str| ["firetime", "cron", "next", last].map(OsString::from).into_iter();
-        assert!(without_controls(line("0\t0\t3 * * ?")).is_ok());
-        let failure = without_controls(line("a\u{1b}[2J")).unwrap_err();
-        assert_eq!(failure.message().unwrap(), r#"argument 3 has control characters: "a\u{1b}[2J""#);
-        for control in ["a\nb", "\r", "\0", "\u{9b}1m", "\u{7f}"] {
-            assert_eq!(without_controls(line(control)).unwrap_err().code(), 2, "{control:?}");
-        }
     }
 
     #[test]

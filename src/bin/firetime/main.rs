@@ -24,6 +24,7 @@ mod output;
 mod text;
 mod when;
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ use args::{Command, RawArgs};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Err(failure) = args::without_controls(std::env::args_os()) {
+    if let Err(failure) = without_controls(std::env::args_os()) {
         return ended(Err(failure));
     }
     match RawArgs::try_parse() {
@@ -44,6 +45,18 @@ fn main() -> ExitCode {
             Err(error) => ended(Err(error.into())),
         },
     }
+}
+
+/// Refuses arguments with control characters: none is a name, and every complaint would repeat them.
+fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+    for (n, argument) in arguments.enumerate() {
+        let text = argument.to_string_lossy();
+        // A tab may stand between a cron expression's fields.
+        if text.contains(|c: char| c.is_control() && c != '\t') {
+            return Err(Failure::usage(format!("argument {n} has control characters: {text:?}")));
+        }
+    }
+    Ok(())
 }
 
 /// What clap has to say. It repeats arguments as they are: they may come from elsewhere and steer a terminal.
@@ -83,4 +96,20 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
         writeln!(io::stderr(), "firetime: {}", text::escaped(&message)).ok();
     }
     ExitCode::from(failure.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_with_control_characters_are_refused_with_their_place() {
+        let line = |last: &str| ["firetime", "cron", "next", last].map(OsString::from).into_iter();
+        assert!(without_controls(line("0\t0\t3 * * ?")).is_ok());
+        let failure = without_controls(line("a\u{1b}[2J")).unwrap_err();
+        assert_eq!(failure.message().unwrap(), r#"argument 3 has control characters: "a\u{1b}[2J""#);
+        for control in ["a\nb", "\r", "\0", "\u{9b}1m", "\u{7f}"] {
+            assert_eq!(without_controls(line(control)).unwrap_err().code(), 2, "{control:?}");
+        }
+    }
 }

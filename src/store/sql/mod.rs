@@ -10,6 +10,7 @@
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
 //! entry    columns to values and back        statement, session, connection   text and binds, diesel, the pool
+//! secrets  what of a URL no message repeats
 //! ```
 
 mod claim;
@@ -24,6 +25,7 @@ mod planned;
 mod poll;
 mod purge;
 mod repair;
+mod secrets;
 mod session;
 mod settle;
 mod statement;

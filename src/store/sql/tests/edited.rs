@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
 use crate::model::{Entry, ExecutionState, Millis, NodeId};
 use crate::store::sql::statement::{Value, sql};
@@ -187,6 +189,75 @@ macro_rules! edited {
 edited!(sqlite, "sqlite", Database::sqlite());
 edited!(postgres, "postgres", Database::postgres());
 edited!(mariadb, "mysql", Database::mariadb());
+
+/// Texts that are no UTF-8: where PostgreSQL's database has no encoding, where MariaDB's column has none.
+mod bytes {
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    use super::super::server;
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    use super::*;
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    use crate::store::sql::{connection::Target, migrate};
+
+    /// A database of its own; the edits follow the making of its tables.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn disturb_nobody(variable: &str, encoding: &str, prepare: &[&str], bytes: &str) {
+        let shared = server(variable);
+        let (rest, _) = shared.rsplit_once('/').unwrap();
+        let name = super::super::application().replace('-', "_");
+        let mut admin = Target::parse(&shared).unwrap().connect(LIMITS).unwrap();
+        admin.batch(&format!("CREATE DATABASE {name} {encoding}")).unwrap();
+        let url = format!("{rest}/{name}");
+        migrate(&url).unwrap();
+        let database = Database::on(url, None);
+        let case = Case::new(&database);
+        for statement in prepare {
+            database.session().batch(statement).unwrap();
+        }
+        for column in ["payload", "name", "state", "cron", "reason"] {
+            let id = case.schedule(column).id;
+            let edit = format!(
+                "{column} = {bytes}, job_type = 'CRON', zone_id = 'UTC', next_fire_time = 1700000000000"
+            );
+            case.set("QRTZ_EXECUTE", &edit, &format!("id = {id}"));
+        }
+        for column in ["error", "reason", "claim_token"] {
+            let id = case.run(&format!("run-{column}")).execution();
+            case.set("QRTZ_RUN", &format!("{column} = {bytes}"), &format!("id = {id}"));
+        }
+        case.all_goes_on();
+        drop(case.run("healthy é☕"));
+        let rows = case.store.schedules(Some(&case.app)).unwrap();
+        assert_eq!(rows.iter().filter(|row| row.state == "ERROR").count(), 5, "{rows:?}");
+        assert!(rows.iter().any(|row| row.name == "healthy é☕"));
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn of_a_database_without_an_encoding_disturb_nobody() {
+        let encoding = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'";
+        disturb_nobody("FIRETIME_TEST_POSTGRES_URL", encoding, &[], r"E'66\xff67'");
+    }
+
+    #[test]
+    #[cfg(feature = "mysql")]
+    fn of_columns_without_an_encoding_disturb_nobody() {
+        let columns =
+            [("QRTZ_EXECUTE", "payload LONGBLOB NOT NULL"), ("QRTZ_EXECUTE", "name VARBINARY(800) NOT NULL")];
+        let others = [
+            ("QRTZ_EXECUTE", "state VARBINARY(20)"),
+            ("QRTZ_EXECUTE", "cron VARBINARY(800)"),
+            ("QRTZ_EXECUTE", "reason VARBINARY(800) NOT NULL DEFAULT ''"),
+            ("QRTZ_RUN", "error LONGBLOB"),
+            ("QRTZ_RUN", "reason VARBINARY(200) NOT NULL DEFAULT ''"),
+            ("QRTZ_RUN", "claim_token VARBINARY(36) NOT NULL DEFAULT ''"),
+        ];
+        let alter = |(table, column): &(&str, &str)| format!("ALTER TABLE {table} MODIFY {column}");
+        let alter: Vec<String> = columns.iter().chain(&others).map(alter).collect();
+        let alter: Vec<&str> = alter.iter().map(String::as_str).collect();
+        disturb_nobody("FIRETIME_TEST_MARIADB_URL", "", &alter, "x'66ff67'");
+    }
+}
 
 /// SQLite keeps whatever it is given, in any column.
 #[cfg(feature = "sqlite")]

@@ -95,7 +95,8 @@ impl Database {
         Self::on(slot.get_or_init(migrated).clone(), None)
     }
 
-    fn on(url: String, dir: Option<tempfile::TempDir>) -> Self {
+    /// The database of this URL.
+    pub fn on(url: String, dir: Option<tempfile::TempDir>) -> Self {
         let store = open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
         let past = Mutex::new(Target::parse(&url).unwrap().connect(LIMITS).unwrap());
         Self { url, store, past, _dir: dir }
