@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_span_without_end_is_refused_by_name_and_overflows_nothing() {
-        let spans: [(&str, fn(&mut RawConfig, Duration)); 5] = [
+        type Set = fn(&mut RawConfig, Duration);
+        let spans: [(&str, Set); 5] = [
             ("poll interval", |raw, span| raw.poll = span),
             ("heartbeat", |raw, span| raw.beat = span),
             ("death_after", |raw, span| raw.death = span),

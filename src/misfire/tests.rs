@@ -216,6 +216,11 @@ fn a_leap_passes_what_a_walk_passes() {
         assert_without_gap(&entry, &repair);
         let last = walked.last().copied();
         assert_eq!((repair.passed, repair.to.prev), (walked.len() as u64, last), "{interval} {repeats}");
+
+        entry.misfire = MisfirePolicy::FireOnce;
+        let [skipped, fired] = &decide(&entry, NOW, LEAST).unwrap().rows[..] else { panic!("two rows") };
+        assert_eq!(moves(skipped).1, walked[walked.len() - 2], "the last but one ends what is skipped");
+        assert_eq!((Some(moves(fired).0), moves(fired).3), (last, Some(walked[walked.len() - 2])));
     }
 }
 

@@ -219,7 +219,7 @@ const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUS
      OR e.prev_fire_time IS NULL OR e.next_fire_time IS NULL OR e.start_time IS NULL OR e.end_time IS NULL \
      OR e.prev_fire_time < -1 OR e.next_fire_time < -1 \
      OR e.prev_fire_time BETWEEN 0 AND 99999999999 OR e.next_fire_time BETWEEN 0 AND 99999999999 \
-     OR e.end_time < -1 OR e.end_time BETWEEN 0 AND 99999999999 \
+     OR e.end_time BETWEEN 0 AND 99999999999 \
      OR (e.end_time <> -1 AND e.start_time > e.end_time) \
      OR (e.next_fire_time <> -1 AND e.next_fire_time <= e.prev_fire_time) \
      OR (e.next_fire_time = -1 AND e.state <> 'COMPLETE') \
