@@ -281,7 +281,7 @@ fn change(
     );
     let update = bind_rest(update, definition, job);
     let (update, guard) = if stored.has_trigger(definition, when) {
-(update, &guard::EDIT)
+        (update, &guard::EDIT)
     } else if stored.is_broken() {
         // Nothing moves its cursor, which may be NULL and equal nothing.
         (retime(update, stored, timing, when, now), &guard::EDIT)
