@@ -147,6 +147,8 @@ fn is_anchored(definition: &Definition) -> bool {
 /// A row as it is stored, with what an edit compares.
 struct Stored {
     id: i64,
+    /// The one its name asks for.
+    shard: i64,
     version: i64,
     generation: i64,
     state: String,
@@ -191,6 +193,7 @@ fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     Ok(Some(Stored {
         id: row.int()?,
+        shard: shard(name),
         version: row.loose_int()?,
         generation: row.loose_int()?,
         state: row.loose_text()?,
@@ -313,7 +316,11 @@ fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, now:
         Value::Int(prev) if !stored.is_broken() => prev,
         _ => -1,
     };
-    let update = if stored.is_broken() { update.push(", prev_fire_time = -1") } else { update };
+    let update = if stored.is_broken() {
+        update.push(", prev_fire_time = -1, shard = ?").bind(stored.shard)
+    } else {
+        update
+    };
     let next = timing.after(now.max(prev));
     let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
     let state = if next.is_some() && kept.contains(&stored.state.as_str()) {
