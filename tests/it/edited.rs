@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use firetime::{Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
+use firetime::{Client, Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::Kind;
+use crate::support::database::{Database, Kind};
 use crate::trial;
 
 const WORK: Job<u64> = Job::new("work");
@@ -66,6 +66,45 @@ fn edits() -> Vec<(String, Option<&'static str>)> {
     edits
 }
 
+/// PENDING rows of the healthy schedule, each known by its origin, and what becomes of them.
+fn pendings(database: &Database) -> BTreeMap<i64, &'static str> {
+    const TOKEN: &str = "'00000000-0000-4000-8000-000000000001'";
+    let (run, left) = ("SUCCEEDED", "PENDING");
+    // Fire time, attempt, due time, token.
+    let rows = [
+        (["1700000000000", "1", "-1", TOKEN], run),
+        (["1700000000000", "1", "-9223372036854775807", TOKEN], run),
+        (["1700000000000", "4294967295", "0", TOKEN], run),
+        (["-1", "1", "0", TOKEN], run),
+        (["1700000000000", "1", MIN, TOKEN], left),
+        (["1700000000000", "1", MAX, TOKEN], left),
+        (["1700000000000", MIN, "0", TOKEN], left),
+        (["1700000000000", MAX, "0", TOKEN], left),
+        ([MIN, "1", "0", TOKEN], left),
+        ([MAX, "1", "0", TOKEN], left),
+        (["1700000000000", "1", "0", "''"], left),
+        (["1700000000000", "1", "0", "'no uuid'"], left),
+    ];
+    let mut expected = BTreeMap::new();
+    let origins = [i64::MIN, i64::MAX].into_iter().chain(1..);
+    for (origin, ([scheduled, attempt, due, token], becomes)) in origins.zip(rows) {
+        database.batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
+             due_time, claim_token) SELECT application, id, generation, {origin}, {scheduled}, {attempt}, \
+             'PENDING', {due}, {token} FROM QRTZ_EXECUTE WHERE name = 'healthy'"
+        ));
+        expected.insert(origin, becomes);
+    }
+    expected
+}
+
+fn states(client: &Client, of: &BTreeMap<i64, &'static str>) -> BTreeMap<i64, &'static str> {
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let rows = rows.iter().filter(|row| of.contains_key(&row.origin));
+    let known = |state: &str| ["SUCCEEDED", "PENDING"].into_iter().find(|it| *it == state).unwrap_or("other");
+    rows.map(|row| (row.origin, known(&row.state))).collect()
+}
+
 fn rows_written_by_hand_disturb_no_other(kind: Kind) {
     let database = kind.fresh();
     let (tell, told) = channel();
@@ -105,10 +144,12 @@ fn rows_written_by_hand_disturb_no_other(kind: Kind) {
             _ => {}
         }
     }
+    let pendings = pendings(&database);
     let mut healthy = 0;
-    while healthy < 5 {
+    while healthy < 5 || states(&client, &pendings) != pendings {
         let name = told.recv_timeout(SOON).unwrap();
         healthy += usize::from(name == "healthy");
+        assert!(healthy < 60, "{:?} instead of {pendings:?}", states(&client, &pendings));
     }
     let rows = client.schedules().unwrap();
     for (n, (edit, word)) in edits.iter().enumerate() {
