@@ -41,7 +41,11 @@ sql="SELECT execution_id, application, schedule, job, state, node, host_name, sc
 started_since, attempt FROM qrtz_claimed $where ORDER BY claimed_since, execution_id $limit"
 
 # client NAME...: the first of them that is installed.
-client() { command -v "$@" | head -n 1 | grep . || usage "not installed: $1"; }
+client() {
+    local name
+    for name; do command -v "$name" && return; done
+    usage "not installed: $1"
+}
 decode() { local text=${1//\\/\\\\}; printf '%b' "${text//%/\\x}"; }
 
 # What names may hold that somebody wrote by hand must not steer the terminal.
