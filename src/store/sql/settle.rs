@@ -184,9 +184,10 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: Vec<Vec<Value>>) -> Res
                       r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
                       r.following_fire_time FROM ",
     );
-    // SQLite needs the WHERE to tell the join's ON from that of ON CONFLICT.
+    // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to tell the
+    // join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
-        " {} QRTZ_RUN r ON {} WHERE 1 = 1{}",
+        " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
         join(dialect),
         guarded(&guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")

@@ -147,7 +147,7 @@ fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
     }
     case.all_goes_on();
     for stranded in case.store.stranded(&case.app, 1_000).unwrap() {
-        assert!(case.store.revoke(&crate::misfire::recover(stranded, AT)).is_ok());
+        assert!(case.store.revoke(&crate::misfire::recover(stranded, AT, AT)).is_ok());
     }
     case.all_goes_on();
     drop(case.run("healthy"));
