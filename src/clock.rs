@@ -49,6 +49,7 @@ impl Clock {
     }
 
     /// The host's time without the offset: the wall clock as it was at the start, counted on by the boot clock.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database is compared with"))]
     pub(crate) fn host(&self) -> Millis {
         millis(self.booted + boot_time())
     }
