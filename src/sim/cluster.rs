@@ -115,6 +115,7 @@ impl Cluster {
         let mut next_second = self.now;
         while self.now < self.ends + SETTLE {
             self.database.set_clock(self.now, self.clock_error);
+            self.wires.set_clock(self.now, self.clock_error);
             if self.now >= next_second {
                 next_second += 1_000;
                 self.misfortune();
@@ -137,13 +138,7 @@ impl Cluster {
     fn turn(&mut self, n: usize) {
         let slot = &mut self.slots[n];
         let Some(process) = &mut slot.process else { return };
-        let wire = Wire {
-            store: self.database.store(),
-            shared: &self.wires,
-            time: self.now,
-            clock: self.now + self.clock_error,
-            host: process.host(self.now),
-        };
+        let wire = Wire::new(self.database.store(), &self.wires, process.skew);
         process.run(&mut Surroundings {
             time: self.now,
             wire: &wire,
@@ -156,13 +151,7 @@ impl Cluster {
     }
 
     fn bury(&mut self) {
-        let wire = Wire {
-            store: self.database.store(),
-            shared: &self.wires,
-            time: self.now,
-            clock: self.now + self.clock_error,
-            host: self.now,
-        };
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
         for grave in &mut self.graves {
             grave.perform_sent(self.now, &wire);
         }
@@ -186,14 +175,7 @@ impl Cluster {
         if self.fate.strikes(self.faults.clocks) {
             self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
         }
-        let store = self.database.store();
-        let wire = Wire {
-            store,
-            shared: &self.wires,
-            time: self.now,
-            clock: self.now + self.clock_error,
-            host: self.now,
-        };
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
         if self.fate.strikes(self.faults.pauses) {
             self.pauses.extend(self.plans.pause_or_resume(self.now, &wire));
         }
@@ -243,13 +225,7 @@ impl Cluster {
         let roll = if self.aligned { roll - roll % 1_000_000 } else { roll };
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
-        let wire = Wire {
-            store: self.database.store(),
-            shared: &self.wires,
-            time: self.now,
-            clock: self.now + self.clock_error,
-            host: self.now + skew,
-        };
+        let wire = Wire::new(self.database.store(), &self.wires, skew);
         self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, self.seatless));
     }
 
@@ -264,13 +240,7 @@ impl Cluster {
                 process.cut_until = self.now;
             }
         }
-        let wire = Wire {
-            store: self.database.store(),
-            shared: &self.wires,
-            time: self.now,
-            clock: self.now + self.clock_error,
-            host: self.now,
-        };
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
         self.pauses.extend(self.plans.resume_all(self.now, &wire));
     }
 

@@ -121,7 +121,7 @@ pub(super) struct Process {
     /// Its present name: it takes a new one when its row was ended by others.
     pub id: NodeId,
     /// The host's time against true time.
-    skew: Millis,
+    pub skew: Millis,
     /// What the process believes the host's time lacks.
     offset: Millis,
     pub stopped_until: Millis,
@@ -226,13 +226,8 @@ impl Process {
         while self.round(around) {}
     }
 
-    /// What the host takes the time for.
-    pub(super) fn host(&self, time: Millis) -> Millis {
-        time + self.skew
-    }
-
     fn now(&self, time: Millis) -> Now {
-        Now { db: self.host(time) + self.offset, boot: time }
+        Now { db: time + self.skew + self.offset, boot: time }
     }
 
     /// One turn of every machine; true if anything was said that others may act on.

@@ -64,6 +64,8 @@ pub(super) struct Wires {
     beats: Mutex<BTreeMap<NodeId, Millis>>,
     wronged: Mutex<BTreeSet<NodeId>>,
     claims: Mutex<u64>,
+    /// True time, and what the database takes it for.
+    clock: Mutex<(Millis, Millis)>,
 }
 
 impl Wires {
@@ -75,7 +77,13 @@ impl Wires {
             beats: Mutex::default(),
             wronged: Mutex::default(),
             claims: Mutex::default(),
+            clock: Mutex::default(),
         }
+    }
+
+    /// It is `now`, and the database's clock is wrong by `error`.
+    pub(super) fn set_clock(&self, now: Millis, error: Millis) {
+        *lock(&self.clock) = (now, now + error);
     }
 
     /// Who was declared dead although its beat had moved less than `d` before.
@@ -95,16 +103,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// One node's way to the database, at one instant.
 pub(super) struct Wire<'a> {
     pub store: &'a dyn Store,
-    pub shared: &'a Wires,
-    /// True time.
-    pub time: Millis,
-    /// What the database's clock says.
-    pub clock: Millis,
-    /// The host's time, wrong as it may be.
-    pub host: Millis,
+    shared: &'a Wires,
+    /// True time, what the database takes it for, and what the host does.
+    time: Millis,
+    clock: Millis,
+    host: Millis,
 }
 
-impl Wire<'_> {
+impl<'a> Wire<'a> {
+    /// For a host whose time is wrong by `skew`.
+    pub(super) fn new(store: &'a dyn Store, shared: &'a Wires, skew: Millis) -> Self {
+        let (time, clock) = *lock(&shared.clock);
+        Self { store, shared, time, clock, host: time + skew }
+    }
+
     /// Locks those of the rows that nobody holds; gives them.
     pub(super) fn lock(&self, rows: &[ScheduleId]) -> Vec<ScheduleId> {
         let mut locks = lock(&self.shared.locks);
