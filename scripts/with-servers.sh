@@ -5,10 +5,12 @@
 # and: FIRETIME_TEST_POSTGRES_URL, FIRETIME_TEST_POSTGRES_PID (its user is a superuser),
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
 # FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches.
+# FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
+# file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there.
 # shellcheck disable=SC2317 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,10s/^# //p' "$0" >&2; exit 2; }
 "$(dirname "$0")/install.sh"
 PATH=$PATH:/usr/sbin:/sbin
 if ! command -v initdb >/dev/null; then
@@ -19,6 +21,7 @@ set -m # a process group each: Ctrl-C reaches this script alone, and the command
 dir=$(mktemp -d "${TMPDIR:-/tmp}/firetime.XXXXXX")
 command='' pid='' port=''
 declare -A servers=() # pid -> the signal that ends it fast
+declare -A names=() ports=() # pid -> what runs there, and where
 identity=()
 if [ "$(id -u)" = 0 ]; then
     chown nobody "$dir"
@@ -85,7 +88,7 @@ start() {
         port=$(free_port)
         "run_$1" >"$log" 2>&1 </dev/null &
         pid=$!
-        servers[$pid]=$2
+        servers[$pid]=$2 names[$pid]=$1 ports[$pid]=$port
         until "ask_$1" >>"$dir/ask.log" 2>&1; do
             alive "$pid" || break
             ((SECONDS < deadline)) || fail "$1 did not answer within 20 s" "$log"
@@ -96,6 +99,16 @@ start() {
         grep -qi 'in use' "$log" || break
     done
     fail "$1 did not start" "$log"
+}
+
+# revive PID: starts again what ran under this pid.
+revive() {
+    local name=${names[$1]} signal=${servers[$1]}
+    [ ! -e "$dir/$name.down" ] || return 0
+    unset "servers[$1]"
+    port=${ports[$1]}
+    "run_$name" >>"$dir/$name.log" 2>&1 </dev/null &
+    servers[$!]=$signal names[$!]=$name ports[$!]=$port
 }
 
 run_postgres() {
@@ -126,13 +139,17 @@ GRANT ALL ON *.* TO firetime@'%' WITH GRANT OPTION;
 SQL
 start postgres INT
 export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
-export FIRETIME_TEST_POSTGRES_PID=$pid
+export FIRETIME_TEST_POSTGRES_PID=$pid FIRETIME_TEST_POSTGRES_DOWN=$dir/postgres.down
 start mariadb TERM
 export FIRETIME_TEST_MARIADB_URL=mysql://firetime:secret@127.0.0.1:$port/firetime
-export FIRETIME_TEST_MARIADB_PID=$pid
+export FIRETIME_TEST_MARIADB_PID=$pid FIRETIME_TEST_MARIADB_DOWN=$dir/mariadb.down
 
 setpriv --pdeathsig TERM -- "$@" </dev/null &
 command=$!
+while [ "${FIRETIME_REVIVE_SERVERS:-0}" = 1 ] && alive "$command"; do
+    for pid in "${!servers[@]}"; do alive "$pid" || revive "$pid"; done
+    sleep 0.2
+done
 code=0
 wait "$command" || code=$?
 exit "$code"

@@ -20,6 +20,7 @@
 
 mod architecture;
 mod arguments;
+mod chaos;
 mod cluster;
 #[cfg(feature = "cli")]
 mod command;
@@ -44,6 +45,7 @@ fn main() {
     architecture::add(&mut trials);
     cron::add(&mut trials);
     for database in support::database::all() {
+        chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);
         life::add(&mut trials, database);
         poison::add(&mut trials, database);

@@ -113,6 +113,44 @@ fn server(variable: &str) -> String {
     })
 }
 
+impl Database {
+    /// A role that owns this database and nothing else, as an application's would, and its URL. SQLite has none.
+    pub fn common_role(&self) -> (String, String) {
+        let name = self.url.rsplit('/').next().unwrap().to_owned();
+        match self.kind {
+            #[cfg(feature = "sqlite")]
+            Kind::Sqlite => (name, self.url.clone()),
+            #[cfg(feature = "postgres")]
+            Kind::Postgres => {
+                let mut connection = diesel::PgConnection::establish(&self.url).unwrap();
+                let make =
+                    format!("CREATE ROLE {name} LOGIN PASSWORD 'secret'; ALTER DATABASE {name} OWNER TO {name}");
+                connection.batch_execute(&make).unwrap();
+                let url = as_role(&self.url, &name);
+                (name, url)
+            }
+            #[cfg(feature = "mysql")]
+            Kind::Mariadb => {
+                let mut connection = diesel::MysqlConnection::establish(&self.url).unwrap();
+                let make = format!(
+                    "CREATE USER {name}@'%' IDENTIFIED BY 'secret'; GRANT ALL ON {name}.* TO {name}@'%'"
+                );
+                connection.batch_execute(&make).unwrap();
+                let url = as_role(&self.url, &name);
+                (name, url)
+            }
+        }
+    }
+}
+
+/// The same database, another role with the password `secret`.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn as_role(url: &str, role: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let (_, host) = rest.split_once('@').unwrap();
+    format!("{scheme}://{role}:secret@{host}")
+}
+
 /// The same server, another database.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn beside(url: &str, name: &str) -> String {

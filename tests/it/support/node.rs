@@ -6,12 +6,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use chrono::Utc;
-use firetime::{Context, Event, Job, Scheduler};
+use firetime::{Builder, Context, Event, Job, Scheduler};
 
 use super::poison_jobs::{self, NOISY, POISON};
+use crate::chaos::job;
 
 const WANTED: &str = "FIRETIME_IT_NODE";
 const URL: &str = "FIRETIME_IT_URL";
+/// Set: the node keeps the library's own intervals. Otherwise it is quick to notice a death, so that tests of
+/// recovery take seconds.
+pub const PATIENT: &str = "FIRETIME_IT_PATIENT";
 /// How many milliseconds a shutdown may take; 20 s without it.
 pub const GRACE: &str = "FIRETIME_IT_GRACE";
 
@@ -26,14 +30,9 @@ pub fn is_wanted() -> bool {
 /// A node's life: runs `WORK` and says so line by line, until its standard input ends.
 pub fn main() {
     let url = std::env::var(URL).unwrap();
-    // Quick to notice a death, so that tests of recovery take seconds.
-    let scheduler = Scheduler::builder(APPLICATION, &url)
-        .threads(4, 16)
-        .poll_interval(Duration::from_secs(1))
-        .heartbeat_interval(Duration::from_secs(1))
-        .store_timeout(Duration::from_secs(2))
-        .death_after(Duration::from_secs(6))
-        .misfire_interval(Duration::from_secs(2))
+    let builder = Scheduler::builder(APPLICATION, &url).threads(4, 16);
+    let builder = if std::env::var_os(PATIENT).is_some() { builder } else { quick(builder) };
+    let scheduler = job::add(builder)
         .handler(WORK, |context, millis| {
             say_began(context);
             // The job's own work: nothing is waited for.
@@ -45,7 +44,7 @@ pub fn main() {
         .handler(POISON, |context, how| poison_jobs::run(context, &how))
         .on_event(|event| match event {
             Event::Polled { .. } | Event::ClaimLost { .. } | Event::Finished { error: None, .. } => {}
-            event => eprintln!("{event}"),
+            event => eprintln!("{} {event}", job::true_time()),
         })
         .start()
         .unwrap();
@@ -56,6 +55,15 @@ pub fn main() {
     say(if clean { "clean" } else { "unclean" });
 }
 
+fn quick(builder: Builder) -> Builder {
+    builder
+        .poll_interval(Duration::from_secs(1))
+        .heartbeat_interval(Duration::from_secs(1))
+        .store_timeout(Duration::from_secs(2))
+        .death_after(Duration::from_secs(6))
+        .misfire_interval(Duration::from_secs(2))
+}
+
 /// A job's first word.
 pub(super) fn say_began(context: &Context) {
     let started = Utc::now().timestamp_millis();
@@ -63,7 +71,7 @@ pub(super) fn say_began(context: &Context) {
     say(&format!("began\t{name}\t{fire}\t{}\t{}\t{started}", context.attempt(), context.fence()));
 }
 
-fn say(line: &str) {
+pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     // The parent may have gone; then nobody listens any more.
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
@@ -114,6 +122,12 @@ fn parse(line: &str) -> Line {
     }
 }
 
+/// Tells the command, which runs this binary, to be a node on the database.
+pub fn be_a_node(mut command: Command, url: &str) -> Command {
+    command.env(WANTED, "1").env(URL, url);
+    command
+}
+
 /// Several node processes and what they say, in the order it arrives.
 pub struct Nodes {
     processes: Vec<Process>,
@@ -128,10 +142,14 @@ struct Process {
 }
 
 impl Nodes {
+    pub fn none() -> Self {
+        let (tell, said) = channel();
+        Self { processes: Vec::new(), said, tell, gone: 0 }
+    }
+
     /// Starts `count` nodes on the database and waits until each has joined.
     pub fn start(url: &str, count: usize) -> Self {
-        let (tell, said) = channel();
-        let mut nodes = Self { processes: Vec::new(), said, tell, gone: 0 };
+        let mut nodes = Self::none();
         for _ in 0..count {
             nodes.add(url);
         }
@@ -148,14 +166,14 @@ impl Nodes {
 
     /// Starts another node with these variables in its environment.
     pub fn add_with(&mut self, url: &str, variables: &[(&str, &str)]) {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .env(WANTED, "1")
-            .env(URL, url)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = be_a_node(Command::new(std::env::current_exe().unwrap()), url);
+        command.envs(variables.iter().copied());
+        self.spawn(command);
+    }
+
+    /// Starts another node by this command; gives its process id.
+    pub fn spawn(&mut self, mut command: Command) -> u32 {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (tell, number) = (self.tell.clone(), self.processes.len());
         let stdout = child.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -166,16 +184,21 @@ impl Nodes {
             }
             drop(tell.send((number, Line::Gone)));
         });
-        let stdin = child.stdin.take();
+        let (stdin, id) = (child.stdin.take(), child.id());
         self.processes.push(Process { child, stdin });
+        id
     }
 
     /// The next line, or a panic when none comes in time.
     pub fn next(&mut self, within: Duration) -> (usize, Line) {
-        let line =
-            self.said.recv_timeout(within).unwrap_or_else(|_| panic!("no node said anything for {within:?}"));
+        self.heard(within).unwrap_or_else(|| panic!("no node said anything for {within:?}"))
+    }
+
+    /// The next line, if one comes in time.
+    pub fn heard(&mut self, within: Duration) -> Option<(usize, Line)> {
+        let line = self.said.recv_timeout(within).ok()?;
         self.gone += usize::from(line.1 == Line::Gone);
-        line
+        Some(line)
     }
 
     /// SIGKILL.

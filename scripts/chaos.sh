@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# chaos.sh: breaks real clusters of node processes on all three databases, and judges what they leave behind.
+# Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...".
+# chaos.sh --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
+# The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 8 minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
+    rounds=1
+    [ "${1:-}" != --long ] || rounds=${2:-40}
+    logs=$(mktemp -d)
+    trap 'rm -rf "$logs"' EXIT
+    trap 'exit 143' TERM
+    export FIRETIME_CHAOS=full FIRETIME_CHAOS_REPORT=$logs/report FIRETIME_CHAOS_LOGS=$logs FIRETIME_REVIVE_SERVERS=1
+    CHAOS_IT=$(cargo test --locked --all-features --test it --no-run --message-format json-render-diagnostics |
+        sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
+    export CHAOS_IT
+    code=0
+    for ((round = 1; round <= rounds && code == 0; round++)); do
+        FIRETIME_FAST_SERVERS=0 scripts/with-servers.sh scripts/chaos.sh || code=$?
+    done
+    # A run that did not come to its figures is a violation too.
+    awk -v broken="$code" '
+        { runs++; for (i = 3; i <= NF; i++) if (split($i, it, "=") == 2) {
+            sum[it[1]] += it[2]; if (it[2] > most[it[1]]) most[it[1]] = it[2] } }
+        END {
+            printf "chaos: runs=%d violations=%d", runs, sum["violations"] + (broken != 0 && sum["violations"] == 0)
+            split("killed stopped cut commits_cut fired skipped excused", sums, " ")
+            for (i = 1; i in sums; i++) printf " %s=%d", sums[i], sum[sums[i]]
+            split("pick_up_ms settle_ms resume_ms shutdown_ms log_lines", peaks, " ")
+            for (i = 1; i in peaks; i++) printf " %s=%d", peaks[i], most[peaks[i]]
+            printf "\n"
+        }' "$FIRETIME_CHAOS_REPORT"
+    exit "$code"
+fi
+
+# part NAME THREADS ARGS...: some of the runs; what it says is shown if one fails.
+part() {
+    local log=$FIRETIME_CHAOS_LOGS/$1.log
+    timeout --foreground -k 10 20m "$CHAOS_IT" --test-threads "$2" "${@:3}" >"$log" 2>&1 || {
+        cat "$log"
+        return 1
+    }
+    grep '^chaos ' "$log"
+}
+
+code=0
+# What changes a whole server comes last, one by one.
+for runs in together alone; do
+    parts=()
+    for database in sqlite postgres mariadb; do
+        case $runs-$database in
+            together-*) part "$database" 3 "$database::chaos::" --skip ::alone:: & ;;
+            alone-sqlite) continue ;;
+            *) part "$database-alone" 1 "$database::chaos::alone::" & ;;
+        esac
+        parts+=($!)
+    done
+    for pid in "${parts[@]}"; do wait "$pid" || code=1; done
+done
+exit "$code"

@@ -1,0 +1,348 @@
+//! A cluster of node processes under a run's faults, and what is known about it afterwards.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use firetime::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::audit;
+use super::hand::Hand;
+use super::history::{self, Audited};
+use super::job;
+use super::judge::{Bounds, History, Pause, judge};
+use super::load::Load;
+use super::proxy::{Cut, Mode, Proxy};
+use super::report::Report;
+use super::wire::Protocol;
+use crate::support::database::{Database, Kind};
+use crate::support::node::{self, APPLICATION, Line, Nodes};
+
+/// The clock of the host, and so of every database here.
+pub fn now() -> i64 {
+    Utc::now().timestamp_millis()
+}
+
+/// How a node is started.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    /// The library's own intervals; else those that tests of recovery use.
+    pub patient: bool,
+    /// How far its wall clock is ahead, milliseconds.
+    pub wall: i64,
+    /// Without a proxy.
+    pub direct: bool,
+    /// How long its shutdown may take.
+    pub grace: Duration,
+}
+
+pub const QUICK: Setup = Setup { patient: false, wall: 0, direct: false, grace: Duration::from_secs(20) };
+pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
+
+pub struct Cluster {
+    pub name: String,
+    pub kind: Kind,
+    /// The role the nodes log in as; the database's name too.
+    pub role: String,
+    pub client: Client,
+    pub hand: Hand,
+    pub nodes: Nodes,
+    /// In front of each node; SQLite has none.
+    pub links: Vec<Option<Proxy>>,
+    pub pids: Vec<u32>,
+    pub load: Load,
+    pub report: Report,
+    pub pauses: Vec<Pause>,
+    pub healed: i64,
+    /// Those that run, and how many of them have not joined yet.
+    up: BTreeSet<usize>,
+    joining: usize,
+    /// What the nodes use, without a proxy.
+    url: String,
+    database: Database,
+    folder: TempDir,
+}
+
+impl Cluster {
+    /// A fresh database with the audit in place.
+    pub fn new(name: &str, kind: Kind) -> Self {
+        let database = kind.fresh();
+        let (role, url) = database.common_role();
+        firetime::migrate(&url).unwrap();
+        let mut hand = Hand::open(kind, &url).unwrap();
+        audit::install(&mut hand, kind);
+        Self {
+            name: format!("{}::{name}", kind.name()),
+            kind,
+            role,
+            client: Client::connect(APPLICATION, &url).unwrap(),
+            hand: Hand::open(kind, &database.url).unwrap(),
+            nodes: Nodes::none(),
+            links: Vec::new(),
+            pids: Vec::new(),
+            load: Load::default(),
+            report: Report::default(),
+            pauses: Vec::new(),
+            healed: now(),
+            up: BTreeSet::new(),
+            joining: 0,
+            url,
+            database,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A new database with so many nodes alike on it.
+    pub fn start(name: &str, kind: Kind, nodes: usize, setup: Setup) -> Self {
+        let mut cluster = Self::new(name, kind);
+        for _ in 0..nodes {
+            cluster.add(setup);
+        }
+        cluster.await_ready();
+        cluster
+    }
+
+    /// The test's own way in.
+    pub fn admin_url(&self) -> String {
+        self.database.url.clone()
+    }
+
+    fn file(&self, what: &str, node: usize) -> PathBuf {
+        self.folder.path().join(format!("{what}-{node}"))
+    }
+
+    pub fn log(&self, node: usize) -> String {
+        fs::read_to_string(self.file("log", node)).unwrap()
+    }
+
+    /// Starts a node.
+    pub fn add(&mut self, setup: Setup) -> usize {
+        let number = self.pids.len();
+        let link = protocol(self.kind).filter(|_| !setup.direct).map(|it| Proxy::new(address(&self.url), it));
+        let url = match &link {
+            Some(link) => self.url.replace(&address(&self.url).to_string(), &format!("127.0.0.1:{}", link.port())),
+            None => self.url.clone(),
+        };
+        // A write beyond a limit of the file size is to fail, not to kill.
+        let mut command = Command::new("env");
+        command.arg("--ignore-signal=XFSZ").arg(std::env::current_exe().unwrap());
+        let mut command = node::be_a_node(command, &url);
+        command
+            .env(job::EFFECTS, self.file("effects", number))
+            .env(node::GRACE, setup.grace.as_millis().to_string())
+            .stderr(File::create(self.file("log", number)).unwrap());
+        if setup.patient {
+            command.env(node::PATIENT, "1");
+        }
+        if setup.wall != 0 {
+            command.env(job::WALL, setup.wall.to_string()).env("LD_PRELOAD", self.wall());
+        }
+        self.links.push(link);
+        let pid = self.nodes.spawn(command);
+        self.pids.push(pid);
+        self.up.insert(number);
+        self.joining += 1;
+        number
+    }
+
+    /// The library that makes a process believe another wall clock.
+    fn wall(&self) -> PathBuf {
+        let library = self.folder.path().join("wall.so");
+        if !library.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/chaos/wall.c");
+            let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", source, "-o"]).arg(&library).status();
+            assert!(built.unwrap().success(), "no C compiler?");
+        }
+        library
+    }
+
+    /// The next thing a node says, if it comes in time.
+    fn hear(&mut self, within: Duration) -> Option<(usize, Line)> {
+        let heard = self.nodes.heard(within);
+        self.joining -= usize::from(heard.as_ref().is_some_and(|(_, line)| *line == Line::Ready));
+        heard
+    }
+
+    /// Waits until every node that was started has joined.
+    pub fn await_ready(&mut self) {
+        self.until("every node has joined", Duration::from_secs(60), |cluster| cluster.joining == 0);
+    }
+
+    /// Lets time pass: the length of a fault.
+    pub fn during(&mut self, span: Duration) {
+        let end = Instant::now() + span;
+        while Instant::now() < end {
+            self.hear(end.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Waits for this to become true, looking whenever a node says something.
+    pub fn until(&mut self, what: &str, within: Duration, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let end = Instant::now() + within;
+        while !is_so(self) {
+            if Instant::now() > end {
+                let logs: String = (0..self.pids.len()).map(|node| self.log(node)).collect();
+                panic!("{}: not within {within:?}: {what}\n{logs}", self.name);
+            }
+            self.hear(Duration::from_millis(100));
+        }
+    }
+
+    /// The node that first begins an occurrence of this schedule, or of those whose names start so.
+    pub fn await_begin(&mut self, name: &str) -> usize {
+        loop {
+            match self.hear(Duration::from_secs(60)) {
+                Some((node, Line::Began { schedule, .. })) if schedule.starts_with(name) => return node,
+                Some(_) => {}
+                None => panic!("{}: nothing begins any more", self.name),
+            }
+        }
+    }
+
+    /// SIGKILL; gives when.
+    pub fn kill(&mut self, node: usize) -> i64 {
+        self.nodes.kill(node);
+        self.up.remove(&node);
+        self.report.killed += 1;
+        now()
+    }
+
+    /// Asks a node to stop and gives how long it took.
+    pub fn shut_down(&mut self, node: usize) -> i64 {
+        let asked = now();
+        self.up.remove(&node);
+        self.nodes.ask_to_stop(node);
+        loop {
+            let heard = self.hear(Duration::from_secs(60));
+            assert!(heard.is_some(), "{}: node {node} does not stop", self.name);
+            if heard == Some((node, Line::Gone)) {
+                return now() - asked;
+            }
+        }
+    }
+
+    pub fn signal(&mut self, node: usize, signal: Signal) {
+        let pid = Pid::from_raw(self.pids[node].try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Puts every proxy into this mode.
+    pub fn set_all(&self, mode: Mode) {
+        self.links.iter().flatten().for_each(|link| link.set(mode));
+    }
+
+    /// Cuts the next commit of a node, and waits until one came.
+    pub fn cut_commit(&mut self, node: usize, how: Cut) {
+        let before = self.links[node].as_ref().unwrap().counted().1;
+        self.links[node].as_ref().unwrap().cut_commit(how);
+        self.until("a commit to cut", Duration::from_secs(60), |cluster| {
+            cluster.links[node].as_ref().unwrap().counted().1 > before
+        });
+    }
+
+    pub fn pause(&mut self, schedule: &str) {
+        assert!(self.client.pause(schedule, "chaos", "a run's own").unwrap());
+        self.pauses.push(Pause { schedule: schedule.to_owned(), from: now(), until: i64::MAX });
+    }
+
+    pub fn resume(&mut self, schedule: &str) {
+        let pause = self.pauses.iter_mut().rev().find(|it| it.schedule == schedule).unwrap();
+        pause.until = now();
+        assert!(self.client.resume(schedule).unwrap());
+    }
+
+    /// The id under which a process is or was a node; the last, if it joined again.
+    pub fn node_id(&mut self, node: usize) -> String {
+        let tail = format!("FROM QRTZ_NODE WHERE pid = {} ORDER BY started_time DESC", self.pids[node]);
+        self.hand.rows("uuid", &tail).remove(0).remove(0)
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn heal(&mut self) {
+        self.healed = now();
+    }
+
+    fn is_over(&mut self) -> bool {
+        let open = "FROM QRTZ_RUN WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING')";
+        self.hand.rows("id", "FROM QRTZ_EXECUTE WHERE state <> 'COMPLETE'").is_empty()
+            && self.hand.rows("id", open).is_empty()
+    }
+
+    /// Waits until the cluster has done everything, as long as the checker's bounds allow, and reads what it left.
+    pub fn settle(&mut self, stopped: bool) -> Settled {
+        let bounds = Bounds::default();
+        let last = self.load.times.values().flatten().copied().max().unwrap().max(self.healed);
+        let latest = last + bounds.begun.unwrap() + bounds.settled;
+        while !self.is_over() && now() < latest {
+            self.hear(Duration::from_millis(200));
+        }
+        let read = now();
+        let live = self.up.clone().into_iter().map(|node| self.node_id(node)).collect();
+        self.stop_all();
+        let files: Vec<PathBuf> = (0..self.pids.len()).map(|node| self.file("effects", node)).collect();
+        let changes = history::changes(&mut self.hand);
+        let history = History {
+            plans: history::plans(&mut self.hand, &self.load),
+            executions: history::executions(&mut self.hand),
+            effects: history::effects(&files),
+            changes: changes.iter().map(|it| it.change.clone()).collect(),
+            pauses: self.pauses.clone(),
+            live,
+            healed: self.healed,
+            read,
+            stopped,
+            bounds,
+        };
+        Settled { history, changes }
+    }
+
+    fn stop_all(&mut self) {
+        let lines = std::mem::replace(&mut self.nodes, Nodes::none()).stop();
+        for node in std::mem::take(&mut self.up) {
+            let clean = lines.contains(&(node, Line::Stopped { clean: true }));
+            assert!(clean, "{}: node {node} did not stop cleanly: {}", self.name, self.log(node));
+        }
+    }
+
+    /// Judges, prints and asserts.
+    pub fn conclude(&mut self, settled: &Settled) {
+        let logs: String = (0..self.pids.len()).map(|node| self.log(node)).collect();
+        let counts = self.links.iter().flatten().map(Proxy::counted);
+        let cut = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let verdict = judge(&settled.history);
+        if !verdict.violations.is_empty() {
+            print!("{logs}");
+        }
+        self.report.conclude(&self.name, cut, &verdict);
+        assert!(!logs.contains("secret"), "{}: a password in the log", self.name);
+        assert!(!logs.contains("panicked"), "{}: {logs}", self.name);
+    }
+}
+
+pub struct Settled {
+    pub history: History,
+    pub changes: Vec<Audited>,
+}
+
+pub fn protocol(kind: Kind) -> Option<Protocol> {
+    match kind {
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => None,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => Some(Protocol::Postgres),
+        #[cfg(feature = "mysql")]
+        Kind::Mariadb => Some(Protocol::Mariadb),
+    }
+}
+
+/// The server's address in a URL.
+pub fn address(url: &str) -> SocketAddr {
+    let (_, host) = url.split_once('@').unwrap();
+    host.split('/').next().unwrap().parse().unwrap()
+}

@@ -1,0 +1,85 @@
+//! The figures a run's history gives, all in milliseconds.
+
+use std::collections::BTreeMap;
+
+use super::cluster::{Cluster, Settled};
+use super::judge::Effect;
+
+fn is_owned(state: Option<&String>) -> bool {
+    state.is_some_and(|it| matches!(it.as_str(), "CLAIMED" | "RUNNING"))
+}
+
+impl Settled {
+    /// When each execution was first claimed.
+    fn claims(&self) -> BTreeMap<i64, i64> {
+        let mut claims = BTreeMap::new();
+        for change in self.history.changes.iter().filter(|it| is_owned(it.to.as_ref())) {
+            claims.entry(change.execution).or_insert(change.at);
+        }
+        claims
+    }
+
+    fn begins(&self, execution: i64) -> impl Iterator<Item = &Effect> {
+        self.history.effects.iter().filter(move |it| it.execution == execution)
+    }
+
+    /// How late the latest began that nobody had claimed at `killed`, of those due within the next 20 s.
+    pub fn pick_up(&self, killed: i64) -> i64 {
+        let claims = self.claims();
+        let due = self.history.executions.iter().filter(|it| {
+            it.attempt == 1 && it.state != "SKIPPED" && it.due < killed + 20_000 && claims[&it.id] > killed
+        });
+        let begin = |id| self.begins(id).map(|it| it.at).min().unwrap_or(i64::MAX);
+        due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()
+    }
+
+    /// How long it took from `killed` until all that the node held was taken back and, unless it was given up for
+    /// good, begun anew; and how much that was.
+    pub fn settled(&self, node: &str, killed: i64) -> (i64, i64) {
+        let taken = self.changes.iter().filter(|it| {
+            it.was_at == node && it.change.at > killed && is_owned(it.change.from.as_ref()) && !is_owned(it.change.to.as_ref())
+        });
+        let mut latest = 0;
+        let mut count = 0;
+        for it in taken {
+            let row = self.history.executions.iter().find(|row| row.id == it.change.execution).unwrap();
+            let same = self.history.effects.iter().filter(|effect| {
+                (effect.schedule.as_str(), effect.scheduled) == (row.schedule.as_str(), row.scheduled)
+            });
+            let again = same.map(|effect| effect.at).filter(|at| *at >= it.change.at).min();
+            latest = latest.max(again.unwrap_or(i64::MAX) - killed);
+            count += 1;
+        }
+        (latest, count)
+    }
+
+    /// How long after `back` the first occurrence claimed since then began.
+    pub fn resumed(&self, back: i64) -> i64 {
+        let claims = self.claims();
+        let since = self.history.effects.iter().filter(|it| claims.get(&it.execution).is_some_and(|at| *at > back));
+        since.map(|it| it.at).min().unwrap() - back
+    }
+
+    /// How late the latest of these began.
+    pub fn lateness(&self) -> (i64, i64) {
+        let late = self.history.effects.iter().map(|it| it.at - it.scheduled);
+        (late.clone().min().unwrap(), late.max().unwrap())
+    }
+}
+
+impl Cluster {
+    /// The most lines a node's log got per minute between two instants.
+    pub fn log_lines(&self, from: i64, to: i64) -> i64 {
+        let stamp = |line: &str| line.split(' ').next().and_then(|it| it.parse::<i64>().ok());
+        let lines = |node| {
+            let log = self.log(node);
+            i64::try_from(log.lines().filter_map(stamp).filter(|at| (from..to).contains(at)).count()).unwrap()
+        };
+        (0..self.pids.len()).map(lines).max().unwrap() * 60_000 / (to - from)
+    }
+
+    /// In how many lines of all logs these words are.
+    pub fn said(&self, words: &str) -> usize {
+        (0..self.pids.len()).map(|node| self.log(node).matches(words).count()).sum()
+    }
+}

@@ -1,0 +1,115 @@
+//! What a run left behind, read from the real database and the jobs' own files, as the checker wants it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::hand::Hand;
+use super::judge::{Change, Effect, Execution, Plan};
+use super::load::Load;
+
+fn number(text: &str) -> i64 {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
+}
+
+/// -1 is none.
+fn maybe(text: &str) -> Option<i64> {
+    Some(number(text)).filter(|value| *value != -1)
+}
+
+pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
+    let rows = hand.rows("name, state, next_fire_time, generation", "FROM QRTZ_EXECUTE ORDER BY id");
+    let plan = |row: Vec<String>| {
+        assert_eq!(row[3], "0", "no schedule was edited");
+        Plan {
+            generations: [(0, load.times.get(&row[0]).cloned().unwrap_or_default())].into(),
+            recovers: true,
+            attempts: 5,
+            tries: 1,
+            state: row[1].clone(),
+            next: maybe(&row[2]),
+            schedule: row[0].clone(),
+        }
+    };
+    let plans: Vec<Plan> = rows.into_iter().map(plan).collect();
+    assert_eq!(plans.len(), load.times.len(), "a schedule is missing");
+    plans
+}
+
+pub fn executions(hand: &mut Hand) -> Vec<Execution> {
+    let columns = "r.id, COALESCE(e.name, '?'), r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
+                   r.attempt, r.state, r.reason, r.fence, r.node, r.due_time, r.claimed_time, r.finished_time, \
+                   r.prev_fire_time, r.following_fire_time";
+    let tail = "FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id ORDER BY r.id";
+    let execution = |row: Vec<String>| Execution {
+        id: number(&row[0]),
+        schedule: row[1].clone(),
+        generation: number(&row[2]),
+        origin: number(&row[3]),
+        scheduled: number(&row[4]),
+        until: maybe(&row[5]),
+        count: number(&row[6]),
+        attempt: row[7].parse().unwrap(),
+        state: row[8].clone(),
+        reason: row[9].clone(),
+        fence: number(&row[10]),
+        node: row[11].clone(),
+        due: number(&row[12]),
+        claimed: maybe(&row[13]),
+        finished: maybe(&row[14]),
+        prev: maybe(&row[15]),
+        following: maybe(&row[16]),
+    };
+    hand.rows(columns, tail).into_iter().map(execution).collect()
+}
+
+/// A change with the node that held the execution before it.
+pub struct Audited {
+    pub change: Change,
+    pub was_at: String,
+}
+
+pub fn changes(hand: &mut Hand) -> Vec<Audited> {
+    let state = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let rows = hand.rows("at, execution, was, becomes, was_at", "FROM chaos_change ORDER BY id");
+    let audited = |row: Vec<String>| Audited {
+        change: Change {
+            at: number(&row[0]),
+            execution: number(&row[1]),
+            from: state(&row[2]),
+            to: state(&row[3]),
+        },
+        was_at: row[4].clone(),
+    };
+    rows.into_iter().map(audited).collect()
+}
+
+/// What each process wrote down; an end belongs to the last begin of the same attempt in the same process.
+pub fn effects(files: &[PathBuf]) -> Vec<Effect> {
+    files.iter().filter(|file| file.exists()).flat_map(|file| effects_of(file)).collect()
+}
+
+fn effects_of(file: &Path) -> Vec<Effect> {
+    let mut effects: Vec<Effect> = Vec::new();
+    for line in fs::read_to_string(file).unwrap().lines() {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let [what, execution, schedule, scheduled, attempt, fence, at] = parts[..] else {
+            panic!("{line:?} in {}", file.display())
+        };
+        let effect = Effect {
+            execution: number(execution),
+            schedule: schedule.to_owned(),
+            scheduled: number(scheduled),
+            attempt: attempt.parse().unwrap(),
+            fence: number(fence),
+            at: number(at),
+            ended: None,
+        };
+        if what == "began" {
+            effects.push(effect);
+            continue;
+        }
+        let begun = effects.iter_mut().rev().find(|it| (it.execution, it.fence) == (effect.execution, effect.fence));
+        begun.unwrap_or_else(|| panic!("ended without a begin: {line:?}")).ended = Some(effect.at);
+    }
+    effects
+}

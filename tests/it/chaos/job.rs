@@ -1,0 +1,67 @@
+//! The jobs of chaos runs. What they do is kept outside the database: each begin and each end is a line in a
+//! file of the process's own, written by one call, so that it outlives the process however that ends.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use firetime::{Builder, Context, Job};
+
+use crate::support::node::say;
+
+/// Takes as many milliseconds as its payload says.
+pub const TICK: Job<u64> = Job::new("tick");
+/// The same, but only the first attempt takes them.
+pub const HELD: Job<u64> = Job::new("held");
+
+/// The file for what the jobs do.
+pub const EFFECTS: &str = "FIRETIME_IT_EFFECTS";
+/// How many milliseconds this process's wall clock is ahead of the true one; `wall.c` makes it so.
+pub const WALL: &str = "FIRETIME_IT_WALL";
+
+/// The host's time, epoch milliseconds, whatever this process was made to believe.
+pub fn true_time() -> i64 {
+    let ahead: i64 = std::env::var(WALL).map_or(0, |millis| millis.parse().unwrap());
+    Utc::now().timestamp_millis() - ahead
+}
+
+struct Log(Option<File>);
+
+impl Log {
+    fn write(&self, what: &str, context: &Context) {
+        let Some(mut file) = self.0.as_ref() else { return };
+        let (execution, fire) = (context.execution(), context.fire_time().timestamp_millis());
+        let (schedule, attempt, fence) = (context.schedule(), context.attempt(), context.fence());
+        let at = true_time();
+        let line = format!("{what}\t{execution}\t{schedule}\t{fire}\t{attempt}\t{fence}\t{at}\n");
+        assert_eq!(file.write(line.as_bytes()).unwrap(), line.len());
+        if what == "began" {
+            say(&format!("began\t{schedule}\t{fire}\t{attempt}\t{fence}\t{at}"));
+        }
+    }
+
+    fn run(&self, context: &Context, millis: u64) {
+        self.write("began", context);
+        // The job's own work: nothing is waited for.
+        std::thread::sleep(Duration::from_millis(millis));
+        self.write("ended", context);
+    }
+}
+
+/// Adds the handlers.
+pub fn add(builder: Builder) -> Builder {
+    let open = |path| File::options().append(true).create(true).open(path).unwrap();
+    let log = Arc::new(Log(std::env::var_os(EFFECTS).map(open)));
+    let same = Arc::clone(&log);
+    builder
+        .handler(TICK, move |context, millis| {
+            log.run(context, millis);
+            Ok(())
+        })
+        .handler(HELD, move |context, millis| {
+            same.run(context, if context.attempt() == 1 { millis } else { 10 });
+            Ok(())
+        })
+}

@@ -1,0 +1,76 @@
+//! What a run's cluster has to do, and what must come of it, worked out from the instants alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use firetime::{Client, Job, MisfirePolicy, Schedule, Trigger};
+
+use super::job::{HELD, TICK};
+
+fn instant(millis: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(millis).unwrap()
+}
+
+/// Fire times by schedule.
+#[derive(Default)]
+pub struct Load {
+    pub times: BTreeMap<String, Vec<i64>>,
+}
+
+impl Load {
+    /// `count` schedules every 1 to 3 s between `from` and `to`: simple and cron, ended by count or by time, under
+    /// each misfire policy. Their jobs take 10 ms.
+    pub fn ticks(&mut self, client: &Client, count: i64, from: i64, to: i64) {
+        const POLICIES: [MisfirePolicy; 3] =
+            [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];
+        for n in 0..count {
+            let name = format!("tick-{n:02}");
+            let seconds = 1 + n % 3;
+            let step = 1_000 * seconds;
+            let start = from + 37 * n;
+            let every = Trigger::every(Duration::from_millis(step.unsigned_abs())).unwrap();
+            let anchored = || every.clone().starting(instant(start)).unwrap();
+            let new = |trigger| Schedule::new(&name, TICK, &10, trigger).unwrap();
+            let (schedule, times): (_, Vec<i64>) = match n / 3 % 3 {
+                0 => {
+                    let count = (to - start) / step;
+                    let times = (0..count).map(|k| start + k * step).collect();
+                    (new(anchored().times(count.unsigned_abs()).unwrap()), times)
+                }
+                1 => {
+                    let times = (0..).map(|k| start + k * step).take_while(|at| *at <= to).collect();
+                    (new(anchored()).ending(instant(to)), times)
+                }
+                _ => {
+                    let cron = Trigger::cron(&format!("0/{seconds} * * * * ?"), "Asia/Kathmandu").unwrap();
+                    // `seconds` divides 60, and the zone's offset is whole minutes.
+                    let times = (start..=to).filter(|at| at % step == 0).collect();
+                    (new(cron).starting(instant(start)).ending(instant(to)), times)
+                }
+            };
+            let policy = POLICIES[usize::try_from(n % 3).unwrap()];
+            client.ensure(&schedule.misfire(policy)).unwrap();
+            self.times.insert(name, times);
+        }
+    }
+
+    /// `count` one-shots at `at`, whose first attempt takes `millis`.
+    pub fn held(&mut self, client: &Client, count: usize, at: i64, millis: u64) {
+        self.once(client, "held", HELD, count, at, millis);
+    }
+
+    /// `count` quick one-shots at `at`.
+    pub fn quick(&mut self, client: &Client, name: &str, count: usize, at: i64) {
+        self.once(client, name, TICK, count, at, 10);
+    }
+
+    fn once(&mut self, client: &Client, name: &str, job: Job<u64>, count: usize, at: i64, millis: u64) {
+        for n in 0..count {
+            let name = format!("{name}-{n:02}");
+            let trigger = Trigger::once(instant(at)).unwrap();
+            client.ensure(&Schedule::new(&name, job, &millis, trigger).unwrap()).unwrap();
+            self.times.insert(name, vec![at]);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Real processes on real databases, broken on purpose, and judged by the checker that judges the simulator too.
+//!
+//! ```text
+//! runs, more_runs     what is broken, and how     cluster    the processes, their faults, the wait for the end
+//! proxy, wire         between node and database   job        what the nodes run, written down outside the database
+//! audit, history      what a run left behind      figures, report    how long things took, and their bounds
+//! ```
+//!
+//! The short form runs with every test; `scripts/chaos.sh` sets `FIRETIME_CHAOS=full` and runs all.
+
+mod audit;
+mod cluster;
+mod dice;
+mod figures;
+mod hand;
+mod history;
+pub mod job;
+#[path = "../../../src/sim/judge.rs"]
+mod judge;
+mod load;
+mod more_runs;
+mod proxy;
+mod proxy_checks;
+mod report;
+mod runs;
+mod wire;
+
+use libtest_mimic::Trial;
+
+use crate::support::database::Kind;
+use crate::trial;
+
+/// Set to `full` by `scripts/chaos.sh`.
+const FORM: &str = "FIRETIME_CHAOS";
+
+type Run = (&'static str, fn(Kind));
+
+const EVERYWHERE: &[Run] = &[
+    ("a_killed_nodes_work_is_done_by_others", runs::a_killed_nodes_work_is_done_by_others),
+    (
+        "an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline",
+        runs::an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline,
+    ),
+    ("a_clock_offset_per_node_changes_nothing", runs::a_clock_offset_per_node_changes_nothing),
+];
+
+const ON_SERVERS: &[Run] = &[
+    ("a_commit_without_an_answer_is_found_out", runs::a_commit_without_an_answer_is_found_out),
+    ("a_black_hole_kills_nobody_and_loses_nothing", runs::a_black_hole_kills_nobody_and_loses_nothing),
+    ("proxy::a_commit_is_cut_before_or_after_it_is_done", proxy_checks::a_commit_is_cut_before_or_after_it_is_done),
+    ("proxy::a_black_hole_holds_what_is_sent", proxy_checks::a_black_hole_holds_what_is_sent),
+    ("proxy::what_is_down_refuses_and_comes_back", proxy_checks::what_is_down_refuses_and_comes_back),
+];
+
+const FULL_EVERYWHERE: &[Run] = &[
+    ("a_stop_of_90_s_costs_the_node_its_name", more_runs::a_stop_of_90_s_costs_the_node_its_name),
+    ("a_stop_of_10_s_loses_nothing", more_runs::a_stop_of_10_s_loses_nothing),
+    ("a_storm_loses_nothing", more_runs::a_storm_loses_nothing),
+];
+
+/// Those called `alone` change the whole server.
+const FULL_ON_SERVERS: &[Run] = &[
+    ("a_node_cut_off_comes_back_under_a_new_name", more_runs::a_node_cut_off_comes_back_under_a_new_name),
+    ("a_slow_network_only_slows", more_runs::a_slow_network_only_slows),
+    ("a_connection_limit_starves_but_loses_nothing", more_runs::a_connection_limit_starves_but_loses_nothing),
+    ("alone::a_read_only_database_loses_nothing", more_runs::a_read_only_database_loses_nothing),
+    ("alone::a_killed_database_loses_nothing", more_runs::a_killed_database_loses_nothing),
+];
+
+pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+    let full = std::env::var(FORM).is_ok_and(|form| form == "full");
+    let served = is_served(kind);
+    let tables = [
+        (EVERYWHERE, true),
+        (ON_SERVERS, served),
+        (&[("proxy::a_claim_is_seen_to_commit_by_itself", proxy_checks::a_claim_is_seen_to_commit_by_itself)], kind.name() == "postgres"),
+        (FULL_EVERYWHERE, full),
+        (FULL_ON_SERVERS, full && served),
+        (&[("a_full_disk_loses_nothing", more_runs::a_full_disk_loses_nothing)], full && !served),
+    ];
+    for (table, _) in tables.iter().filter(|(_, wanted)| *wanted) {
+        for (name, run) in *table {
+            let run = *run;
+            trials.push(trial(format!("{}::chaos::{name}", kind.name()), move || run(kind)));
+        }
+    }
+}
+
+/// Whether the database is a server.
+fn is_served(kind: Kind) -> bool {
+    kind.name() != "sqlite"
+}

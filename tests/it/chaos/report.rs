@@ -1,0 +1,62 @@
+//! A run's figures: printed, handed to `scripts/chaos.sh`, and held against their bounds.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::judge::Verdict;
+
+/// A file that gets one line per run.
+const REPORT: &str = "FIRETIME_CHAOS_REPORT";
+
+#[derive(Default)]
+pub struct Report {
+    pub killed: usize,
+    pub stopped: usize,
+    measures: Vec<Measure>,
+}
+
+struct Measure {
+    name: &'static str,
+    value: i64,
+    most: Option<i64>,
+}
+
+impl Report {
+    /// A figure and the most it may be.
+    pub fn measure(&mut self, name: &'static str, value: i64, most: i64) {
+        self.measures.push(Measure { name, value, most: Some(most) });
+    }
+
+    /// A figure for people.
+    pub fn note(&mut self, name: &'static str, value: i64) {
+        self.measures.push(Measure { name, value, most: None });
+    }
+
+    /// Prints everything, and only then panics about what is wrong.
+    pub fn conclude(&self, run: &str, (cut, commits): (usize, usize), verdict: &Verdict) {
+        let Self { killed, stopped, .. } = self;
+        let Verdict { fired, skipped, excused, violations, .. } = verdict;
+        let measures: String = self
+            .measures
+            .iter()
+            .map(|it| match it.most {
+                Some(most) => format!(" {}={} (at most {most})", it.name, it.value),
+                None => format!(" {}={}", it.name, it.value),
+            })
+            .collect();
+        let violations = violations.len();
+        let line = format!(
+            "chaos {run}: violations={violations} killed={killed} stopped={stopped} cut={cut} commits_cut={commits} \
+             fired={fired} skipped={skipped} excused={excused}{measures}\n"
+        );
+        println!("\n{}", line.trim_end());
+        if let Some(path) = std::env::var_os(REPORT) {
+            let mut file = File::options().append(true).create(true).open(path).unwrap();
+            file.write_all(line.as_bytes()).unwrap();
+        }
+        verdict.assert_clean();
+        for it in &self.measures {
+            assert!(it.most.is_none_or(|most| it.value <= most), "{run}: {} is {}", it.name, it.value);
+        }
+    }
+}

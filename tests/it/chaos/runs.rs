@@ -1,0 +1,143 @@
+//! The runs of the short form: those that CI makes.
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, PATIENT, QUICK, Setup, now};
+use super::proxy::{Cut, Mode};
+use crate::support::database::Kind;
+
+/// Unclaimed work of a killed node begins elsewhere within this.
+const PICK_UP: i64 = 8_000;
+/// Claimed work of a killed node is taken back and begun anew within this.
+const SETTLE: i64 = 60_000;
+/// Once the database is back, something fires within this.
+pub const RESUME: i64 = 10_000;
+/// A node's log in an outage: five machines, each of which tries about once a second at most.
+pub const LOG_LINES: i64 = 360;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A node dies while it runs jobs and holds others, and while work comes that it alone had planned.
+pub fn a_killed_nodes_work_is_done_by_others(kind: Kind) {
+    let mut cluster = Cluster::start("sigkill", kind, 3, PATIENT);
+    let from = now() + 4_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
+    cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
+    let victim = cluster.await_begin("held");
+    let id = cluster.node_id(victim);
+    cluster.load.quick(&cluster.client, "late", 10, now() + 300);
+    let killed = cluster.kill(victim);
+    cluster.heal();
+    cluster.pause("tick-00");
+    cluster.during(3 * SECOND);
+    cluster.resume("tick-00");
+    let settled = cluster.settle(false);
+    cluster.report.measure("pick_up_ms", settled.pick_up(killed), PICK_UP);
+    let (latest, held) = settled.settled(&id, killed);
+    cluster.report.measure("settle_ms", latest, SETTLE);
+    cluster.report.note("held", held);
+    assert!(held > 0, "the node held nothing");
+    cluster.conclude(&settled);
+}
+
+/// Connections break where a node cannot know whether its commit was done.
+pub fn a_commit_without_an_answer_is_found_out(kind: Kind) {
+    let mut cluster = Cluster::start("cut_commit", kind, 3, QUICK);
+    let from = now() + 2_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 20_000);
+    cluster.await_begin("tick");
+    for n in 0..18 {
+        cluster.cut_commit(n % 3, if n % 2 == 0 { Cut::After } else { Cut::Before });
+    }
+    cluster.heal();
+    let settled = cluster.settle(false);
+    let unknown = cluster.said("is unknown: asking the database");
+    cluster.report.note("unknown_claims", unknown.try_into().unwrap());
+    assert!(unknown > 0, "no claim's commit was cut");
+    cluster.conclude(&settled);
+}
+
+/// Nothing comes through and nobody is told, for longer than a node may be silent.
+pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
+    let mut cluster = Cluster::start("black_hole", kind, 3, QUICK);
+    let from = now() + 2_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 25_000);
+    cluster.await_begin("tick");
+    cluster.during(3 * SECOND);
+    cluster.set_all(Mode::Hold);
+    let down = now();
+    cluster.during(10 * SECOND);
+    cluster.set_all(Mode::Pass);
+    cluster.heal();
+    let settled = cluster.settle(false);
+    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
+    cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    assert_eq!(cluster.said("declared dead"), 0, "a silent database kills nobody");
+    cluster.conclude(&settled);
+}
+
+/// The database is away, and a node is asked to stop meanwhile.
+pub fn an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline(kind: Kind) {
+    const GRACE: Duration = Duration::from_secs(4);
+    let mut cluster = Cluster::start("outage", kind, 3, Setup { grace: GRACE, ..PATIENT });
+    let from = now() + 3_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 35_000);
+    cluster.await_begin("tick");
+    cluster.during(3 * SECOND);
+    let down = now();
+    cluster.take_away();
+    cluster.during(4 * SECOND);
+    let shutdown = cluster.shut_down(0);
+    cluster.during(6 * SECOND);
+    cluster.bring_back();
+    cluster.heal();
+    let settled = cluster.settle(false);
+    let grace = i64::try_from(GRACE.as_millis()).unwrap();
+    cluster.report.measure("shutdown_ms", shutdown, grace + 1_000);
+    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
+    cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    assert_eq!(cluster.said("was ended by others"), 0, "an outage kills nobody");
+    cluster.conclude(&settled);
+}
+
+impl Cluster {
+    /// The database goes away: its connections break, and SQLite's file is locked.
+    pub fn take_away(&mut self) {
+        self.set_all(Mode::Down);
+        if self.links.iter().flatten().count() == 0 {
+            self.hand.run("BEGIN IMMEDIATE").unwrap();
+        }
+    }
+
+    pub fn bring_back(&mut self) {
+        if self.links.iter().flatten().count() == 0 {
+            self.hand.run("ROLLBACK").unwrap();
+        }
+        self.set_all(Mode::Pass);
+    }
+}
+
+/// Each node believes another wall clock; all work by the database's.
+pub fn a_clock_offset_per_node_changes_nothing(kind: Kind) {
+    const OFFSETS: [i64; 4] = [3_600_000, -90_000, 1_500, 0];
+    let mut cluster = Cluster::new("clock_offset", kind);
+    for wall in OFFSETS {
+        cluster.add(Setup { wall, ..QUICK });
+    }
+    cluster.await_ready();
+    let from = now() + 3_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 15_000);
+    cluster.heal();
+    let settled = cluster.settle(false);
+    let (earliest, latest) = settled.lateness();
+    // A node knows the database's clock to within half a round trip, which the machine's load lengthens.
+    cluster.report.measure("early_ms", -earliest, 25);
+    cluster.report.measure("latest_ms", latest, 5_000);
+    for (node, wall) in OFFSETS.iter().enumerate().take(3) {
+        let log = cluster.log(node);
+        let said = log.split("the database's clock is ").nth(1).and_then(|it| it.split(' ').next());
+        let offset: i64 = said.unwrap_or_else(|| panic!("node {node} did not notice: {log}")).parse().unwrap();
+        assert!((offset + wall).abs() < 500, "node {node} thinks its clock is {} ms ahead, not {wall}", -offset);
+    }
+    assert!(settled.history.effects.len() > 100, "{}", settled.history.effects.len());
+    cluster.conclude(&settled);
+}
