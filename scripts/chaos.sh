@@ -18,7 +18,7 @@ if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
     export CHAOS_IT
     code=0
     for ((round = 1; round <= rounds && code == 0; round++)); do
-        FIRETIME_FAST_SERVERS=0 scripts/with-servers.sh scripts/chaos.sh || code=$?
+        scripts/with-servers.sh scripts/chaos.sh || code=$?
     done
     # A run that did not come to its figures is a violation too.
     awk -v broken="$code" '

@@ -6,11 +6,12 @@
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
 # FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches.
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
-# file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there.
+# file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
+# server's death, not the machine's.
 # shellcheck disable=SC2317 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,10s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
 "$(dirname "$0")/install.sh"
 PATH=$PATH:/usr/sbin:/sbin
 if ! command -v initdb >/dev/null; then
@@ -31,6 +32,9 @@ fast_postgres=() fast_mariadb=()
 if [ "${FIRETIME_FAST_SERVERS:-0}" = 1 ]; then
     fast_postgres=(-c fsync=off -c synchronous_commit=off -c full_page_writes=off)
     fast_mariadb=(--innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0)
+fi
+if [ "${FIRETIME_REVIVE_SERVERS:-0}" = 1 ]; then
+    fast_postgres=(-c fsync=off) fast_mariadb=(--innodb-flush-log-at-trx-commit=2)
 fi
 
 alive() { kill -0 -- "$1" 2>/dev/null; }

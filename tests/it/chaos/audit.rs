@@ -8,8 +8,7 @@ const TABLE: &str = "CREATE TABLE chaos_change (id BIGINT NOT NULL PRIMARY KEY A
      execution BIGINT NOT NULL, was VARCHAR(20) NOT NULL, becomes VARCHAR(20) NOT NULL, \
      was_at VARCHAR(36) NOT NULL, comes_to VARCHAR(36) NOT NULL)";
 
-const INSERT: &str =
-    "INSERT INTO chaos_change (at, execution, was, becomes, was_at, comes_to) VALUES";
+const INSERT: &str = "INSERT INTO chaos_change (at, execution, was, becomes, was_at, comes_to) VALUES";
 
 /// One trigger per verb: what it calls the row, and what is known before and after.
 const VERBS: [(&str, &str, &str); 3] = [

@@ -126,7 +126,9 @@ impl Cluster {
         let number = self.pids.len();
         let link = protocol(self.kind).filter(|_| !setup.direct).map(|it| Proxy::new(address(&self.url), it));
         let url = match &link {
-            Some(link) => self.url.replace(&address(&self.url).to_string(), &format!("127.0.0.1:{}", link.port())),
+            Some(link) => {
+                self.url.replace(&address(&self.url).to_string(), &format!("127.0.0.1:{}", link.port()))
+            }
             None => self.url.clone(),
         };
         // A write beyond a limit of the file size is to fail, not to kill.
@@ -156,7 +158,8 @@ impl Cluster {
         let library = self.folder.path().join("wall.so");
         if !library.exists() {
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/chaos/wall.c");
-            let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", source, "-o"]).arg(&library).status();
+            let built =
+                Command::new("cc").args(["-shared", "-fPIC", "-O1", source, "-o"]).arg(&library).status();
             assert!(built.unwrap().success(), "no C compiler?");
         }
         library
@@ -186,10 +189,7 @@ impl Cluster {
     pub fn until(&mut self, what: &str, within: Duration, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + within;
         while !is_so(self) {
-            if Instant::now() > end {
-                let logs: String = (0..self.pids.len()).map(|node| self.log(node)).collect();
-                panic!("{}: not within {within:?}: {what}\n{logs}", self.name);
-            }
+            assert!(Instant::now() < end, "{}: not within {within:?}: {what}", self.name);
             self.hear(Duration::from_millis(100));
         }
     }
@@ -306,7 +306,7 @@ impl Cluster {
         let lines = std::mem::replace(&mut self.nodes, Nodes::none()).stop();
         for node in std::mem::take(&mut self.up) {
             let clean = lines.contains(&(node, Line::Stopped { clean: true }));
-            assert!(clean, "{}: node {node} did not stop cleanly: {}", self.name, self.log(node));
+            assert!(clean, "{}: node {node} did not stop cleanly", self.name);
         }
     }
 
@@ -316,12 +316,22 @@ impl Cluster {
         let counts = self.links.iter().flatten().map(Proxy::counted);
         let cut = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         let verdict = judge(&settled.history);
-        if !verdict.violations.is_empty() {
-            print!("{logs}");
-        }
         self.report.conclude(&self.name, cut, &verdict);
         assert!(!logs.contains("secret"), "{}: a password in the log", self.name);
-        assert!(!logs.contains("panicked"), "{}: {logs}", self.name);
+        assert!(!logs.contains("panicked"), "{}: a panic", self.name);
+    }
+}
+
+impl Drop for Cluster {
+    /// A run that failed shows what its nodes said last.
+    fn drop(&mut self) {
+        const LINES: usize = 60;
+        for node in (0..self.pids.len()).filter(|_| std::thread::panicking()) {
+            let log = self.log(node);
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LINES)..];
+            println!("{}: node {node} said last:\n{}", self.name, last.join("\n"));
+        }
     }
 }
 

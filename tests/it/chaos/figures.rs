@@ -37,7 +37,10 @@ impl Settled {
     /// good, begun anew; and how much that was.
     pub fn settled(&self, node: &str, killed: i64) -> (i64, i64) {
         let taken = self.changes.iter().filter(|it| {
-            it.was_at == node && it.change.at > killed && is_owned(it.change.from.as_ref()) && !is_owned(it.change.to.as_ref())
+            it.was_at == node
+                && it.change.at > killed
+                && is_owned(it.change.from.as_ref())
+                && !is_owned(it.change.to.as_ref())
         });
         let mut latest = 0;
         let mut count = 0;
@@ -56,11 +59,18 @@ impl Settled {
     /// How long after `back` the first occurrence claimed since then began.
     pub fn resumed(&self, back: i64) -> i64 {
         let claims = self.claims();
-        let since = self.history.effects.iter().filter(|it| claims.get(&it.execution).is_some_and(|at| *at > back));
+        let since =
+            self.history.effects.iter().filter(|it| claims.get(&it.execution).is_some_and(|at| *at > back));
         since.map(|it| it.at).min().unwrap() - back
     }
 
-    /// How late the latest of these began.
+    /// No attempt was given up and made again: where no node died, each is told its fate.
+    pub fn assert_none_abandoned(&self) {
+        let abandoned = self.history.executions.iter().find(|it| it.state == "ABANDONED");
+        assert!(abandoned.is_none(), "no node died, and yet: {abandoned:?}");
+    }
+
+    /// How early the earliest and how late the latest began, of all.
     pub fn lateness(&self) -> (i64, i64) {
         let late = self.history.effects.iter().map(|it| it.at - it.scheduled);
         (late.clone().min().unwrap(), late.max().unwrap())

@@ -108,7 +108,8 @@ fn effects_of(file: &Path) -> Vec<Effect> {
             effects.push(effect);
             continue;
         }
-        let begun = effects.iter_mut().rev().find(|it| (it.execution, it.fence) == (effect.execution, effect.fence));
+        let begun =
+            effects.iter_mut().rev().find(|it| (it.execution, it.fence) == (effect.execution, effect.fence));
         begun.unwrap_or_else(|| panic!("ended without a begin: {line:?}")).ended = Some(effect.at);
     }
     effects

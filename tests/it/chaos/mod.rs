@@ -47,7 +47,10 @@ const EVERYWHERE: &[Run] = &[
 const ON_SERVERS: &[Run] = &[
     ("a_commit_without_an_answer_is_found_out", runs::a_commit_without_an_answer_is_found_out),
     ("a_black_hole_kills_nobody_and_loses_nothing", runs::a_black_hole_kills_nobody_and_loses_nothing),
-    ("proxy::a_commit_is_cut_before_or_after_it_is_done", proxy_checks::a_commit_is_cut_before_or_after_it_is_done),
+    (
+        "proxy::a_commit_is_cut_before_or_after_it_is_done",
+        proxy_checks::a_commit_is_cut_before_or_after_it_is_done,
+    ),
     ("proxy::a_black_hole_holds_what_is_sent", proxy_checks::a_black_hole_holds_what_is_sent),
     ("proxy::what_is_down_refuses_and_comes_back", proxy_checks::what_is_down_refuses_and_comes_back),
 ];
@@ -55,6 +58,8 @@ const ON_SERVERS: &[Run] = &[
 const FULL_EVERYWHERE: &[Run] = &[
     ("a_stop_of_90_s_costs_the_node_its_name", more_runs::a_stop_of_90_s_costs_the_node_its_name),
     ("a_stop_of_10_s_loses_nothing", more_runs::a_stop_of_10_s_loses_nothing),
+    ("a_long_outage_is_accounted_for", more_runs::a_long_outage_is_accounted_for),
+    ("a_power_cut_loses_nothing", more_runs::a_power_cut_loses_nothing),
     ("a_storm_loses_nothing", more_runs::a_storm_loses_nothing),
 ];
 
@@ -73,7 +78,13 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     let tables = [
         (EVERYWHERE, true),
         (ON_SERVERS, served),
-        (&[("proxy::a_claim_is_seen_to_commit_by_itself", proxy_checks::a_claim_is_seen_to_commit_by_itself)], kind.name() == "postgres"),
+        (
+            &[(
+                "proxy::a_claim_is_seen_to_commit_by_itself",
+                proxy_checks::a_claim_is_seen_to_commit_by_itself,
+            )],
+            kind.name() == "postgres",
+        ),
         (FULL_EVERYWHERE, full),
         (FULL_ON_SERVERS, full && served),
         (&[("a_full_disk_loses_nothing", more_runs::a_full_disk_loses_nothing)], full && !served),

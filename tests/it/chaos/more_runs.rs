@@ -10,7 +10,7 @@ use super::cluster::{Cluster, PATIENT, QUICK, Setup, now};
 use super::dice::Dice;
 use super::hand::Hand;
 use super::proxy::{Cut, Mode};
-use super::runs::{LOG_LINES, RESUME};
+use super::runs::{LOG_LINES, RESUME, SETTLE};
 use crate::support::database::Kind;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,7 +42,6 @@ fn stopped(name: &str, kind: Kind, seconds: u32, span: i64) -> Cluster {
     cluster.signal(victim, Signal::CONT);
     cluster.heal();
     let settled = cluster.settle(true);
-    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.conclude(&settled);
     cluster
 }
@@ -63,10 +62,10 @@ pub fn a_node_cut_off_comes_back_under_a_new_name(kind: Kind) {
     cluster.conclude(&settled);
 }
 
-/// Every piece is 80 ms late in each direction.
+/// Every piece is 40 ms late in each direction.
 pub fn a_slow_network_only_slows(kind: Kind) {
     let mut cluster = Cluster::start("delay", kind, 3, PATIENT);
-    cluster.set_all(Mode::Delay(Duration::from_millis(80)));
+    cluster.set_all(Mode::Delay(Duration::from_millis(40)));
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 20_000);
     cluster.heal();
@@ -74,6 +73,7 @@ pub fn a_slow_network_only_slows(kind: Kind) {
     cluster.set_all(Mode::Pass);
     cluster.report.measure("latest_ms", settled.lateness().1, 10_000);
     assert_eq!(cluster.said("declared dead"), 0);
+    settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
 
@@ -98,6 +98,7 @@ pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(limited, cluster.healed), LOG_LINES);
     assert!(cluster.said("no connection to the database within 1 s") > 0, "nobody met the limit");
+    settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
 
@@ -105,7 +106,11 @@ pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
 pub fn a_read_only_database_loses_nothing(kind: Kind) {
     let set = |cluster: &mut Cluster, on: bool| match kind.name() {
         "postgres" => {
-            let verb = if on { "SET default_transaction_read_only = on" } else { "RESET default_transaction_read_only" };
+            let verb = if on {
+                "SET default_transaction_read_only = on"
+            } else {
+                "RESET default_transaction_read_only"
+            };
             cluster.hand.run(&format!("ALTER SYSTEM {verb}")).unwrap();
             cluster.hand.run("SELECT pg_reload_conf()").unwrap();
         }
@@ -124,6 +129,7 @@ pub fn a_read_only_database_loses_nothing(kind: Kind) {
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
     assert!(cluster.said("read-only") > 0, "nobody was refused");
+    settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
 
@@ -150,6 +156,50 @@ pub fn a_full_disk_loses_nothing(kind: Kind) {
     let settled = cluster.settle(false);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    settled.assert_none_abandoned();
+    cluster.conclude(&settled);
+}
+
+/// The database is away for longer than any misfire threshold.
+pub fn a_long_outage_is_accounted_for(kind: Kind) {
+    let mut cluster = Cluster::start("long_outage", kind, 3, PATIENT);
+    let from = now() + 3_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 100_000);
+    cluster.await_begin("tick");
+    let down = now();
+    cluster.take_away();
+    cluster.during(75 * SECOND);
+    cluster.bring_back();
+    cluster.heal();
+    let settled = cluster.settle(false);
+    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
+    cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    assert_eq!(cluster.said("was ended by others"), 0, "an outage kills nobody");
+    settled.assert_none_abandoned();
+    assert!(settled.history.executions.iter().any(|it| it.reason == "misfire"), "nothing was missed");
+    cluster.conclude(&settled);
+}
+
+/// Every node is killed at once; what comes up afterwards knows nothing of them.
+pub fn a_power_cut_loses_nothing(kind: Kind) {
+    let mut cluster = Cluster::start("power_cut", kind, 3, PATIENT);
+    let from = now() + 4_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
+    cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
+    cluster.await_begin("held");
+    cluster.during(SECOND);
+    let ids: Vec<String> = (0..3).map(|node| cluster.node_id(node)).collect();
+    let killed: Vec<i64> = (0..3).map(|node| cluster.kill(node)).collect();
+    for _ in 0..3 {
+        cluster.add(PATIENT);
+    }
+    cluster.await_ready();
+    cluster.heal();
+    let settled = cluster.settle(false);
+    let held: Vec<(i64, i64)> = ids.iter().zip(&killed).map(|(id, at)| settled.settled(id, *at)).collect();
+    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
+    cluster.report.measure("settle_ms", held.iter().map(|it| it.0).max().unwrap(), SETTLE);
+    cluster.report.note("held", held.iter().map(|it| it.1).sum());
     cluster.conclude(&settled);
 }
 

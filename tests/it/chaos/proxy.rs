@@ -85,7 +85,8 @@ impl Proxy {
             commits_cut: 0,
             closed: false,
         };
-        let shared = Arc::new(Shared { upstream, protocol, state: Mutex::new(state), changed: Condvar::new() });
+        let shared =
+            Arc::new(Shared { upstream, protocol, state: Mutex::new(state), changed: Condvar::new() });
         let same = Arc::clone(&shared);
         let acceptor = spawn(move || accept(&listener, &same));
         Self { address, shared, acceptor: Some(acceptor) }

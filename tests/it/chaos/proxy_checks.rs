@@ -23,7 +23,8 @@ impl Bench {
     fn new(kind: Kind) -> Self {
         let database = kind.fresh();
         let proxy = Proxy::new(address(&database.url), protocol(kind).unwrap());
-        let url = database.url.replace(&address(&database.url).to_string(), &format!("127.0.0.1:{}", proxy.port()));
+        let url =
+            database.url.replace(&address(&database.url).to_string(), &format!("127.0.0.1:{}", proxy.port()));
         let mut other_side = Hand::open(kind, &database.url).unwrap();
         other_side.run("CREATE TABLE QRTZ_RUN (id BIGINT NOT NULL PRIMARY KEY)").unwrap();
         Self { kind, proxy, url, other_side }

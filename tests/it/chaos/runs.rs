@@ -9,7 +9,7 @@ use crate::support::database::Kind;
 /// Unclaimed work of a killed node begins elsewhere within this.
 const PICK_UP: i64 = 8_000;
 /// Claimed work of a killed node is taken back and begun anew within this.
-const SETTLE: i64 = 60_000;
+pub const SETTLE: i64 = 60_000;
 /// Once the database is back, something fires within this.
 pub const RESUME: i64 = 10_000;
 /// A node's log in an outage: five machines, each of which tries about once a second at most.
@@ -53,6 +53,7 @@ pub fn a_commit_without_an_answer_is_found_out(kind: Kind) {
     let unknown = cluster.said("is unknown: asking the database");
     cluster.report.note("unknown_claims", unknown.try_into().unwrap());
     assert!(unknown > 0, "no claim's commit was cut");
+    settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
 
@@ -72,6 +73,7 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
     assert_eq!(cluster.said("declared dead"), 0, "a silent database kills nobody");
+    settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
 
@@ -135,9 +137,15 @@ pub fn a_clock_offset_per_node_changes_nothing(kind: Kind) {
     for (node, wall) in OFFSETS.iter().enumerate().take(3) {
         let log = cluster.log(node);
         let said = log.split("the database's clock is ").nth(1).and_then(|it| it.split(' ').next());
-        let offset: i64 = said.unwrap_or_else(|| panic!("node {node} did not notice: {log}")).parse().unwrap();
-        assert!((offset + wall).abs() < 500, "node {node} thinks its clock is {} ms ahead, not {wall}", -offset);
+        let offset: i64 =
+            said.unwrap_or_else(|| panic!("node {node} did not notice: {log}")).parse().unwrap();
+        assert!(
+            (offset + wall).abs() < 500,
+            "node {node} thinks its clock is {} ms ahead, not {wall}",
+            -offset
+        );
     }
+    settled.assert_none_abandoned();
     assert!(settled.history.effects.len() > 100, "{}", settled.history.effects.len());
     cluster.conclude(&settled);
 }

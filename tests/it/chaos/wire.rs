@@ -65,7 +65,9 @@ impl Watch {
         let length = match self.protocol {
             Protocol::Postgres if !self.started => big(&head[..4]),
             Protocol::Postgres => 1 + big(&head[1..]),
-            Protocol::Mariadb => 4 + usize::from(head[0]) + (usize::from(head[1]) << 8) + (usize::from(head[2]) << 16),
+            Protocol::Mariadb => {
+                4 + usize::from(head[0]) + (usize::from(head[1]) << 8) + (usize::from(head[2]) << 16)
+            }
         };
         (self.buffer.len() >= length).then_some(length)
     }

@@ -123,8 +123,9 @@ impl Database {
             #[cfg(feature = "postgres")]
             Kind::Postgres => {
                 let mut connection = diesel::PgConnection::establish(&self.url).unwrap();
-                let make =
-                    format!("CREATE ROLE {name} LOGIN PASSWORD 'secret'; ALTER DATABASE {name} OWNER TO {name}");
+                let make = format!(
+                    "CREATE ROLE {name} LOGIN PASSWORD 'secret'; ALTER DATABASE {name} OWNER TO {name}"
+                );
                 connection.batch_execute(&make).unwrap();
                 let url = as_role(&self.url, &name);
                 (name, url)
