@@ -20,7 +20,7 @@ use super::judge::{Bounds, History, Pause, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::Report;
-use super::wire::Protocol;
+use super::wire::{Commit, Protocol};
 use crate::support::database::{Database, Kind};
 use crate::support::node::{self, APPLICATION, Line, Nodes};
 
@@ -237,10 +237,10 @@ impl Cluster {
         self.links.iter().flatten().for_each(|link| link.set(mode));
     }
 
-    /// Cuts the next commit of a node, and waits until one came.
-    pub fn cut_commit(&mut self, node: usize, how: Cut) {
+    /// Cuts the next commit of this kind of a node, and waits until one came.
+    pub fn cut_commit(&mut self, node: usize, how: Cut, kind: Commit) {
         let before = self.links[node].as_ref().unwrap().counted().1;
-        self.links[node].as_ref().unwrap().cut_commit(how);
+        self.links[node].as_ref().unwrap().cut_commit(how, Some(kind));
         self.until("a commit to cut", Duration::from_secs(60), |cluster| {
             cluster.links[node].as_ref().unwrap().counted().1 > before
         });

@@ -269,7 +269,7 @@ pub fn a_storm_loses_nothing(kind: Kind) {
             }
             (3 | 4, true) => {
                 let how = if dice.below(2) == 0 { Cut::Before } else { Cut::After };
-                cluster.links.iter().flatten().for_each(|link| link.cut_commit(how));
+                cluster.links.iter().flatten().for_each(|link| link.cut_commit(how, None));
                 cluster.during(span / 4);
             }
             (5, true) => cluster.links[node].as_ref().unwrap().cut_all(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use super::wire::{Protocol, Watch};
+use super::wire::{Commit, Protocol, Watch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -44,7 +44,8 @@ struct Shared {
 
 struct State {
     mode: Mode,
-    fuse: Option<Cut>,
+    /// How the next commit is cut, and of what kind it must be.
+    fuse: Option<(Cut, Option<Commit>)>,
     pairs: Vec<Arc<Pair>>,
     threads: Vec<JoinHandle<()>>,
     connections_cut: usize,
@@ -113,9 +114,9 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
-    /// The next commit that goes by is cut.
-    pub fn cut_commit(&self, how: Cut) {
-        self.shared.state().fuse = Some(how);
+    /// The next commit, of this kind if one is named, is cut.
+    pub fn cut_commit(&self, how: Cut, kind: Option<Commit>) {
+        self.shared.state().fuse = Some((how, kind));
     }
 
     /// Connections broken in all, and commits cut.
@@ -163,6 +164,12 @@ impl Shared {
             }
             state = self.changed.wait_timeout(state, rest).unwrap().0;
         }
+    }
+
+    /// How this commit is cut, if it is the one.
+    fn burn(&self, commit: Commit) -> Option<Cut> {
+        let fits = |fuse: &mut (Cut, Option<Commit>)| fuse.1.is_none_or(|kind| kind == commit);
+        self.state().fuse.take_if(fits).map(|(how, _)| how)
     }
 
     fn cut(&self, pair: &Pair) {
@@ -218,8 +225,7 @@ fn requests(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
         if length == 0 || !shared.passes(|| pair.cut.load(Ordering::SeqCst)) {
             return Ok(());
         }
-        let fuse = if commits { shared.state().fuse.take() } else { None };
-        match fuse {
+        match commits.and_then(|commit| shared.burn(commit)) {
             Some(Cut::Before) => {
                 shared.cut(pair);
                 return Ok(());

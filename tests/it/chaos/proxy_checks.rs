@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cluster::{address, protocol};
 use super::hand::Hand;
 use super::proxy::{Cut, Mode, Proxy};
+use super::wire::Commit;
 use crate::support::database::Kind;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -39,33 +40,42 @@ impl Bench {
     }
 }
 
-/// As the store does it: text on PostgreSQL, prepared on MariaDB.
+/// As the store does it: begin and commit are text on PostgreSQL, everything is prepared on MariaDB.
 fn begin_insert_commit(hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
     let insert = format!("INSERT INTO QRTZ_RUN VALUES ({id})");
-    match hand {
-        Hand::Postgres(_) => ["BEGIN", &insert, "COMMIT"].iter().try_for_each(|text| hand.run(text)),
-        _ => ["START TRANSACTION", &insert, "COMMIT"].iter().try_for_each(|text| hand.prepared(text)),
+    if matches!(hand, Hand::Postgres(_)) {
+        hand.run("BEGIN")?;
+        hand.prepared(&insert)?;
+        return hand.run("COMMIT");
     }
+    ["START TRANSACTION", &insert, "COMMIT"].iter().try_for_each(|text| hand.prepared(text))
 }
 
 /// The client is told the same; the row tells them apart.
 pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
     let mut bench = Bench::new(kind);
     begin_insert_commit(&mut bench.connect(), 1).unwrap();
-    bench.proxy.cut_commit(Cut::After);
+    bench.proxy.cut_commit(Cut::After, None);
     begin_insert_commit(&mut bench.connect(), 2).unwrap_err();
-    bench.proxy.cut_commit(Cut::Before);
+    bench.proxy.cut_commit(Cut::Before, None);
     begin_insert_commit(&mut bench.connect(), 3).unwrap_err();
     begin_insert_commit(&mut bench.connect(), 4).unwrap();
+    // A claim is told from another commit.
+    let mut hand = bench.connect();
+    bench.proxy.cut_commit(Cut::Before, Some(Commit::Claim));
+    ["START TRANSACTION", "COMMIT"].iter().try_for_each(|text| hand.prepared(text)).unwrap();
+    begin_insert_commit(&mut hand, 5).unwrap_err();
     assert_eq!(bench.ids(), ["1", "2", "4"]);
-    assert_eq!(bench.proxy.counted(), (2, 2));
+    assert_eq!(bench.proxy.counted(), (3, 3));
 }
 
 /// A claim on PostgreSQL is one prepared statement that commits by itself; inside a transaction it does not.
 pub fn a_claim_is_seen_to_commit_by_itself(kind: Kind) {
     let mut bench = Bench::new(kind);
     let mut hand = bench.connect();
-    bench.proxy.cut_commit(Cut::After);
+    bench.proxy.cut_commit(Cut::After, Some(Commit::Claim));
+    hand.run("BEGIN").unwrap();
+    hand.run("COMMIT").unwrap();
     hand.run("BEGIN").unwrap();
     hand.prepared("INSERT INTO QRTZ_RUN VALUES (1)").unwrap();
     hand.run("ROLLBACK").unwrap();

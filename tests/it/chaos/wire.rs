@@ -1,6 +1,6 @@
 //! Just enough of the two protocols to see in what a client sends that it commits.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -8,9 +8,31 @@ pub enum Protocol {
     Mariadb,
 }
 
-/// A prepared statement with this in it commits by itself outside a transaction: it is a claim.
+/// What a transaction did, as far as anybody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    Claim,
+    Other,
+}
+
+/// A statement that is a claim; on PostgreSQL one outside a transaction commits by itself.
 const CLAIM: &str = "INSERT INTO QRTZ_RUN";
 const COMMIT: &[u8] = b"COMMIT";
+
+/// What a prepared statement is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prepared {
+    Claim,
+    Commit,
+}
+
+fn prepared(text: &[u8]) -> Option<Prepared> {
+    if text == COMMIT {
+        Some(Prepared::Commit)
+    } else {
+        String::from_utf8_lossy(text).contains(CLAIM).then_some(Prepared::Claim)
+    }
+}
 
 /// Watches one connection.
 pub struct Watch {
@@ -19,10 +41,12 @@ pub struct Watch {
     /// PostgreSQL: the startup message has gone by.
     started: bool,
     in_transaction: bool,
-    /// Prepared statements that commit when they are executed, by name or number.
-    committing: HashSet<Vec<u8>>,
-    /// MariaDB: the server's next answer numbers a prepared COMMIT.
-    numbering: bool,
+    /// The transaction under way has claimed.
+    claims: bool,
+    /// Prepared statements of interest, by name or number.
+    prepared: HashMap<Vec<u8>, Prepared>,
+    /// MariaDB: what the server's next answer numbers.
+    numbering: Option<Prepared>,
 }
 
 impl Watch {
@@ -32,30 +56,51 @@ impl Watch {
             buffer: Vec::new(),
             started: false,
             in_transaction: false,
-            committing: HashSet::new(),
-            numbering: false,
+            claims: false,
+            prepared: HashMap::new(),
+            numbering: None,
         }
     }
 
-    /// Takes in what the client sends; true if it commits by that.
-    pub fn client(&mut self, bytes: &[u8]) -> bool {
+    /// Takes in what the client sends; gives what it commits by that.
+    pub fn client(&mut self, bytes: &[u8]) -> Option<Commit> {
         self.buffer.extend_from_slice(bytes);
-        let mut commits = false;
+        let mut commits = None;
         while let Some(length) = self.frame() {
             let frame: Vec<u8> = self.buffer.drain(..length).collect();
-            commits |= match self.protocol {
+            let found = match self.protocol {
                 Protocol::Postgres => self.postgres(&frame),
                 Protocol::Mariadb => self.mariadb(&frame),
             };
+            commits = found.or(commits);
         }
         commits
     }
 
     /// Takes in what the server answers.
     pub fn server(&mut self, bytes: &[u8]) {
-        if self.numbering && bytes.len() >= 9 && bytes[4] == 0 {
-            self.committing.insert(bytes[5..9].to_vec());
-            self.numbering = false;
+        if bytes.len() >= 9
+            && bytes[4] == 0
+            && let Some(what) = self.numbering.take()
+        {
+            self.prepared.insert(bytes[5..9].to_vec(), what);
+        }
+    }
+
+    fn commit(&mut self) -> Option<Commit> {
+        Some(if std::mem::take(&mut self.claims) { Commit::Claim } else { Commit::Other })
+    }
+
+    fn runs(&mut self, statement: &[u8]) -> Option<Commit> {
+        match self.prepared.get(statement)? {
+            Prepared::Commit => self.commit(),
+            Prepared::Claim if self.protocol == Protocol::Postgres && !self.in_transaction => {
+                Some(Commit::Claim)
+            }
+            Prepared::Claim => {
+                self.claims = true;
+                None
+            }
         }
     }
 
@@ -72,50 +117,48 @@ impl Watch {
         (self.buffer.len() >= length).then_some(length)
     }
 
-    fn postgres(&mut self, frame: &[u8]) -> bool {
+    fn postgres(&mut self, frame: &[u8]) -> Option<Commit> {
         if !self.started {
             // Anything else asks for encryption first.
             self.started = frame[4..8] == [0, 3, 0, 0];
-            return false;
+            return None;
         }
         let mut texts = frame[5..].split(|byte| *byte == 0);
         let mut text = || texts.next().unwrap_or_default();
         match frame[0] {
             b'Q' => {
                 let query = text();
+                self.claims &= query != b"BEGIN";
                 self.in_transaction = query == b"BEGIN" || self.in_transaction && !ends(query);
-                query == COMMIT
+                if query == COMMIT { self.commit() } else { None }
             }
             b'P' => {
-                let (name, query) = (text().to_vec(), String::from_utf8_lossy(text()));
-                if query.contains(CLAIM) {
-                    self.committing.insert(name);
-                } else {
-                    self.committing.remove(&name);
-                }
-                false
+                let (name, query) = (text(), text());
+                self.prepared.remove(name);
+                self.prepared.extend(prepared(query).map(|what| (name.to_vec(), what)));
+                None
             }
             b'B' => {
                 let (_portal, statement) = (text(), text());
-                !self.in_transaction && self.committing.contains(statement)
+                self.runs(statement)
             }
-            _ => false,
+            _ => None,
         }
     }
 
-    fn mariadb(&mut self, frame: &[u8]) -> bool {
+    fn mariadb(&mut self, frame: &[u8]) -> Option<Commit> {
         const QUERY: u8 = 3;
         const PREPARE: u8 = 0x16;
         const EXECUTE: u8 = 0x17;
         let is_command = frame[3] == 0;
         match frame.get(4) {
-            Some(&QUERY) if is_command => frame[5..] == *COMMIT,
+            Some(&QUERY) if is_command && frame[5..] == *COMMIT => self.commit(),
             Some(&PREPARE) if is_command => {
-                self.numbering = frame[5..] == *COMMIT;
-                false
+                self.numbering = prepared(&frame[5..]);
+                None
             }
-            Some(&EXECUTE) if is_command => frame.get(5..9).is_some_and(|id| self.committing.contains(id)),
-            _ => false,
+            Some(&EXECUTE) if is_command => self.runs(frame.get(5..9)?),
+            _ => None,
         }
     }
 }
