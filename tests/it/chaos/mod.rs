@@ -66,6 +66,7 @@ const FULL_EVERYWHERE: &[Run] = &[
 /// Those called `alone` change the whole server.
 const FULL_ON_SERVERS: &[Run] = &[
     ("a_node_cut_off_comes_back_under_a_new_name", more_runs::a_node_cut_off_comes_back_under_a_new_name),
+    ("connections_that_stay_silent_are_given_up", more_runs::connections_that_stay_silent_are_given_up),
     ("a_slow_network_only_slows", more_runs::a_slow_network_only_slows),
     ("a_connection_limit_starves_but_loses_nothing", more_runs::a_connection_limit_starves_but_loses_nothing),
     ("alone::a_read_only_database_loses_nothing", more_runs::a_read_only_database_loses_nothing),

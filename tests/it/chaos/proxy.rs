@@ -16,6 +16,8 @@ pub enum Mode {
     Delay(Duration),
     /// A black hole: nothing gets through and nobody is told. What was sent arrives once it ends.
     Hold,
+    /// A black hole without an end: what these connections carry is lost, and they stay silent for ever.
+    Swallow,
     /// Connections break, new ones too.
     Down,
 }
@@ -59,6 +61,8 @@ struct Pair {
     server: TcpStream,
     watch: Mutex<Watch>,
     cut: AtomicBool,
+    /// Nothing it carries arrives any more.
+    swallowed: AtomicBool,
     /// The server's next answer is the end.
     answer_is_cut: AtomicBool,
 }
@@ -98,7 +102,12 @@ impl Proxy {
     }
 
     pub fn set(&self, mode: Mode) {
-        self.shared.state().mode = mode;
+        let mut state = self.shared.state();
+        state.mode = mode;
+        if mode == Mode::Swallow {
+            state.pairs.iter().for_each(|pair| pair.swallowed.store(true, Ordering::SeqCst));
+        }
+        drop(state);
         self.shared.changed.notify_all();
         if mode == Mode::Down {
             self.cut_all();
@@ -154,7 +163,7 @@ impl Shared {
                 return false;
             }
             let rest = match state.mode {
-                Mode::Pass => return true,
+                Mode::Pass | Mode::Swallow => return true,
                 Mode::Down => return false,
                 Mode::Hold => Duration::from_secs(3_600),
                 Mode::Delay(by) => by.saturating_sub(came.elapsed()),
@@ -201,9 +210,11 @@ fn connect(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
         server,
         watch: Mutex::new(Watch::new(shared.protocol)),
         cut: AtomicBool::new(false),
+        swallowed: AtomicBool::new(false),
         answer_is_cut: AtomicBool::new(false),
     });
     let mut state = shared.state();
+    pair.swallowed.store(state.mode == Mode::Swallow, Ordering::SeqCst);
     state.pairs.retain(|pair| !pair.cut.load(Ordering::SeqCst));
     state.pairs.push(Arc::clone(&pair));
     for direction in [requests, answers] {
@@ -211,7 +222,9 @@ fn connect(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
         state.threads.push(spawn(move || {
             // An error is the connection's end, as is the end of the stream.
             drop(direction(&pair, &shared));
-            pair.cut();
+            if !pair.swallowed.load(Ordering::SeqCst) {
+                pair.cut();
+            }
             shared.changed.notify_all();
         }));
     }
@@ -233,7 +246,9 @@ fn requests(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
             Some(Cut::After) => pair.answer_is_cut.store(true, Ordering::SeqCst),
             None => {}
         }
-        (&pair.server).write_all(&bytes[..length])?;
+        if !pair.swallowed.load(Ordering::SeqCst) {
+            (&pair.server).write_all(&bytes[..length])?;
+        }
     }
 }
 
@@ -249,6 +264,8 @@ fn answers(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
         if length == 0 || !shared.passes(|| pair.cut.load(Ordering::SeqCst)) {
             return Ok(());
         }
-        (&pair.client).write_all(&bytes[..length])?;
+        if !pair.swallowed.load(Ordering::SeqCst) {
+            (&pair.client).write_all(&bytes[..length])?;
+        }
     }
 }
