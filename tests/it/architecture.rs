@@ -124,7 +124,7 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("rayon", &["pipeline/expand.rs"]),
     ("log::", &["event.rs"]),
     ("clock_gettime", &["clock.rs"]),
-    ("thread::Builder", &["driver.rs", "pipeline/pool/"]),
+    ("thread::Builder", &["driver.rs", "pipeline/pool/", "store/sql/reach.rs"]),
     ("Utc::now", &[]),
     ("Instant::now", &[]),
     ("SystemTime::now", &[]),

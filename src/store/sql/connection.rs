@@ -11,11 +11,13 @@ use std::time::Duration;
 use diesel::Connection;
 
 use super::secrets::secrets;
+use super::reach::{Reach, server};
 use super::session::{Fault, Nature, Session};
 use super::statement::{Value, single, sql};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
 use crate::store::{Limits, Result};
+use crate::window::span;
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
@@ -86,6 +88,7 @@ pub(super) struct Target {
     address: String,
     secrets: Vec<String>,
     pub(super) memory: bool,
+    reach: Reach,
 }
 
 impl Target {
@@ -119,6 +122,8 @@ impl Target {
         }
         let secrets = secrets(dialect, url);
         Ok(Self { dialect, memory: address == ":memory:", address, secrets })
+        let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
+        Ok(Self { dialect, memory: address == ":memory:", address, secrets, reach: Reach::default() })
     }
 
     /// A SQLite file that is not there; opening it would make an empty one.
@@ -132,8 +137,17 @@ impl Target {
         self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret, "***"))
     }
 
-    /// Opens a session with its limits set.
+    /// Opens a session with its limits set. It may take as long as a store call.
     pub(super) fn connect(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        if self.dialect != Dialect::Mysql {
+            return self.connect_here(limits);
+        }
+        let target = self.clone();
+        self.reach
+            .open(server(&self.address).as_deref(), span(limits.call), move || target.connect_here(limits))
+    }
+
+    fn connect_here(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
         let lost = |error: diesel::ConnectionError| Fault::new(Nature::Lost, self.redact(&error.to_string()));
         let mut session: Box<dyn Session + Send> = match self.dialect {
             #[cfg(feature = "sqlite")]

@@ -11,6 +11,8 @@
 //! poll     what the pipeline looks at        inspect  what people look at
 //! entry    columns to values and back        statement, session, connection   text and binds, diesel, the pool
 //! secrets  what of a URL no message repeats
+//! entry    columns to values and back        statement, session   text and binds, diesel
+//! connection, reach   the pool, and how it gets its connections
 //! ```
 
 mod claim;
@@ -24,6 +26,7 @@ mod pending;
 mod planned;
 mod poll;
 mod purge;
+mod reach;
 mod repair;
 mod secrets;
 mod session;

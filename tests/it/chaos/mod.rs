@@ -45,6 +45,7 @@ const EVERYWHERE: &[Run] = &[
 ];
 
 const ON_SERVERS: &[Run] = &[
+    ("connections_that_stay_silent_are_given_up", runs::connections_that_stay_silent_are_given_up),
     ("a_commit_without_an_answer_is_found_out", runs::a_commit_without_an_answer_is_found_out),
     ("a_black_hole_kills_nobody_and_loses_nothing", runs::a_black_hole_kills_nobody_and_loses_nothing),
     (
@@ -66,7 +67,6 @@ const FULL_EVERYWHERE: &[Run] = &[
 /// Those called `alone` change the whole server.
 const FULL_ON_SERVERS: &[Run] = &[
     ("a_node_cut_off_comes_back_under_a_new_name", more_runs::a_node_cut_off_comes_back_under_a_new_name),
-    ("connections_that_stay_silent_are_given_up", more_runs::connections_that_stay_silent_are_given_up),
     ("a_slow_network_only_slows", more_runs::a_slow_network_only_slows),
     ("a_connection_limit_starves_but_loses_nothing", more_runs::a_connection_limit_starves_but_loses_nothing),
     ("alone::a_read_only_database_loses_nothing", more_runs::a_read_only_database_loses_nothing),

@@ -46,26 +46,6 @@ fn stopped(name: &str, kind: Kind, seconds: u32, span: i64) -> Cluster {
     cluster
 }
 
-/// A network that forgets its connections without a word: those that were open stay silent for ever.
-pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
-    let mut cluster = Cluster::start("silent", kind, 3, PATIENT);
-    let from = now() + 3_000;
-    cluster.load.ticks(&cluster.client, 24, from, from + 60_000);
-    cluster.await_begin("tick");
-    cluster.during(5 * SECOND);
-    cluster.set_all(Mode::Swallow);
-    let down = now();
-    cluster.during(20 * SECOND);
-    cluster.set_all(Mode::Pass);
-    cluster.heal();
-    let settled = cluster.settle(false);
-    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
-    cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
-    assert_eq!(cluster.said("was ended by others"), 0, "an outage kills nobody");
-    settled.assert_none_abandoned();
-    cluster.conclude(&settled);
-}
-
 /// One node alone hears nothing for 45 s; what it had sent arrives after it was declared dead.
 pub fn a_node_cut_off_comes_back_under_a_new_name(kind: Kind) {
     let mut cluster = Cluster::start("cut_off", kind, 3, PATIENT);

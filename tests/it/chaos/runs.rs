@@ -89,6 +89,26 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
     cluster.conclude(&settled);
 }
 
+/// A network that forgets its connections without a word: those that were open stay silent for ever.
+pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
+    let mut cluster = Cluster::start("silent", kind, 3, QUICK);
+    let from = now() + 3_000;
+    cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
+    cluster.await_begin("tick");
+    cluster.during(3 * SECOND);
+    cluster.set_all(Mode::Swallow);
+    let down = now();
+    cluster.during(10 * SECOND);
+    cluster.set_all(Mode::Pass);
+    cluster.heal();
+    let settled = cluster.settle(false);
+    cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
+    cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    assert_eq!(cluster.said("was ended by others"), 0, "an outage kills nobody");
+    settled.assert_none_abandoned();
+    cluster.conclude(&settled);
+}
+
 /// The database is away, and a node is asked to stop meanwhile.
 pub fn an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline(kind: Kind) {
     const GRACE: Duration = Duration::from_secs(4);
