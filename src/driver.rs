@@ -14,10 +14,7 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
 use crate::runner::panic_text;
 use crate::store::Store;
-use crate::window::span;
-
-/// Store calls given up on may still hold this many threads in all; beyond it nothing new is tried.
-const MOST_ABANDONED: usize = 16;
+use crate::window::{MOST_ABANDONED, span};
 
 /// Is told which machine panicked and what it said.
 pub(crate) type OnPanic = Arc<dyn Fn(&str, &str) + Send + Sync>;

@@ -44,6 +44,9 @@ pub(crate) const ELECTION_AHEAD: Millis = 30_000;
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;
+/// Store calls given up on may still hold this many threads and connections; beyond it nothing new is tried. Each time
+/// a network goes silent for good some five are left behind, until the kernel gives their connections up.
+pub(crate) const MOST_ABANDONED: usize = 64;
 
 impl Default for Window {
     fn default() -> Self {

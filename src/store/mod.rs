@@ -33,7 +33,7 @@ use crate::model::{
     Pending, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::Trigger;
-use crate::window::Window;
+use crate::window::{MOST_ABANDONED, Window};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -137,9 +137,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        /// The driver gives up on no more calls than this.
-        const ABANDONED: u32 = 16;
-        Self { call: Window::default().call, connections: 4, spare: ABANDONED }
+        Self { call: Window::default().call, connections: 4, spare: MOST_ABANDONED as u32 }
     }
 }
 

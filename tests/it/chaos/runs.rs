@@ -89,18 +89,22 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
     cluster.conclude(&settled);
 }
 
-/// A network that forgets its connections without a word: those that were open stay silent for ever.
+/// A network that forgets its connections without a word, again and again: those that were open stay silent for
+/// ever, and what waits on them is not to use up what a node may leave behind.
 pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
     let mut cluster = Cluster::start("silent", kind, 3, QUICK);
     let from = now() + 3_000;
-    cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
+    cluster.load.ticks(&cluster.client, 24, from, from + 50_000);
     cluster.await_begin("tick");
     cluster.during(3 * SECOND);
-    cluster.set_all(Mode::Swallow);
     let down = now();
-    cluster.during(10 * SECOND);
-    cluster.set_all(Mode::Pass);
-    cluster.heal();
+    for _ in 0..4 {
+        cluster.set_all(Mode::Swallow);
+        cluster.during(5 * SECOND);
+        cluster.set_all(Mode::Pass);
+        cluster.heal();
+        cluster.during(4 * SECOND);
+    }
     let settled = cluster.settle(false);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
