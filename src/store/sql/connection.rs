@@ -1,11 +1,11 @@
 //! Connections: which database a URL names, how a session is limited, and the pool.
 //!
-//! The pool opens nothing before it is asked, waits a second at most, and never tests what it hands out: a
+//! The pool opens nothing that nobody waits for, waits a second at most, and never tests what it hands out: a
 //! connection that failed in any way that is not positively a refusal is dropped instead, and with it all
 //! that were opened before the failure.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use diesel::Connection;
@@ -302,6 +302,10 @@ pub(super) struct Manager {
     target: Target,
     limits: Limits,
     epoch: Arc<AtomicU64>,
+    waiting: Arc<AtomicUsize>,
+    connecting: AtomicUsize,
+    /// Why the last try failed.
+    failure: Mutex<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -312,10 +316,22 @@ impl r2d2::ManageConnection for Manager {
     type Connection = Link;
     type Error = ConnectError;
 
+    /// Only for a caller that waits: every call that failed in an outage leaves r2d2 trying to connect for it, and
+    /// once the database is back all those tries would succeed at once.
     fn connect(&self) -> std::result::Result<Link, ConnectError> {
+        let failure = || self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.connecting.fetch_add(1, Ordering::Relaxed) < self.waiting.load(Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let session = self.target.connect(self.limits).map_err(|fault| ConnectError(fault.message))?;
-        Ok(Link { session, broken: false, epoch })
+        let session = wanted.then(|| self.target.connect(self.limits));
+        self.connecting.fetch_sub(1, Ordering::Relaxed);
+        match session {
+            Some(Ok(session)) => Ok(Link { session, broken: false, epoch }),
+            Some(Err(fault)) => {
+                failure().clone_from(&fault.message);
+                Err(ConnectError(fault.message))
+            }
+            None => Err(ConnectError(failure().clone())),
+        }
     }
 
     fn is_valid(&self, link: &mut Link) -> std::result::Result<(), ConnectError> {
@@ -334,13 +350,23 @@ impl r2d2::ManageConnection for Manager {
 pub(super) struct Connections {
     pool: r2d2::Pool<Manager>,
     epoch: Arc<AtomicU64>,
+    /// How many callers wait for a connection.
+    waiting: Arc<AtomicUsize>,
     pub(super) target: Target,
 }
 
 impl Connections {
     pub(super) fn open(target: Target, limits: Limits) -> Self {
         let epoch = Arc::new(AtomicU64::new(0));
-        let manager = Manager { target: target.clone(), limits, epoch: Arc::clone(&epoch) };
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let manager = Manager {
+            target: target.clone(),
+            limits,
+            epoch: Arc::clone(&epoch),
+            waiting: Arc::clone(&waiting),
+            connecting: AtomicUsize::new(0),
+            failure: Mutex::default(),
+        };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
             .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
@@ -348,13 +374,16 @@ impl Connections {
             .connection_timeout(CONNECTION_WAIT)
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        Self { pool: builder.build_unchecked(manager), epoch, target }
+        Self { pool: builder.build_unchecked(manager), epoch, waiting, target }
     }
 
     /// A connection opened after the last failure.
     pub(super) fn get(&self) -> Result<r2d2::PooledConnection<Manager>> {
         loop {
-            let mut link = self.pool.get().map_err(|error| {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let link = self.pool.get();
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let mut link = link.map_err(|error| {
                 let message = format!("no connection to the database within 1 s: {error}");
                 Error::new(Kind::Unavailable, self.target.redact(&message))
             })?;

@@ -268,6 +268,16 @@ impl Cluster {
         self.healed = now();
     }
 
+    fn connections(&mut self) -> i64 {
+        let (table, column) = match self.kind.name() {
+            "sqlite" => return 0,
+            "postgres" => ("pg_stat_activity", "usename"),
+            _ => ("information_schema.processlist", "user"),
+        };
+        let tail = format!("FROM {table} WHERE {column} = '{}'", self.role);
+        self.hand.rows("COUNT(*)", &tail)[0][0].parse().unwrap()
+    }
+
     fn is_over(&mut self) -> bool {
         let open = "FROM QRTZ_RUN WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING')";
         self.hand.rows("id", "FROM QRTZ_EXECUTE WHERE state <> 'COMPLETE'").is_empty()
@@ -283,6 +293,7 @@ impl Cluster {
             self.hear(Duration::from_millis(200));
         }
         let read = now();
+        let connections = self.connections();
         let live = self.up.clone().into_iter().map(|node| self.node_id(node)).collect();
         self.stop_all();
         let files: Vec<PathBuf> = (0..self.pids.len()).map(|node| self.file("effects", node)).collect();
@@ -299,7 +310,7 @@ impl Cluster {
             stopped,
             bounds,
         };
-        Settled { history, changes }
+        Settled { history, changes, connections }
     }
 
     fn stop_all(&mut self) {
@@ -338,6 +349,8 @@ impl Drop for Cluster {
 pub struct Settled {
     pub history: History,
     pub changes: Vec<Audited>,
+    /// How many connections the nodes had at the end; 0 on SQLite.
+    pub connections: i64,
 }
 
 pub fn protocol(kind: Kind) -> Option<Protocol> {

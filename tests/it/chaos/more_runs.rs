@@ -10,7 +10,7 @@ use super::cluster::{Cluster, PATIENT, QUICK, Setup, now};
 use super::dice::Dice;
 use super::hand::Hand;
 use super::proxy::{Cut, Mode};
-use super::runs::{LOG_LINES, RESUME, SETTLE};
+use super::runs::{CONNECTIONS, LOG_LINES, RESUME, SETTLE};
 use crate::support::database::Kind;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -176,6 +176,7 @@ pub fn a_long_outage_is_accounted_for(kind: Kind) {
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
     assert_eq!(cluster.said("was ended by others"), 0, "an outage kills nobody");
     settled.assert_none_abandoned();
+    cluster.report.measure("connections", settled.connections, CONNECTIONS);
     assert!(settled.history.executions.iter().any(|it| it.reason == "misfire"), "nothing was missed");
     cluster.conclude(&settled);
 }

@@ -15,6 +15,8 @@ pub const SETTLE: i64 = 60_000;
 pub const RESUME: i64 = 10_000;
 /// A node's log in an outage: five machines, each of which tries about once a second at most.
 pub const LOG_LINES: i64 = 360;
+/// Three nodes' connections after an outage, with the test's own: one per machine, and some to spare.
+pub const CONNECTIONS: i64 = 30;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A node dies while it runs jobs and holds others, and while work comes that it alone had planned.
@@ -84,6 +86,7 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
     let settled = cluster.settle(false);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
+    cluster.report.measure("connections", settled.connections, CONNECTIONS);
     assert_eq!(cluster.said("declared dead"), 0, "a silent database kills nobody");
     settled.assert_none_abandoned();
     cluster.conclude(&settled);
@@ -130,6 +133,7 @@ pub fn an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline(kind: Kind
     cluster.heal();
     let settled = cluster.settle(false);
     let grace = i64::try_from(GRACE.as_millis()).unwrap();
+    cluster.report.measure("connections", settled.connections, CONNECTIONS);
     cluster.report.measure("shutdown_ms", shutdown, grace + 1_000);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
