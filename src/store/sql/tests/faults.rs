@@ -181,6 +181,24 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     assert_eq!(claimed.execution(), again.execution());
 }
 
+/// A client that has locked rows, written nothing and then gone silent keeps them no longer than a call may take.
+fn a_silent_clients_locks_end(database: &Database) {
+    let case = Case::new(database);
+    let id = case.entry.id.0;
+    let lock = |session: &mut dyn Session| {
+        session.batch(database.dialect().begin())?;
+        session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(id))
+    };
+    let mut silent = database.session();
+    lock(silent.as_mut()).unwrap();
+    let limit = Duration::from_millis(u64::try_from(LIMITS.call).unwrap());
+    let deadline = Instant::now() + limit + Duration::from_secs(10);
+    while lock(database.session().as_mut()).is_err() {
+        assert!(Instant::now() < deadline, "still locked");
+    }
+    assert!(silent.batch("COMMIT").is_err(), "and it is told, should it speak again");
+}
+
 fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
     let store = SqlStore::open(url, LIMITS, Arc::new(Clock::default())).unwrap();
     let begun = Instant::now();
@@ -251,6 +269,11 @@ mod postgres {
     use super::*;
 
     #[test]
+    fn a_silent_clients_locks_end() {
+        super::a_silent_clients_locks_end(&Database::postgres());
+    }
+
+    #[test]
     fn a_connection_the_server_closed_is_replaced() {
         super::a_connection_the_server_closed_is_replaced(&Database::postgres());
     }
@@ -285,6 +308,11 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mariadb {
     use super::*;
+
+    #[test]
+    fn a_silent_clients_locks_end() {
+        super::a_silent_clients_locks_end(&Database::mariadb());
+    }
 
     #[test]
     fn a_connection_the_server_closed_is_replaced() {
