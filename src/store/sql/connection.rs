@@ -229,7 +229,7 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
                 "SET SESSION autocommit = 1; SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
                  SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
                  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
-                 innodb_lock_wait_timeout = {lock_wait}, idle_write_transaction_timeout = {seconds}, \
+                 innodb_lock_wait_timeout = {lock_wait}, idle_transaction_timeout = {seconds}, \
                  max_statement_time = {seconds}; \
                  SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
             ))

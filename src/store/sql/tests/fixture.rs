@@ -135,7 +135,7 @@ impl Database {
         session
             .batch(match dialect {
                 Dialect::Postgres => "SET idle_in_transaction_session_timeout = 60000",
-                _ => "SET SESSION idle_write_transaction_timeout = 60",
+                _ => "SET SESSION idle_transaction_timeout = 60",
             })
             .unwrap();
         session.batch(dialect.begin()).unwrap();
