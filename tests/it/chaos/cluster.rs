@@ -63,6 +63,8 @@ pub struct Cluster {
     /// Those that run, and how many of them have not joined yet.
     up: BTreeSet<usize>,
     joining: usize,
+    /// Those that may be declared dead.
+    doomed: BTreeSet<usize>,
     /// What the nodes use, without a proxy.
     url: String,
     database: Database,
@@ -92,6 +94,7 @@ impl Cluster {
             healed: now(),
             up: BTreeSet::new(),
             joining: 0,
+            doomed: BTreeSet::new(),
             url,
             database,
             folder: tempfile::tempdir().unwrap(),
@@ -209,6 +212,7 @@ impl Cluster {
     pub fn kill(&mut self, node: usize) -> i64 {
         self.nodes.kill(node);
         self.up.remove(&node);
+        self.doom(node);
         self.report.killed += 1;
         now()
     }
@@ -217,6 +221,7 @@ impl Cluster {
     pub fn shut_down(&mut self, node: usize) -> i64 {
         let asked = now();
         self.up.remove(&node);
+        self.doom(node);
         self.nodes.ask_to_stop(node);
         loop {
             let heard = self.hear(Duration::from_secs(60));
@@ -227,7 +232,13 @@ impl Cluster {
         }
     }
 
+    /// From now on others have a reason to take the node for dead.
+    pub fn doom(&mut self, node: usize) {
+        self.doomed.insert(node);
+    }
+
     pub fn signal(&mut self, node: usize, signal: Signal) {
+        self.doom(node);
         let pid = Pid::from_raw(self.pids[node].try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
@@ -257,10 +268,14 @@ impl Cluster {
         assert!(self.client.resume(schedule).unwrap());
     }
 
-    /// The id under which a process is or was a node; the last, if it joined again.
-    pub fn node_id(&mut self, node: usize) -> String {
+    /// The ids under which a process is or was a node, the last first: it may have joined again.
+    fn node_ids(&mut self, node: usize) -> Vec<String> {
         let tail = format!("FROM QRTZ_NODE WHERE pid = {} ORDER BY started_time DESC", self.pids[node]);
-        self.hand.rows("uuid", &tail).remove(0).remove(0)
+        self.hand.rows("uuid", &tail).concat()
+    }
+
+    pub fn node_id(&mut self, node: usize) -> String {
+        self.node_ids(node).remove(0)
     }
 
     /// From now on nothing goes wrong any more.
@@ -295,6 +310,8 @@ impl Cluster {
         let read = now();
         let connections = self.connections();
         let live = self.up.clone().into_iter().map(|node| self.node_id(node)).collect();
+        let doomed = self.doomed.clone().into_iter().flat_map(|node| self.node_ids(node)).collect();
+        let dead = self.hand.rows("uuid", "FROM QRTZ_NODE WHERE end_reason = 'dead'").concat();
         self.stop_all();
         let files: Vec<PathBuf> = (0..self.pids.len()).map(|node| self.file("effects", node)).collect();
         let changes = history::changes(&mut self.hand);
@@ -305,6 +322,8 @@ impl Cluster {
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             pauses: self.pauses.clone(),
             live,
+            dead: dead.into_iter().collect(),
+            doomed,
             healed: self.healed,
             read,
             stopped,

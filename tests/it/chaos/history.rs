@@ -23,11 +23,12 @@ pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
         Plan {
             generations: [(0, load.times.get(&row[0]).cloned().unwrap_or_default())].into(),
             recovers: true,
-            attempts: 5,
+            deaths: 2,
             tries: 1,
             state: row[1].clone(),
             next: maybe(&row[2]),
             schedule: row[0].clone(),
+            ..Plan::default()
         }
     };
     let plans: Vec<Plan> = rows.into_iter().map(plan).collect();
@@ -102,7 +103,7 @@ fn effects_of(file: &Path) -> Vec<Effect> {
             attempt: attempt.parse().unwrap(),
             fence: number(fence),
             at: number(at),
-            ended: None,
+            ..Effect::default()
         };
         if what == "began" {
             effects.push(effect);

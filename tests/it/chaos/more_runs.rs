@@ -53,6 +53,7 @@ pub fn a_node_cut_off_comes_back_under_a_new_name(kind: Kind) {
     cluster.load.ticks(&cluster.client, 12, from, from + 50_000);
     cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
     let victim = cluster.await_begin("held");
+    cluster.doom(victim);
     cluster.links[victim].as_ref().unwrap().set(Mode::Hold);
     cluster.during(45 * SECOND);
     cluster.set_all(Mode::Pass);
@@ -264,6 +265,7 @@ pub fn a_storm_loses_nothing(kind: Kind) {
                 cluster.signal(node, Signal::CONT);
             }
             (2, true) => {
+                cluster.doom(node);
                 cluster.links[node].as_ref().unwrap().set(Mode::Hold);
                 cluster.during(span);
                 cluster.set_all(Mode::Pass);
