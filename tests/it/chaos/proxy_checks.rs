@@ -41,9 +41,9 @@ impl Bench {
 }
 
 /// As the store does it: begin and commit are text on PostgreSQL, everything is prepared on MariaDB.
-fn begin_insert_commit(hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
+fn begin_insert_commit(kind: Kind, hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
     let insert = format!("INSERT INTO QRTZ_RUN VALUES ({id})");
-    if matches!(hand, Hand::Postgres(_)) {
+    if kind.name() == "postgres" {
         hand.run("BEGIN")?;
         hand.prepared(&insert)?;
         return hand.run("COMMIT");
@@ -54,17 +54,17 @@ fn begin_insert_commit(hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
 /// The client is told the same; the row tells them apart.
 pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
     let mut bench = Bench::new(kind);
-    begin_insert_commit(&mut bench.connect(), 1).unwrap();
+    begin_insert_commit(kind, &mut bench.connect(), 1).unwrap();
     bench.proxy.cut_commit(Cut::After, None);
-    begin_insert_commit(&mut bench.connect(), 2).unwrap_err();
+    begin_insert_commit(kind, &mut bench.connect(), 2).unwrap_err();
     bench.proxy.cut_commit(Cut::Before, None);
-    begin_insert_commit(&mut bench.connect(), 3).unwrap_err();
-    begin_insert_commit(&mut bench.connect(), 4).unwrap();
+    begin_insert_commit(kind, &mut bench.connect(), 3).unwrap_err();
+    begin_insert_commit(kind, &mut bench.connect(), 4).unwrap();
     // A claim is told from another commit.
     let mut hand = bench.connect();
     bench.proxy.cut_commit(Cut::Before, Some(Commit::Claim));
     ["START TRANSACTION", "COMMIT"].iter().try_for_each(|text| hand.prepared(text)).unwrap();
-    begin_insert_commit(&mut hand, 5).unwrap_err();
+    begin_insert_commit(kind, &mut hand, 5).unwrap_err();
     assert_eq!(bench.ids(), ["1", "2", "4"]);
     assert_eq!(bench.proxy.counted(), (3, 3));
 }
