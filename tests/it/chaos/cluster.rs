@@ -309,9 +309,9 @@ impl Cluster {
         }
         let read = now();
         let connections = self.connections();
-        let live = self.up.clone().into_iter().map(|node| self.node_id(node)).collect();
         let doomed = self.doomed.clone().into_iter().flat_map(|node| self.node_ids(node)).collect();
         let dead = self.hand.rows("uuid", "FROM QRTZ_NODE WHERE end_reason = 'dead'").concat();
+        let live = self.hand.rows("uuid", "FROM QRTZ_NODE WHERE ended_time = -1").concat();
         self.stop_all();
         let files: Vec<PathBuf> = (0..self.pids.len()).map(|node| self.file("effects", node)).collect();
         let changes = history::changes(&mut self.hand);
@@ -321,7 +321,7 @@ impl Cluster {
             effects: history::effects(&files),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             pauses: self.pauses.clone(),
-            live,
+            live: live.into_iter().collect(),
             dead: dead.into_iter().collect(),
             doomed,
             healed: self.healed,
