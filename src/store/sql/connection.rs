@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use diesel::Connection;
 
-use super::secrets::secrets;
 use super::reach::{Reach, server};
+use super::secrets::secrets;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Value, single, sql};
 use crate::error::{Error, Kind};
@@ -121,8 +121,6 @@ impl Target {
             ));
         }
         let secrets = secrets(dialect, url);
-        Ok(Self { dialect, memory: address == ":memory:", address, secrets })
-        let secrets = if dialect == Dialect::Sqlite { Vec::new() } else { secrets(url) };
         Ok(Self { dialect, memory: address == ":memory:", address, secrets, reach: Reach::default() })
     }
 

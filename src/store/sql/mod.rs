@@ -9,7 +9,6 @@
 //! purge    what has ended long ago           migrate  the schema
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
-//! entry    columns to values and back        statement, session, connection   text and binds, diesel, the pool
 //! secrets  what of a URL no message repeats
 //! entry    columns to values and back        statement, session   text and binds, diesel
 //! connection, reach   the pool, and how it gets its connections
