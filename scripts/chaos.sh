@@ -2,7 +2,7 @@
 # chaos.sh: breaks real clusters of node processes on all three databases, and judges what they leave behind.
 # Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...".
 # chaos.sh --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
-# chaos.sh --short: only the runs that are among the tests, in some 2 minutes.
+# chaos.sh --short: a part of the runs, as CI does, in some 2 minutes.
 # The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 8 minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -44,7 +44,8 @@ part() {
         cat "$log"
         return 1
     }
-    grep '^chaos ' "$log"
+    # The short form has no run that goes alone.
+    grep '^chaos ' "$log" || [ "$FIRETIME_CHAOS" = short ]
 }
 
 code=0

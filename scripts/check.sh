@@ -38,5 +38,7 @@ done
 step cargo clippy --locked --all-targets --all-features -- -D warnings
 RUSTDOCFLAGS='-D warnings' step cargo doc --locked --no-deps --all-features
 
+step scripts/prove.sh --tenth
+
 printf '\n== scripts/test.sh\n'
 exec scripts/test.sh

@@ -41,7 +41,8 @@ step simulations simulate
 step chaos scripts/chaos.sh "${chaos[@]}"
 step fuzz scripts/fuzz.sh "$fuzz"
 
-sum() { awk -F"$1=" '/^simulated/ { split($2, n, " "); sum += n[1] } END { print sum + 0 }' "$logs/simulations"; }
+sum() { awk -F"$1=" '/simulated( on sqlite)?: / { split($2, n, " "); sum += n[1] } END { print sum + 0 }' "$logs/simulations"; }
+[ "$(sum claims)" -ge "$claims" ] && [ "$(figure simulations mutations_caught)" != 0 ] || code=1
 violations=$(figure chaos violations)
 [ "$code" = 0 ] || [ "$violations" != 0 ] || violations=1
 printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s\n' \

@@ -1,4 +1,5 @@
--- Returns no row if the ledger accounts for every occurrence that the cursors have passed, once.
+-- Returns no row if the ledger accounts, from its first row of each schedule and generation on, for every
+-- occurrence that the cursors have passed, once.
 -- For PostgreSQL, MariaDB and SQLite. Each row names a schedule and an instant before which something is
 -- missing or stands twice, or a schedule whose cursor is not where its ledger ends.
 WITH moves AS (

@@ -31,7 +31,13 @@ impl Fate {
     fn thrown(dice: &mut Dice, faults: &Faults, away: bool) -> Self {
         let quick = (1 + dice.below(4), 1 + dice.below(3));
         if away {
-            return if dice.one_in(2) { Self::Unavailable } else { Self::Lost };
+            dice.struck += 1;
+            return match dice.below(3) {
+                0 => Self::Unavailable,
+                1 => Self::Lost,
+                // A network gone silent: the call reaches the database, and nobody hears.
+                _ => Self::Overrun(dice.below(LATEST)),
+            };
         }
         if dice.strikes(faults.slow) {
             return Self::Answered(dice.below(1_500), dice.below(1_400));

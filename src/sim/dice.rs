@@ -35,9 +35,13 @@ impl Dice {
         self.below(n) == 0
     }
 
+    pub(super) fn happens(&mut self, per_million: Millis) -> bool {
+        self.below(1_000_000) < per_million
+    }
+
     /// Whether a fault happens; counted.
     pub(super) fn strikes(&mut self, per_million: Millis) -> bool {
-        let strikes = self.below(1_000_000) < per_million;
+        let strikes = self.happens(per_million);
         self.struck += u64::from(strikes);
         strikes
     }

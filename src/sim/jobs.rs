@@ -23,6 +23,6 @@ pub(super) fn all() -> [JobSpec; 3] {
 pub(super) fn run(job: &str, dice: &mut Dice, faults: &Faults) -> (Outcome, Millis) {
     let failed = job == "flaky" && dice.one_in(3);
     let outcome = if failed { Outcome::Failed("as the dice fell".to_owned()) } else { Outcome::Succeeded };
-    let takes = if dice.strikes(faults.long_jobs) { dice.below(40_000) } else { dice.below(200) };
+    let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(200) };
     (outcome, takes)
 }

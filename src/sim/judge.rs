@@ -47,7 +47,7 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
     fn default() -> Self {
-        Self { settled: 60_000, early: 1_000, again: 300_000, begun: Some(60_000 + 15_000 + 3_000) }
+        Self { settled: 60_000, early: 1_000, again: 12_000, begun: Some(60_000 + 15_000 + 3_000) }
     }
 }
 
@@ -226,6 +226,9 @@ fn cursor(history: &History, plan: &Plan, following: Option<Millis>, verdict: &m
             plan.schedule, plan.next
         ));
     }
+    if !matches!(plan.state.as_str(), "COMPLETE" | "EXECUTING") {
+        verdict.blame(format!("{}: left {}", plan.schedule, plan.state));
+    }
     if (plan.state == "COMPLETE") != plan.next.is_none() {
         verdict.blame(format!("{}: {} with next {:?}", plan.schedule, plan.state, plan.next));
     }
@@ -275,9 +278,9 @@ fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     match (from, to) {
         (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
         (Some(from), None) => is_over(from),
-        (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
+        (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED"),
         (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING"),
-        (Some("RUNNING"), Some(to)) => to == "PENDING" || is_over(to) && to != "SKIPPED",
+        (Some("RUNNING"), Some(to)) => matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "ABANDONED"),
         _ => false,
     }
 }
@@ -340,6 +343,8 @@ fn pauses(history: &History, verdict: &mut Verdict) {
 /// Each attempt begins at most once, before it is taken away, and ends in an outcome of its own.
 fn effects(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let settled: BTreeMap<i64, Millis> =
+        history.changes.iter().map(|change| (change.execution, change.at)).collect();
     let mut begun: BTreeMap<i64, Vec<&Effect>> = BTreeMap::new();
     for effect in &history.effects {
         begun.entry(effect.execution).or_default().push(effect);
@@ -352,9 +357,12 @@ fn effects(history: &History, verdict: &mut Verdict) {
         if effects.iter().any(|it| (it.scheduled, it.attempt) != (row.scheduled, row.attempt)) {
             verdict.blame(format!("begun as another than its row says: {effects:?} {row:?}"));
         }
+        if effects.iter().any(|it| it.at + history.bounds.early < row.due.max(row.scheduled)) {
+            verdict.blame(format!("begun before it was due: {effects:?} {row:?}"));
+        }
         // A lower fence: the row was taken back and claimed anew before this one began.
-        let is_late =
-            |it: &Effect| it.fence != row.fence || row.state == "ABANDONED" && row.finished < Some(it.at);
+        let taken = settled.get(id).copied().or(row.finished);
+        let is_late = |it: &Effect| it.fence != row.fence || row.state == "ABANDONED" && taken < Some(it.at);
         let late = effects.iter().filter(|it| is_late(it)).count();
         if effects.len() - late > 1 {
             verdict.blame(format!("begun more than once: {effects:?} {row:?}"));
@@ -368,8 +376,6 @@ fn effects(history: &History, verdict: &mut Verdict) {
     let by_handler = |row: &&Execution| {
         matches!(row.state.as_str(), "SUCCEEDED" | "FAILED") && row.reason != "attempts exhausted"
     };
-    let settled: BTreeMap<i64, Millis> =
-        history.changes.iter().map(|change| (change.execution, change.at)).collect();
     for row in history.executions.iter().filter(by_handler) {
         let own = begun.get(&row.id).into_iter().flatten().find(|it| it.fence == row.fence);
         if own

@@ -175,12 +175,13 @@ fn a_stale_payload_is_caught() {
 
 #[test]
 fn an_attempt_put_off_by_a_wrong_clock_is_caught() {
-    caught("not for long", |history| row(history, 22).due = 3_600_000);
+    caught("not for long", |history| row(history, 22).due = 15_000);
 }
 
 #[test]
 fn what_is_done_before_its_time_is_caught() {
     caught("before its time", |history| history.changes[0].at = -1);
+    caught("before it was due", |history| row(history, 22).due = 3_200);
 }
 
 #[test]
@@ -211,6 +212,8 @@ fn a_revived_pause_is_caught() {
 
 #[test]
 fn a_complete_that_is_not_is_caught() {
+    caught("left ERROR", |history| history.plans[0].state = "ERROR".into());
+    caught("left PAUSED", |history| history.plans[0].state = "PAUSED".into());
     caught("EXECUTING with next None", |history| history.plans[0].state = "EXECUTING".into());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam::channel::{Receiver, bounded};
+use crossbeam::channel::{Receiver, TryRecvError, bounded};
 
 use super::actor::{Actor, Scene};
 use super::cluster::APPLICATION;
@@ -240,6 +240,7 @@ impl Process {
         said |= self.start_jobs(around);
         let mut told = Vec::new();
         self.complete.run(&mut scene(self.now(around.time), around), &mut told);
+        said |= self.starting.iter().any(|it| !it.settled.is_empty());
         said | !told.is_empty()
     }
 
@@ -362,11 +363,11 @@ impl Process {
                     self.begin(it.claimed, around);
                     said = true;
                 }
-                Ok(Settled::Revoked) => {
+                Ok(Settled::Revoked) | Err(TryRecvError::Disconnected) => {
                     self.thread_is_free(now);
                     said = true;
                 }
-                Err(_) => self.starting.push(it),
+                Err(TryRecvError::Empty) => self.starting.push(it),
             }
         }
         let (ended, running) =
