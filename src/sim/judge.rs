@@ -9,6 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Millis = i64;
 
+/// The end of a pause has been carried out this soon.
+const ENDING: Millis = 10_000;
+/// A repair under FIRE_ALL runs so many, and skips the rest.
+const MOST_FIRED: usize = 1_000;
+
 /// What a run left behind.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -64,6 +69,9 @@ pub struct Plan {
     pub recovers: bool,
     pub deaths: u32,
     pub tries: u32,
+    /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
+    pub misfire: String,
+    pub threshold: Millis,
     pub state: String,
     pub next: Option<Millis>,
 }
@@ -163,6 +171,7 @@ pub fn judge(history: &History) -> Verdict {
         verdict.blame(format!("an execution of no schedule: {:?}", rows[0]));
     }
     transitions(history, &mut verdict);
+    skips(history, &mut verdict);
     pauses(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
@@ -317,6 +326,46 @@ fn transitions(history: &History, verdict: &mut Verdict) {
     let told = history.executions.iter().filter(|_| !history.changes.is_empty());
     for row in told.filter(|row| states.get(&row.id).copied() != Some(&row.state)) {
         verdict.blame(format!("its changes do not end there: {row:?}"));
+    }
+}
+
+/// Nothing is skipped without a reason: it was late beyond its threshold and its policy says so, or a pause ended.
+fn skips(history: &History, verdict: &mut Verdict) {
+    let plans: BTreeMap<&str, &Plan> =
+        history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
+    let made: BTreeMap<i64, Millis> = history
+        .changes
+        .iter()
+        .filter(|change| change.from.is_none())
+        .map(|change| (change.execution, change.at))
+        .collect();
+    let mut together: BTreeMap<(&str, Millis), Vec<&Execution>> = BTreeMap::new();
+    for row in history.executions.iter().filter(|row| row.attempt == 1) {
+        if let Some(at) = made.get(&row.id) {
+            together.entry((&row.schedule, *at)).or_default().push(row);
+        }
+    }
+    for ((schedule, at), rows) in &together {
+        let Some(plan) = plans.get(schedule) else { continue };
+        let skipped = |reason: &str| rows.iter().find(|row| row.state == "SKIPPED" && row.reason == reason);
+        if let Some(row) = skipped("paused") {
+            let ended =
+                |it: &&Pause| it.schedule == row.schedule && (it.until..=it.until + ENDING).contains(at);
+            if !history.pauses.iter().any(|pause| ended(&pause)) {
+                verdict.blame(format!("skipped at {at} for a pause nobody made: {row:?}"));
+            }
+        }
+        let Some(row) = skipped("misfire") else { continue };
+        let first = rows.iter().map(|row| row.scheduled).min().unwrap_or(*at);
+        if at - first < plan.threshold - 2 * history.bounds.early {
+            verdict.blame(format!("skipped at {at}, less than {} ms late: {row:?}", plan.threshold));
+        }
+        let runs_last = rows.iter().any(|it| Some(it.scheduled) == row.following && it.state != "SKIPPED")
+            || rows.iter().any(|it| Some(it.scheduled) == row.following && it.reason == "superseded");
+        if plan.misfire == "FIRE_ONCE" && !runs_last || plan.misfire == "FIRE_ALL" && rows.len() < MOST_FIRED
+        {
+            verdict.blame(format!("skipped against its policy, {}: {row:?}", plan.misfire));
+        }
     }
 }
 

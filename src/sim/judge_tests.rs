@@ -14,6 +14,8 @@ fn good() -> History {
         recovers: true,
         deaths: 5,
         tries: 1,
+        misfire: "FIRE_ONCE".into(),
+        threshold: 60_000,
         state: "COMPLETE".into(),
         next: None,
     });
@@ -176,6 +178,34 @@ fn a_stale_payload_is_caught() {
 #[test]
 fn an_attempt_put_off_by_a_wrong_clock_is_caught() {
     caught("not for long", |history| row(history, 22).due = 15_000);
+}
+
+/// The third occurrence was skipped at `at`, for this reason.
+fn skip_the_third(history: &mut History, at: i64, reason: &str) {
+    let third = row(history, 31);
+    (third.state, third.reason) = ("SKIPPED".into(), reason.into());
+    history.effects.retain(|effect| effect.execution != 31);
+    history.changes.retain(|change| change.execution != 31);
+    history.changes.push(Change { at, execution: 31, from: None, to: Some("SKIPPED".into()) });
+}
+
+#[test]
+fn a_skip_without_a_reason_is_caught() {
+    caught("for a pause nobody made", |history| skip_the_third(history, 3_900, "paused"));
+    caught("less than 60000 ms late", |history| skip_the_third(history, 50_000, "misfire"));
+    caught("against its policy, FIRE_ONCE", |history| skip_the_third(history, 70_000, "misfire"));
+    caught("against its policy, FIRE_ALL", |history| {
+        skip_the_third(history, 70_000, "misfire");
+        history.plans[0].misfire = "FIRE_ALL".into();
+    });
+    let mut history = good();
+    skip_the_third(&mut history, 70_000, "misfire");
+    history.plans[0].misfire = "DO_NOTHING".into();
+    judge(&history).assert_clean();
+    let mut history = good();
+    skip_the_third(&mut history, 3_900, "paused");
+    history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_800 });
+    judge(&history).assert_clean();
 }
 
 #[test]

@@ -172,6 +172,8 @@ impl Plans {
                 recovers: policy.recover,
                 deaths: policy.max_attempts,
                 tries: policy.max_tries,
+                misfire: made.definition.misfire.as_str().to_owned(),
+                threshold: made.definition.threshold,
                 state: row.state.clone(),
                 next: row.next,
             }
