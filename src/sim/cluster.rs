@@ -11,13 +11,15 @@ use super::sabotage::Sabotage;
 use super::scenario::{Faults, Scenario};
 use super::wire::{Wire, Wires};
 use crate::model::{Millis, NodeId};
-use crate::store::NodeRow;
+use crate::window::Window;
 
 pub(super) const APPLICATION: &str = "sim";
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
 /// Who is stopped or cut off for longer may be declared dead.
 const DOOM: Millis = 5_000;
+/// So long after it could beat again it may still be about to.
+const AWAKE: Millis = 15_000;
 
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
@@ -38,7 +40,8 @@ pub(super) struct Cluster {
     graves: Vec<Process>,
     effects: Vec<Effect>,
     pauses: Vec<Pause>,
-    doomed: BTreeSet<NodeId>,
+    /// Who could not beat, from when to when.
+    doomed: Vec<(NodeId, Millis, Millis)>,
     /// The names processes have had.
     borne: BTreeSet<NodeId>,
     names: Dice,
@@ -67,7 +70,7 @@ impl Cluster {
             graves: Vec::new(),
             effects: Vec::new(),
             pauses: Vec::new(),
-            doomed: BTreeSet::new(),
+            doomed: Vec::new(),
             borne: BTreeSet::new(),
             names: stream(1),
             fate: stream(2),
@@ -193,11 +196,11 @@ impl Cluster {
     fn strike(&mut self, n: usize) {
         let Some(process) = &mut self.slots[n].process else { return };
         let (fate, faults) = (&mut self.fate, &self.faults);
-        let mut doom = |process: &Process| {
-            self.doomed.insert(process.id);
+        let mut doom = |process: &Process, until: Millis| {
+            self.doomed.push((process.id, self.now, until));
         };
         if fate.strikes(faults.kills) {
-            doom(process);
+            doom(process, Millis::MAX);
             process.die(fate);
             self.slots[n].restart_at = self.now + self.fate.below(90_000);
             self.graves.extend(self.slots[n].process.take());
@@ -208,13 +211,13 @@ impl Cluster {
             for process in all.filter_map(|(_, slot)| slot.process.as_mut()) {
                 process.stopped_until = process.stopped_until.max(self.now + span);
                 if process.stopped_until > self.now + DOOM {
-                    doom(process);
+                    doom(process, process.stopped_until);
                 }
             }
         } else if fate.strikes(faults.cuts) {
             process.cut_until = self.now + fate.below(60_000);
             if process.cut_until > self.now + DOOM {
-                doom(process);
+                doom(process, process.cut_until);
             }
         }
     }
@@ -244,15 +247,23 @@ impl Cluster {
         self.pauses.extend(self.plans.resume_all(self.now, &wire));
     }
 
+    /// A death is just if the node had not beaten for `d` because it could not; or if it never was anybody's name:
+    /// a registration whose answer was lost.
+    fn is_just(&self, &(node, at, still): &(NodeId, Millis, Millis)) -> bool {
+        let could_not = |&(doomed, from, until): &(NodeId, Millis, Millis)| {
+            doomed == node && from < at && at < until.saturating_add(AWAKE)
+        };
+        let due = still >= Window::default().death && self.doomed.iter().any(could_not);
+        due || !self.borne.contains(&node)
+    }
+
     /// What it left behind, for the judge.
     pub(super) fn history(self) -> History {
         let store = self.database.store();
         let nodes = store.nodes(None).unwrap();
-        // A row whose registration was not confirmed is nobody's.
-        let died = |node: &&NodeRow| {
-            node.ended.as_ref().is_some_and(|(_, how)| how == "dead")
-                && self.borne.contains(&node.id.parse().unwrap())
-        };
+        let deaths = self.wires.deaths();
+        let just = deaths.iter().filter(|death| self.is_just(death));
+        let doomed = just.map(|(node, ..)| node.to_string()).collect();
         let (executions, changes) = self.database.ledger();
         History {
             plans: self.plans.outcome(store),
@@ -261,8 +272,8 @@ impl Cluster {
             changes,
             pauses: self.pauses,
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
-            dead: nodes.iter().filter(died).map(|node| node.id.clone()).collect(),
-            doomed: self.doomed.difference(&self.wires.wronged()).map(NodeId::to_string).collect(),
+            dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
+            doomed,
             healed: self.ends,
             read: self.now,
             ..History::default()

@@ -54,8 +54,10 @@ impl Database {
 
     /// What `UPDATE QRTZ_EXECUTE SET state = 'PAUSED' WHERE id = ?` does.
     pub(super) fn write_paused(&self, id: ScheduleId) {
-        if let Self::Memory(store) = self {
-            store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'");
+        match self {
+            Self::Memory(store) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => {}
         }
     }
 

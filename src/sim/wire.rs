@@ -60,9 +60,9 @@ pub(super) struct Wires {
     locks: Mutex<BTreeSet<ScheduleId>>,
     dice: Mutex<Dice>,
     sabotages: Vec<Sabotage>,
-    /// When each node's beat last reached the database, and who was declared dead too soon after that.
+    /// When each node's beat last reached the database; who was declared dead, when, and how long after that.
     beats: Mutex<BTreeMap<NodeId, Millis>>,
-    wronged: Mutex<BTreeSet<NodeId>>,
+    deaths: Mutex<Vec<(NodeId, Millis, Millis)>>,
     claims: Mutex<u64>,
     /// True time, and what the database takes it for.
     clock: Mutex<(Millis, Millis)>,
@@ -75,7 +75,7 @@ impl Wires {
             dice: Mutex::new(dice),
             sabotages: sabotages.to_vec(),
             beats: Mutex::default(),
-            wronged: Mutex::default(),
+            deaths: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
         }
@@ -86,9 +86,9 @@ impl Wires {
         *lock(&self.clock) = (now, now + error);
     }
 
-    /// Who was declared dead although its beat had moved less than `d` before.
-    pub(super) fn wronged(&self) -> BTreeSet<NodeId> {
-        lock(&self.wronged).clone()
+    /// Who was declared dead, when, and how long after its last beat.
+    pub(super) fn deaths(&self) -> Vec<(NodeId, Millis, Millis)> {
+        lock(&self.deaths).clone()
     }
 
     pub(super) fn claims(&self) -> u64 {
@@ -269,8 +269,9 @@ impl Store for Wire<'_> {
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
         let died = self.store.declare_dead(node, beat, now)?;
         let moved = lock(&self.shared.beats).get(&node).copied();
-        if died && moved.is_some_and(|at| self.time - at < Window::default().death) {
-            lock(&self.shared.wronged).insert(node);
+        if died {
+            let still = moved.map_or(Millis::MAX, |at| self.time - at);
+            lock(&self.shared.deaths).push((node, self.time, still));
         }
         Ok(died)
     }
