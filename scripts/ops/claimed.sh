@@ -70,7 +70,7 @@ show_postgres() {
     psql=$(client psql) || exit 2
     split
     [ -z "${password+set}" ] || export PGPASSWORD=$password
-    PGTZ=UTC "$psql" -X -w -q -v ON_ERROR_STOP=1 -P pager=off -c "$sql" \
+    PGTZ=UTC PGCLIENTENCODING=UTF8 "$psql" -X -w -q -v ON_ERROR_STOP=1 -P pager=off -c "$sql" \
         "postgres://${user:+$user@}$host${port:+:$port}/$database${query:+?$query}" | printable
 }
 
@@ -103,7 +103,7 @@ show_mysql() {
     host=${host#[} host=${host%]}
     [ -z "$host" ] || options+=(--host="$host")
     [ -z "$port" ] || options+=(--port="$port")
-    "$mysql" --no-defaults --table --init-command="SET time_zone = '+00:00'" --user="$(decode "$user")" \
+    "$mysql" --no-defaults --default-character-set=utf8mb4 --table --init-command="SET time_zone = '+00:00'" --user="$(decode "$user")" \
         "${options[@]}" --execute="$sql" "$(decode "$database")" | printable | grep . || empty "${PIPESTATUS[0]}"
 }
 

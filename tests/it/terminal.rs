@@ -112,7 +112,9 @@ fn rows_steer_no_terminal(kind: Kind) {
 
     database.batch("UPDATE QRTZ_RUN SET state = 'RUNNING'");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/ops/claimed.sh");
-    let output = Command::new(script).env("FIRETIME_DATABASE_URL", &database.url).output().unwrap();
+    // A server's shell often has no locale; the clients would choose their character set by it.
+    let output =
+        Command::new(script).env("FIRETIME_DATABASE_URL", &database.url).env("LC_ALL", "C").output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("RUNNING") && text.contains("made up"), "{text}");
