@@ -186,7 +186,7 @@ impl Cluster {
             return;
         }
         if self.fate.strikes(self.faults.edits) {
-            self.plans.edit(self.now, &wire);
+            self.pauses.extend(self.plans.edit(self.now, &wire));
         }
         if self.fate.strikes(self.faults.hands) {
             self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));

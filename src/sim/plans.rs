@@ -132,7 +132,8 @@ impl Plans {
     }
 
     /// Some schedule gets another payload; or another trigger: then what it had planned and not begun is withdrawn.
-    pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) {
+    /// A trigger without a time left completes even a paused schedule; gives the pause that has so ended.
+    pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
         if self.dice.one_in(2) && !store.is_locked(entry.id) {
@@ -140,11 +141,11 @@ impl Plans {
             made.definition.payload = made.payloads.len().to_string();
             made.payloads.push((now, made.definition.payload.clone()));
             assert_eq!(store.ensure(&made.definition).unwrap(), Ensured::Changed);
-            return;
+            return None;
         }
         let start = now + self.dice.below(5_000);
         if store.is_locked(entry.id) || start >= self.ends {
-            return;
+            return None;
         }
         let counted = self.dice.one_in(2);
         let (trigger, times) = self.trigger(counted, start);
@@ -157,6 +158,10 @@ impl Plans {
             self.made[n].generations.insert(entry.generation + 1, times);
             self.made[n].definition = definition;
         }
+        let schedule = self.made[n].definition.name.clone();
+        let is_paused = store.find(APPLICATION, &schedule).unwrap().unwrap().state == ScheduleState::Paused;
+        let from = self.made[n].paused.take_if(|_| !is_paused)?;
+        Some(Pause { schedule, from, until: now })
     }
 
     /// The schedules as they stand, with what was expected of them.
