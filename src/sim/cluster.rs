@@ -1,6 +1,6 @@
 //! A cluster in virtual time: its database, its processes, its schedules, and what happens to them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::database::Database;
 use super::dice::Dice;
@@ -40,10 +40,10 @@ pub(super) struct Cluster {
     graves: Vec<Process>,
     effects: Vec<Effect>,
     pauses: Vec<Pause>,
-    /// Who could not beat, from when to when.
+    /// Who could not beat, by its first name, from when to when.
     doomed: Vec<(NodeId, Millis, Millis)>,
-    /// The names processes have had.
-    borne: BTreeSet<NodeId>,
+    /// The names processes have had, each with the first name of its process.
+    borne: BTreeMap<NodeId, NodeId>,
     names: Dice,
     fate: Dice,
     faults: Faults,
@@ -71,7 +71,7 @@ impl Cluster {
             effects: Vec::new(),
             pauses: Vec::new(),
             doomed: Vec::new(),
-            borne: BTreeSet::new(),
+            borne: BTreeMap::new(),
             names: stream(1),
             fate: stream(2),
             faults: scenario.faults,
@@ -150,7 +150,7 @@ impl Cluster {
             away: self.now < self.outage_until.max(process.cut_until),
             effects: &mut self.effects,
         });
-        self.borne.insert(process.id);
+        self.borne.insert(process.id, process.first_id);
     }
 
     fn bury(&mut self) {
@@ -197,7 +197,7 @@ impl Cluster {
         let Some(process) = &mut self.slots[n].process else { return };
         let (fate, faults) = (&mut self.fate, &self.faults);
         let mut doom = |process: &Process, until: Millis| {
-            self.doomed.push((process.id, self.now, until));
+            self.doomed.push((process.first_id, self.now, until));
         };
         if fate.strikes(faults.kills) {
             doom(process, Millis::MAX);
@@ -248,13 +248,13 @@ impl Cluster {
     }
 
     /// A death is just if the node had not beaten for `d` because it could not; or if it never was anybody's name:
-    /// a registration whose answer was lost.
+    /// a registration whose answer was lost. A process may be stopped before it hears that its new name is registered.
     fn is_just(&self, &(node, at, still): &(NodeId, Millis, Millis)) -> bool {
-        let could_not = |&(doomed, from, until): &(NodeId, Millis, Millis)| {
-            doomed == node && from < at && at < until.saturating_add(AWAKE)
+        let Some(first) = self.borne.get(&node) else { return true };
+        let could_not = |(doomed, from, until): &(NodeId, Millis, Millis)| {
+            doomed == first && *from < at && at < until.saturating_add(AWAKE)
         };
-        let due = still >= Window::default().death && self.doomed.iter().any(could_not);
-        due || !self.borne.contains(&node)
+        still >= Window::default().death && self.doomed.iter().any(could_not)
     }
 
     /// What it left behind, for the judge.

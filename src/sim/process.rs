@@ -120,6 +120,8 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Process {
     /// Its present name: it takes a new one when its row was ended by others.
     pub id: NodeId,
+    /// The one it started with.
+    pub first_id: NodeId,
     /// The host's time against true time.
     pub skew: Millis,
     /// What the process believes the host's time lacks.
@@ -162,6 +164,7 @@ impl Process {
         let polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);
         Self {
             id,
+            first_id: id,
             skew,
             offset,
             stopped_until: Millis::MIN,
