@@ -259,6 +259,8 @@ pub(crate) struct Entry {
     pub misfire: MisfirePolicy,
     /// How far the cursor may fall behind before the misfire handler takes over; milliseconds.
     pub threshold: Millis,
+    /// Its job is run again after its node's death.
+    pub recover: bool,
 }
 
 impl Entry {

@@ -20,7 +20,7 @@ use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
-use crate::pipeline::pool::{Limits, Notice, Permit, Pool};
+use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
 use crate::runner::{Runner, panic_text};
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
 use crate::window::millis;
@@ -607,8 +607,8 @@ impl Seats for PoolSeats {
         self.pool.reserve()
     }
 
-    fn starts_at_once(permit: &Self::Permit) -> bool {
-        permit.starts_at_once()
+    fn seat(permit: &Self::Permit) -> Seat {
+        permit.seat()
     }
 
     fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {

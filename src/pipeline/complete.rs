@@ -14,7 +14,7 @@ use crate::node::Held;
 use crate::store::{Change, Settled, Settlement, Store};
 
 /// The most settlements in one transaction.
-const BATCH: usize = 256;
+const BATCH: usize = 1_000;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 

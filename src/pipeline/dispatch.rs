@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::plan::{Plan, Slot};
 use super::poll::{POLL_LIMIT, Planned};
+use super::pool::Seat;
 use crate::clock::{Now, Steady};
 use crate::error::Error;
 use crate::event::Event;
@@ -15,7 +16,7 @@ use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
 use crate::window::SKIP_RETRY;
 
 /// The most claims in one transaction.
-const BATCH: usize = 256;
+const BATCH: usize = 1_000;
 /// After a failed claim nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 500;
 
@@ -26,8 +27,7 @@ pub(crate) trait Seats: Send + 'static {
 
     fn reserve(&mut self) -> Option<Self::Permit>;
 
-    /// Whether the item starts at once or waits in the queue.
-    fn starts_at_once(permit: &Self::Permit) -> bool;
+    fn seat(permit: &Self::Permit) -> Seat;
 
     /// Lets the pool grow for those who wait; hands back who waited too long, and says when to look again.
     fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>);
@@ -169,13 +169,17 @@ impl<S: Seats> DispatchMachine<S> {
         let picked = self.plan.pick(now.db, BATCH, || seats.reserve());
         self.starved = picked.is_empty() && self.plan.has_due(now.db);
         for (slot, candidate, permit) in picked {
-            let request = self.request(candidate, S::starts_at_once(&permit), now);
+            let request = self.request(candidate, S::seat(&permit), now);
             self.in_flight.push(InFlight { slot, request, permit });
         }
         self.in_flight.iter().map(|it| it.request.clone()).collect()
     }
 
-    fn request(&self, candidate: Candidate, at_once: bool, now: Now) -> ClaimRequest {
+    fn request(&self, candidate: Candidate, seat: Seat, now: Now) -> ClaimRequest {
+        // Should the node die before it begins, it counts as begun: not for what may run only once, and not for what
+        // has met a death before.
+        let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
+        let at_once = seat == Seat::Thread || seat == Seat::Soon && expendable;
         let token = Token::fresh();
         self.held.add(token);
         ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
@@ -367,8 +371,8 @@ mod tests {
             taken.ok().map(|_| Chair(Arc::clone(&self.0)))
         }
 
-        fn starts_at_once(_permit: &Chair) -> bool {
-            true
+        fn seat(_permit: &Chair) -> Seat {
+            Seat::Thread
         }
 
         fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {

@@ -78,8 +78,8 @@ impl Seats for FloorSeats {
         (seat.is_some() || self.always).then(|| Permit { floor: Arc::clone(&self.floor), seat })
     }
 
-    fn starts_at_once(permit: &Permit) -> bool {
-        permit.seat == Some(Seat::Thread)
+    fn seat(permit: &Permit) -> Seat {
+        permit.seat.unwrap_or(Seat::Place)
     }
 
     fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {

@@ -61,9 +61,18 @@ pub struct Figures {
 pub(crate) enum Seat {
     /// A thread: the item starts at once.
     Thread,
+    /// A place in a queue that moves: the item starts within some 100 ms.
+    Soon,
     /// A place in the queue.
     Place,
 }
+
+/// How fast the queue moves is measured over at least so long, in milliseconds.
+const PACED: i64 = 20;
+/// In so many times [`PACED`] an item starts soon: it may be called started when it is claimed.
+const SOON: usize = 5;
+/// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
+const FAST: usize = 20;
 
 /// What becomes of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +94,10 @@ pub(super) struct Admission {
     queued: usize,
     promised_threads: usize,
     promised_places: usize,
+    /// How many items were started since `paced_at`, and how many per [`PACED`] before that.
+    starts: usize,
+    pace: usize,
+    paced_at: i64,
     /// The last thread could not be made: count on those there are until one can.
     stunted: bool,
     closed: bool,
@@ -103,6 +116,9 @@ impl Admission {
             queued: 0,
             promised_threads: 0,
             promised_places: 0,
+            starts: 0,
+            pace: 0,
+            paced_at: i64::MIN,
             stunted: false,
             closed: false,
             wanted: false,
@@ -123,6 +139,13 @@ impl Admission {
     /// Learns the time; returns the latest it was ever told.
     pub(super) fn observe(&mut self, now: i64) -> i64 {
         self.now = self.now.max(now);
+        let span = self.now.saturating_sub(self.paced_at);
+        if span >= PACED {
+            let periods = usize::try_from(span / PACED).unwrap_or(usize::MAX);
+            self.pace = self.starts / periods;
+            self.starts = 0;
+            self.paced_at = self.now;
+        }
         self.now
     }
 
@@ -132,7 +155,7 @@ impl Admission {
         let seat = self.free_seat();
         match seat {
             Some(Seat::Thread) => self.promised_threads += 1,
-            Some(Seat::Place) => self.promised_places += 1,
+            Some(Seat::Soon | Seat::Place) => self.promised_places += 1,
             None => self.wanted = true,
         }
         seat
@@ -142,7 +165,7 @@ impl Admission {
     pub(super) fn release(&mut self, seat: Seat) {
         match seat {
             Seat::Thread => self.promised_threads -= 1,
-            Seat::Place => self.promised_places -= 1,
+            Seat::Soon | Seat::Place => self.promised_places -= 1,
         }
     }
 
@@ -158,18 +181,28 @@ impl Admission {
         self.closed = true;
     }
 
-    /// Core threads first, then the queue until it is full, then threads up to max.
+    /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
+    /// when what comes next could not start soon.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
             None
         } else if self.committed() < self.settled() {
             Some(Seat::Thread)
-        } else if self.queued + self.promised_places < self.limits.queue {
-            Some(Seat::Place)
-        } else if self.can_grow() {
-            Some(Seat::Thread)
         } else {
+            let thread = self.can_grow().then_some(Seat::Thread);
+            self.free_place().or(thread)
+        }
+    }
+
+    fn free_place(&self) -> Option<Seat> {
+        let ahead = self.queued + self.promised_places;
+        let soon = self.pace.saturating_mul(SOON);
+        if ahead >= self.limits.queue {
             None
+        } else if ahead < soon {
+            Some(Seat::Soon)
+        } else {
+            (self.pace < FAST).then_some(Seat::Place)
         }
     }
 
@@ -187,6 +220,7 @@ impl Admission {
     pub(super) fn started(&mut self) {
         self.spare.pop_back();
         self.busy += 1;
+        self.starts += 1;
     }
 
     pub(super) fn finished(&mut self) {

@@ -105,9 +105,9 @@ pub struct Permit<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Permit<T> {
-    /// Whether the item will start at once; else it waits in the queue.
-    pub fn starts_at_once(&self) -> bool {
-        self.seat == Seat::Thread
+    /// What it promises.
+    pub(crate) fn seat(&self) -> Seat {
+        self.seat
     }
 
     /// Hands the item in at `now` (monotonic milliseconds). It is never refused: should no thread

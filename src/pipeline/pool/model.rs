@@ -11,7 +11,7 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::{check_pct, check_random, thread};
 
 use super::admission;
-use super::admission::Limits;
+use super::admission::{Limits, Seat};
 use super::floor;
 
 use self::core::{Notice, Permit, Pool};
@@ -209,7 +209,8 @@ fn a_promised_start_waits_for_no_other_item() {
 
         let permits: Vec<_> = (0..5).map_while(|_| bench.pool.reserve()).collect();
         assert!(bench.pool.reserve().is_none());
-        let (threads, places): (Vec<_>, Vec<_>) = permits.into_iter().partition(Permit::starts_at_once);
+        let (threads, places): (Vec<_>, Vec<_>) =
+            permits.into_iter().partition(|permit| permit.seat() == Seat::Thread);
         let submitting: Vec<_> = (0..)
             .zip(threads)
             .chain((3..).zip(places))
@@ -235,7 +236,8 @@ fn the_queue_moves_on_beside_a_promise() {
         };
         let bench = Bench::new(Limits::new(1, 2, 1), run);
         let [first, queued, promised] = [(); 3].map(|()| bench.pool.reserve().unwrap());
-        assert!(first.starts_at_once() && !queued.starts_at_once() && promised.starts_at_once());
+        let seats = [&first, &queued, &promised].map(|permit| permit.seat());
+        assert_eq!(seats, [Seat::Thread, Seat::Place, Seat::Thread]);
         let submitting = thread::spawn(move || {
             first.submit(0, 0);
             queued.submit(1, 0);

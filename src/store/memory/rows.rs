@@ -180,6 +180,7 @@ impl Schedule {
             priority: when::priority(self.priority)?,
             misfire,
             threshold: when::threshold(self.threshold)?,
+            recover: job.policy.recover,
         })
     }
 }

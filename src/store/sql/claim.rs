@@ -16,7 +16,7 @@ use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
 use super::planned::{FIRST_ATTEMPT, planned_want, win_planned};
 use super::session::{Fault, Session};
-use super::statement::{BATCH, Row, Want, guarded, join, sql};
+use super::statement::{Row, Want, batch, guarded, join, sql};
 use crate::error::{Error, Kind};
 use crate::model::{Candidate, ExecutionId, ExecutionState, Occurrence, Pending};
 use crate::store::guard;
@@ -39,7 +39,7 @@ impl Wins {
 }
 
 pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    in_parts(requests, |part| claim_once(store, part))
+    in_parts(store, requests, |part| claim_once(store, part))
 }
 
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot be
@@ -49,7 +49,7 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
         Kind::Data => error,
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
-    let claims = in_parts(requests, |part| {
+    let claims = in_parts(store, requests, |part| {
         let wins = store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or(Claim::Lost)).collect())
     })?;
@@ -60,11 +60,12 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
 /// Batch by batch; a batch refused for what a row holds is done row by row, and the row so found has failed. What
 /// is already committed must not be lost with an error: from then on errors are of unknown outcome.
 fn in_parts(
+    store: &SqlStore,
     requests: &[ClaimRequest],
     once: impl Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,
 ) -> Result<Vec<Claim>> {
     let mut claims: Vec<Claim> = Vec::with_capacity(requests.len());
-    for batch in requests.chunks(BATCH) {
+    for batch in requests.chunks(batch(store.connections.target.dialect)) {
         match once(batch) {
             Ok(part) => claims.extend(part),
             Err(error) if error.kind() == Kind::Data && batch.len() > 1 => {
@@ -100,12 +101,12 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let dialect = store.connections.target.dialect;
     let wins = if pending.is_empty() && dialect == Dialect::Postgres {
         store.alone("claim", |session| {
-            Ok(Wins { planned: win_planned(session, &planned_want(&planned))?, ..Wins::default() })
+            Ok(Wins { planned: win_planned(session, planned_want(&planned))?, ..Wins::default() })
         })?
     } else {
         store.write("claim", |session| {
             Ok(Wins {
-                planned: win_planned(session, &planned_want(&planned))?,
+                planned: win_planned(session, planned_want(&planned))?,
                 pending: win_pending(session, &pending)?,
             })
         })?
@@ -191,7 +192,7 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
         wins.planned = mine(session, &planned_want(&planned), "r.execute_id", FIRST_ATTEMPT)?;
         let open: Vec<Planned<'_>> =
             planned.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
-        wins.planned.extend(win_planned(session, &planned_want(&open))?);
+        wins.planned.extend(win_planned(session, planned_want(&open))?);
     }
     if !pending.is_empty() {
         wins.pending = mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?;

@@ -9,7 +9,7 @@ use crate::store::when::{self, When};
 pub(super) const COLUMNS: &str = "e.id, e.version, e.state, e.name, j.job_class, e.payload, e.job_type, e.cron, \
      e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
      e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
-     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job";
+     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover";
 
 /// Where they are read from.
 pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
@@ -31,6 +31,7 @@ pub(super) struct Raw {
     threshold: i64,
     shard: i64,
     has_job: bool,
+    recover: bool,
 }
 
 /// The columns that say when, in the order of [`COLUMNS`].
@@ -70,6 +71,7 @@ impl Raw {
             threshold: row.loose_int()?,
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
+            recover: row.loose_int()? != 0,
         })
     }
 
@@ -103,6 +105,7 @@ impl Raw {
             priority: when::priority(self.priority)?,
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
             threshold: when::threshold(self.threshold)?,
+            recover: self.recover,
         })
     }
 }

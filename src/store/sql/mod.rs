@@ -283,7 +283,11 @@ impl Store for SqlStore {
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        self.write("settle", |session| settle::settle(session, settlements))
+        let settle = |session: &mut dyn Session| settle::settle(session, settlements);
+        if settle::is_one_statement(self.connections.target.dialect, settlements) {
+            return self.alone("settle", settle);
+        }
+        self.write("settle", settle)
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {

@@ -69,19 +69,19 @@ const MOVE: &[(&str, &str)] = &[
 const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
      due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
 
-pub(super) fn win_planned(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64, i64)>> {
+pub(super) fn win_planned(session: &mut dyn Session, want: Want) -> Step<HashMap<i64, (i64, i64)>> {
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
     let dialect = session.dialect();
     match dialect {
-        Dialect::Postgres => by_first_column(session.rows(&move_and_insert(want))?),
+        Dialect::Postgres => by_first_column(session.rows(&move_and_insert(&want))?),
         Dialect::Sqlite => {
-            let moved = session.rows(&move_cursors(dialect, want).push(" RETURNING id"))?;
+            let moved = session.rows(&move_cursors(dialect, &want).push(" RETURNING id"))?;
             insert_runs(session, &want.only(&ids(moved)?))
         }
         Dialect::Mysql => {
-            let free = session.rows(&lock_free(dialect, want))?;
+            let free = session.rows(&lock_free(dialect, &want))?;
             let want = want.only(&ids(free)?);
             if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
                 return Err(Fault::new(

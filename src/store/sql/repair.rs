@@ -4,7 +4,7 @@ use super::entry::{self, Raw, SHARDS};
 use super::node::{OPEN_AGAIN, both_open_states};
 use super::session::{Fault, Session};
 use super::settle::follow_up;
-use super::statement::{BATCH, Statement, Value, Want, join, sql};
+use super::statement::{Statement, Value, Want, batch, join, sql};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
@@ -51,7 +51,7 @@ pub(super) fn repair(session: &mut dyn Session, repair: &Repair) -> Result<bool,
     if repair.supersede {
         supersede(session, repair)?;
     }
-    for batch in repair.rows.chunks(BATCH) {
+    for batch in repair.rows.chunks(batch(session.dialect())) {
         insert_rows(session, repair, batch)?;
     }
     Ok(true)

@@ -106,9 +106,34 @@ impl Query for Sql<'_> {
 
 impl<C> RunQueryDsl<C> for Sql<'_> {}
 
+/// Binds a whole column at once, where the backend has a type for that.
+trait Columns: Backend {
+    fn push<'b>(_column: &'b Value, _out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
+        Err(diesel::result::Error::QueryBuilderError("only PostgreSQL binds a column at once".into()))
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Columns for diesel::sqlite::Sqlite {}
+
+#[cfg(feature = "mysql")]
+impl Columns for diesel::mysql::Mysql {}
+
+#[cfg(feature = "postgres")]
+impl Columns for diesel::pg::Pg {
+    fn push<'b>(column: &'b Value, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
+        use diesel::sql_types::Array;
+        match column {
+            Value::Ints(values) => out.push_bind_param::<Array<BigInt>, _>(values),
+            Value::Texts(values) => out.push_bind_param::<Array<Nullable<Text>>, _>(values),
+            Value::Int(_) | Value::Text(_) | Value::Null => Ok(()),
+        }
+    }
+}
+
 impl<DB> QueryFragment<DB> for Sql<'_>
 where
-    DB: Backend + HasSqlType<BigInt> + HasSqlType<Text>,
+    DB: Columns + HasSqlType<BigInt> + HasSqlType<Text>,
     i64: ToSql<BigInt, DB>,
     String: ToSql<Text, DB>,
     Option<String>: ToSql<Nullable<Text>, DB>,
@@ -126,6 +151,7 @@ where
                 Value::Int(value) => out.push_bind_param::<BigInt, _>(value)?,
                 Value::Text(value) => out.push_bind_param::<Text, _>(value)?,
                 Value::Null => out.push_bind_param::<Nullable<Text>, Option<String>>(&None)?,
+                column @ (Value::Ints(_) | Value::Texts(_)) => DB::push(column, &mut out)?,
             }
             out.push_sql(piece);
         }

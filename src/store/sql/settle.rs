@@ -5,10 +5,19 @@
 
 use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{BATCH, Statement, Value, Want, guarded, join, sql, update};
+use super::statement::{self, Statement, Value, Want, guarded, join, sql, update};
 use crate::model::{ExecutionState, LONGEST_ERROR};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
+
+/// Whether it takes a single statement, which is its own transaction: outcomes alone, none with a retry. (SQLite
+/// would begin it as a read.)
+pub(super) fn is_one_statement(dialect: Dialect, settlements: &[Settlement]) -> bool {
+    let is_outcome = |it: &Settlement| matches!(it.change, Change::Finish { retry: None, .. });
+    dialect != Dialect::Sqlite
+        && settlements.len() <= statement::batch(dialect)
+        && settlements.iter().all(is_outcome)
+}
 
 pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
     let mut order: Vec<usize> = (0..settlements.len()).collect();
@@ -18,7 +27,7 @@ pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> R
     for kind in [start, finish, give_back] {
         let of_kind: Vec<(usize, Row)> =
             order.iter().filter_map(|index| Some((*index, kind(&settlements[*index])?))).collect();
-        for batch in of_kind.chunks(BATCH) {
+        for batch in of_kind.chunks(statement::batch(session.dialect())) {
             let done = change(session, batch.iter().map(|(_, row)| row))?;
             for ((index, _), done) in batch.iter().zip(done) {
                 if done {

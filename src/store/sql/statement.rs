@@ -1,7 +1,10 @@
 //! SQL text with its binds, and the rows that come back: the whole vocabulary between store code and diesel.
 //!
 //! A statement's text never contains a value, so the same question always has the same text and its
-//! prepared form is found again. Lists are padded to a few sizes for the same reason ([`padded`]).
+//! prepared form is found again. Lists are padded to a few sizes for the same reason ([`padded`]); PostgreSQL takes
+//! a whole column of a batch as one bind, whatever the batch's size.
+
+use std::collections::HashSet;
 
 use super::connection::Dialect;
 use super::session::Fault;
@@ -14,6 +17,10 @@ pub enum Value {
     Int(i64),
     Text(String),
     Null,
+    /// A column of a batch, on PostgreSQL.
+    Ints(Vec<i64>),
+    /// A column of a batch, on PostgreSQL.
+    Texts(Vec<Option<String>>),
 }
 
 impl From<i64> for Value {
@@ -85,8 +92,17 @@ impl Statement {
     /// The rows of `want` as a derived table called `w`. To be compared with and inserted from, never
     /// selected: MariaDB announces a bind's type as NULL when it prepares, and diesel takes that for good.
     pub(super) fn want(mut self, dialect: Dialect, want: &Want) -> Self {
-        self.text.push_str(&want.derived(dialect));
-        self.binds.extend(want.rows.iter().flatten().cloned());
+        match dialect {
+            Dialect::Postgres => {
+                self.text.push_str(&want.unnested());
+                self.binds.extend(want.by_column());
+            }
+            Dialect::Sqlite | Dialect::Mysql => {
+                let rows = want.padded_rows();
+                self.text.push_str(&want.derived(dialect, rows.len()));
+                self.binds.extend(rows.into_iter().flatten());
+            }
+        }
         self
     }
 }
@@ -95,61 +111,83 @@ impl Statement {
 const SIZES: [usize; 5] = [1, 4, 16, 64, 256];
 
 /// The most rows one statement is given.
-pub(super) const BATCH: usize = SIZES[SIZES.len() - 1];
+pub(super) fn batch(dialect: Dialect) -> usize {
+    match dialect {
+        Dialect::Postgres => 1_000,
+        Dialect::Sqlite | Dialect::Mysql => SIZES[SIZES.len() - 1],
+    }
+}
 
 /// The size a batch of `count` is padded to.
 pub(super) fn padded(count: usize) -> usize {
     SIZES.into_iter().find(|size| count <= *size).unwrap_or(count)
 }
 
-/// Rows to join with, such as the claims wanted. The first column is an id; padding rows have the id -1,
-/// which no row has.
+/// Rows to join with, such as the claims wanted. The first column is an id.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     columns: &'static [&'static str],
     rows: Vec<Vec<Value>>,
-    real: usize,
 }
 
 impl Want {
-    pub(super) fn new(columns: &'static [&'static str], mut rows: Vec<Vec<Value>>) -> Self {
-        let real = rows.len();
+    pub(super) fn new(columns: &'static [&'static str], rows: Vec<Vec<Value>>) -> Self {
+        Self { columns, rows }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Only the rows whose first column is one of `ids`.
+    pub(super) fn only(mut self, ids: &[i64]) -> Self {
+        let ids: HashSet<i64> = ids.iter().copied().collect();
+        self.rows.retain(|row| matches!(row.first(), Some(Value::Int(id)) if ids.contains(id)));
+        self
+    }
+
+    /// Padding rows have the id -1, which no row has.
+    fn padded_rows(&self) -> Vec<Vec<Value>> {
+        let mut rows = self.rows.clone();
         if let Some(mut filler) = rows.first().cloned() {
             if let Some(id) = filler.first_mut() {
                 *id = Value::Int(-1);
             }
-            rows.resize(padded(real), filler);
+            rows.resize(padded(rows.len()), filler);
         }
-        Self { columns, rows, real }
+        rows
     }
 
-    /// How many rows it has, padding not counted.
-    pub(super) fn len(&self) -> usize {
-        self.real
-    }
-
-    /// Only the rows whose first column is one of `ids`.
-    pub(super) fn only(&self, ids: &[i64]) -> Self {
-        let wanted = |row: &&Vec<Value>| matches!(row.first(), Some(Value::Int(id)) if ids.contains(id));
-        Self::new(self.columns, self.rows.iter().take(self.real).filter(wanted).cloned().collect())
-    }
-
-    fn derived(&self, dialect: Dialect) -> String {
+    fn derived(&self, dialect: Dialect, rows: usize) -> String {
         let marks = vec!["?"; self.columns.len()].join(", ");
-        let rows = vec![format!("({marks})"); self.rows.len()].join(", ");
-        match dialect {
-            Dialect::Postgres => format!("(VALUES {rows}) AS w({})", self.columns.join(", ")),
-            Dialect::Sqlite => {
-                let names = |(index, name)| format!("column{} AS {name}", index + 1);
-                let names: Vec<String> = self.columns.iter().enumerate().map(names).collect();
-                format!("(SELECT {} FROM (VALUES {rows})) AS w", names.join(", "))
-            }
-            Dialect::Mysql => {
-                let first: Vec<String> = self.columns.iter().map(|name| format!("? AS {name}")).collect();
-                let rest = format!(" UNION ALL SELECT {marks}").repeat(self.rows.len() - 1);
-                format!("(SELECT {}{rest}) AS w", first.join(", "))
-            }
+        if dialect == Dialect::Mysql {
+            let first: Vec<String> = self.columns.iter().map(|name| format!("? AS {name}")).collect();
+            let rest = format!(" UNION ALL SELECT {marks}").repeat(rows - 1);
+            return format!("(SELECT {}{rest}) AS w", first.join(", "));
         }
+        let names = |(index, name)| format!("column{} AS {name}", index + 1);
+        let names: Vec<String> = self.columns.iter().enumerate().map(names).collect();
+        format!(
+            "(SELECT {} FROM (VALUES {})) AS w",
+            names.join(", "),
+            vec![format!("({marks})"); rows].join(", ")
+        )
+    }
+
+    fn unnested(&self) -> String {
+        format!("unnest({}) AS w({})", vec!["?"; self.columns.len()].join(", "), self.columns.join(", "))
+    }
+
+    fn by_column(&self) -> impl Iterator<Item = Value> {
+        (0..self.columns.len()).map(|index| {
+            let column = || self.rows.iter().filter_map(move |row| row.get(index));
+            if column().all(|value| matches!(value, Value::Int(_))) {
+                let int = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
+                return Value::Ints(column().filter_map(int).collect());
+            }
+            let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
+            Value::Texts(column().map(text).collect())
+        })
     }
 }
 

@@ -48,6 +48,50 @@ fn a_seat_given_back_is_free_again() {
     assert_eq!(pool.reserve(), Some(Seat::Place));
 }
 
+/// One thread that is busy, and has been given so many items in 20 ms.
+fn paced(starts: usize) -> Admission {
+    let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 1, 0) });
+    pool.observe(0);
+    pool.spawned();
+    for _ in 0..starts {
+        pool.started();
+        pool.finished();
+    }
+    pool.started();
+    pool.observe(20);
+    pool
+}
+
+#[test]
+fn a_place_in_a_queue_that_moves_is_as_good_as_a_start() {
+    let mut pool = paced(9);
+    let mut seats = std::iter::from_fn(|| pool.reserve());
+    assert!(seats.by_ref().take(50).all(|seat| seat == Seat::Soon));
+    assert!(seats.by_ref().take(950).all(|seat| seat == Seat::Place));
+    assert_eq!(seats.next(), None);
+}
+
+/// What waits longer needs a statement of its own when it starts, and holds up those behind it.
+#[test]
+fn a_queue_that_moves_fast_is_full_when_the_next_could_not_start_soon() {
+    let mut pool = paced(19);
+    assert!((0..100).all(|_| pool.reserve() == Some(Seat::Soon)));
+    assert_eq!(pool.reserve(), None);
+    pool.observe(39);
+    assert!(!pool.freed(), "nothing has changed");
+    pool.observe(40);
+    assert!(pool.freed(), "it no longer moves");
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+}
+
+#[test]
+fn how_fast_a_queue_moved_is_soon_forgotten() {
+    let mut pool = paced(19);
+    pool.started();
+    pool.observe(60);
+    assert_eq!(pool.reserve(), Some(Seat::Place));
+}
+
 #[test]
 fn the_queue_starts_only_where_every_promise_can_still_be_kept() {
     let table: [(Counts, bool); 8] = [
@@ -233,8 +277,8 @@ impl Pool {
                     self.admission.release(Seat::Thread);
                     self.start();
                 }
-                Some(Seat::Place) => {
-                    self.admission.release(Seat::Place);
+                Some(place @ (Seat::Soon | Seat::Place)) => {
+                    self.admission.release(place);
                     self.admission.queued();
                     self.queue.push_back(self.admission.now);
                 }
