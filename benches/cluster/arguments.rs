@@ -21,7 +21,12 @@ impl Workload {
 }
 
 #[derive(Parser)]
-#[command(name = "bench.sh", disable_help_flag = true, after_help = "scripts/bench.sh --help says more")]
+#[command(
+    name = "bench.sh",
+    bin_name = "bench.sh",
+    disable_help_flag = true,
+    after_help = "scripts/bench.sh --help says more"
+)]
 pub struct Arguments {
     pub workload: Workload,
     #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -65,8 +65,8 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
         })
         .on_event(move |event| match event {
             Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
-            Event::Polled { .. } | Event::Joined { .. } | Event::Stopped { clean: true } => {}
-            Event::Finished { error: None, .. } => {}
+            Event::Polled { .. } | Event::Joined { .. } | Event::LeftToOthers { .. } => {}
+            Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
             event => eprintln!("node {}: {event}", std::process::id()),
         })
         .threads(arguments.threads, arguments.threads)
