@@ -434,7 +434,7 @@ fn polls_stay_on_the_grid_for_two_minutes() {
     assert!(scheduler.shutdown(SOON));
 }
 
-/// A loose bound for any machine; `benches/lateness.rs` measures the real figure.
+/// A loose bound for any machine; `scripts/bench.sh precision` measures the real figure.
 #[cfg(feature = "sqlite")]
 fn jobs_start_on_time() {
     let database = Kind::Sqlite.fresh();
