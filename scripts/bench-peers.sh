@@ -5,6 +5,7 @@
 #   quartz            Quartz 2.3.2, clustered on its JDBC store, 20 threads; from Debian's packages
 #   graphile_worker   graphile_worker 0.14 (Rust), concurrency 20; a job queue: its crontab has minute
 #                     resolution, so the precision workload, too, is jobs inserted beforehand
+#   pg-boss           pg-boss 10 (Node.js 20), 20 workers fetching batches of 500; a job queue, too
 # Not here: db-scheduler, and the cluster-enhanced Quartz that firetime follows: no registry that this script can use
 # has them. The peers' programs are in benches/peers, apart from firetime's dependencies; root gets what is missing
 # from Debian's packages, others are told.
@@ -30,6 +31,10 @@ missing() {
         jar HikariCP || echo "HikariCP: libhikaricp-java"
         jar slf4j-simple || echo "slf4j: libslf4j-java"
     esac
+    case $wanted in *pg-boss*)
+        command -v node >/dev/null || echo "Node.js: nodejs"
+        command -v npm >/dev/null || echo "npm: npm"
+    esac
 }
 
 lines=$(missing)
@@ -53,6 +58,12 @@ for peer in $wanted; do
         graphile_worker)
             cargo build --locked --release --manifest-path "$peers/graphile/Cargo.toml" \
                 --target-dir "$peers/target/graphile" >&2 ;;
+        pg-boss)
+            major=$(node -p 'process.versions.node.split(".")[0]')
+            ((major >= 20)) || { echo "pg-boss needs Node.js 20; this is $major: leave it out with --only" >&2; exit 2; }
+            mkdir -p "$peers/target/pgboss"
+            cp "$peers"/pgboss/{package.json,package-lock.json,peer.js} "$peers/target/pgboss"
+            npm ci --ignore-scripts --silent --no-audit --no-fund --prefix "$peers/target/pgboss" >&2 ;;
     esac
 done
 

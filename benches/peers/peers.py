@@ -26,4 +26,6 @@ PEERS = [
          backlog=5_000), # it gets slower with more
     Peer("graphile_worker", [f"{HERE}/target/graphile/release/graphile"], ["plain", "batched"],
          "SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)"),
+    Peer("pg-boss", ["node", f"{HERE}/target/pgboss/peer.js"], ["batch"],
+         "SELECT EXISTS (SELECT FROM pgboss.job WHERE name = 'tick' AND state < 'completed')"),
 ]
