@@ -7,19 +7,14 @@ from peers import PEERS
 
 def numbers(low, high):
     def number(text):
-        value = int(text)
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{value} is not from {low} to {high}")
-        return value
-    number.__name__ = "number"
+        if not (text.isdecimal() and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low} to {high}")
+        return int(text)
     return number
 
 
 def comma_separated(one):
-    def several(text):
-        return [one(part) for part in text.split(",")]
-    several.__name__ = "list"
-    return several
+    return lambda text: [one(part) for part in text.split(",")]
 
 
 def peer(text):
@@ -59,5 +54,6 @@ def parse():
     parser.add_argument("--seconds", type=numbers(1, 600), default=30, metavar="D", help="precision: how long (30)")
     parser.add_argument("--beside", type=json_lines, default=[], metavar="FILE",
                         help="JSON lines of scripts/bench.sh, for the same table")
-    parser.add_argument("--list", action="store_true", help="only check the arguments and print the peers' names")
+    # For bench-peers.sh: checks the arguments and this program, and says which peers it is about.
+    parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -17,6 +17,7 @@ class Peer:
     backlog: int = 20_000
 
 
+# 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.
 PEERS = [
     Peer("quartz",
          ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
