@@ -14,7 +14,7 @@ class Peer:
     # Whether an execution of the backlog is unfinished, asked in the peer's own tables.
     still_open: str
     # The largest backlog that makes sense.
-    backlog: int = 20_000
+    backlog: int = 1_000_000
 
 
 # 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.

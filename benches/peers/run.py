@@ -81,10 +81,10 @@ class Node:
 def planned(options, schedules, first):
     """The executions that must be: (schedule, planned ms).
 
-    >>> import types; backlog, precision = (types.SimpleNamespace(workload=w, seconds=2) for w in ("backlog", "precision"))
-    >>> sorted(planned(backlog, 2, 5))
+    >>> from types import SimpleNamespace
+    >>> sorted(planned(SimpleNamespace(workload="backlog"), 2, 5))
     [(0, 5), (1, 5)]
-    >>> sorted(planned(precision, 3, 5))
+    >>> sorted(planned(SimpleNamespace(workload="precision", seconds=2), 3, 5))
     [(0, 5), (0, 1005), (1, 338), (1, 1338), (2, 671), (2, 1671)]
     """
     if options.workload == "backlog":
