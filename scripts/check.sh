@@ -22,6 +22,7 @@ else
 fi
 
 step scripts/licences.py
+step python3 benches/peers/run.py --list
 if cargo deny --version >/dev/null 2>&1; then
     step cargo deny --locked --all-features check licenses bans sources
 fi

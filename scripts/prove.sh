@@ -13,6 +13,7 @@ case ${1:-} in
     --long)
         hours=${2:-8}
         claims=$((hours * 30000000)) chaos=(--long $((hours * 2))) fuzz=$((hours * 600))
+        # shellcheck disable=SC2017 # whole days are meant
         seed=$(($(date +%s) / 86400 * 1000000)) ;;
     *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
@@ -30,6 +31,7 @@ step() {
 # figure LOG NAME: the last NAME=... in what LOG says, or 0.
 figure() { sed -n "s/.*\b$2=\([0-9/]*\).*/\1/p" "$logs/$1" | tail -n 1 | grep . || echo 0; }
 
+# shellcheck disable=SC2317 # called by name
 simulate() {
     local binary
     binary=$(cargo test --locked --release --no-default-features --features sqlite --lib --no-run \

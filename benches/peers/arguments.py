@@ -1,0 +1,59 @@
+"""The command line of scripts/bench-peers.sh."""
+import argparse
+import json
+
+from peers import PEERS
+
+
+def numbers(low, high):
+    def number(text):
+        if not (text.isdecimal() and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low} to {high}")
+        return int(text)
+    return number
+
+
+def comma_separated(one):
+    return lambda text: [one(part) for part in text.split(",")]
+
+
+def peer(text):
+    found = [peer for peer in PEERS if peer.name == text]
+    if not found:
+        raise argparse.ArgumentTypeError(f"no peer {text}; there are {', '.join(p.name for p in PEERS)}")
+    return found[0]
+
+
+def json_lines(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.strip()]
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from None
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench-peers.sh", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs other schedulers and queues under the workloads of scripts/bench.sh, on a private "
+                    "PostgreSQL\nwith default durability. JSON lines on stdout, one per run; progress, then a "
+                    "table of medians on stderr.",
+        epilog="peers: " + "; ".join(f"{p.name} ({', '.join(p.variants)})" for p in PEERS))
+    parser.add_argument("workload", nargs="?", choices=["backlog", "precision"], default="backlog", metavar="WORKLOAD",
+                        help="backlog: one-shot schedules all due at one instant (the default); "
+                             "precision: schedules that fire every second, spread over it")
+    parser.add_argument("--nodes", type=comma_separated(numbers(1, 8)), default=[1, 2], metavar="N,...",
+                        help="node processes (1 to 8), one run for each number given (1,2)")
+    parser.add_argument("--only", type=comma_separated(peer), default=PEERS, dest="peers", metavar="NAME,...",
+                        help="these peers only")
+    parser.add_argument("--runs", type=numbers(1, 100), default=1, metavar="N", help="runs of each kind (1)")
+    parser.add_argument("--executions", type=numbers(1, 1_000_000), default=20_000, metavar="N",
+                        help="backlog: how many (20000; Quartz: at most 5000, it gets slower with more)")
+    parser.add_argument("--schedules", type=numbers(1, 100_000), default=500, metavar="N",
+                        help="precision: how many (500)")
+    parser.add_argument("--seconds", type=numbers(1, 600), default=30, metavar="D", help="precision: how long (30)")
+    parser.add_argument("--beside", type=json_lines, default=[], metavar="FILE",
+                        help="JSON lines of scripts/bench.sh, for the same table")
+    # For bench-peers.sh: checks the arguments and this program, and says which peers it is about.
+    parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()

@@ -1,0 +1,32 @@
+"""What run.py knows of each peer. Its programs are built by scripts/bench-peers.sh."""
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+JARS = ("quartz2", "postgresql", "HikariCP", "slf4j-api", "slf4j-simple")
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    command: list
+    variants: list
+    # Whether an execution of the backlog is unfinished, asked in the peer's own tables.
+    still_open: str
+    # The largest backlog that makes sense.
+    backlog: int = 1_000_000
+
+
+# 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.
+PEERS = [
+    Peer("quartz",
+         ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
+          ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],
+         ["defaults", "batch"],
+         "SELECT EXISTS (SELECT FROM qrtz_triggers) OR EXISTS (SELECT FROM qrtz_fired_triggers)",
+         backlog=5_000), # it gets slower with more
+    Peer("graphile_worker", [f"{HERE}/target/graphile/release/graphile"], ["plain", "batched"],
+         "SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)"),
+    Peer("pg-boss", ["node", f"{HERE}/target/pgboss/peer.js"], ["batch"],
+         "SELECT EXISTS (SELECT FROM pgboss.job WHERE name = 'tick' AND state < 'completed')"),
+]
