@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::print_stdout,
     reason = "a bench prints, and panics when it cannot go on"
 )]
@@ -19,7 +20,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use firetime::parts::{Due, Wheel};
-use support::{Dice, each, median, timed};
+use support::{Dice, each, median, read, timed};
 use waiting::{Cascade, Heap, Item, Rounds, Waits};
 
 const NOW: i64 = 1_767_323_045_678;
@@ -146,7 +147,7 @@ fn idle_costs<W: Waits>(waiting: usize) -> [f64; 2] {
             wheel.put(due(NOW + TICKS + 1 + dice.below(3_600_000), id));
         }
         let (tick, ()) = timed(|| (1..=TICKS).for_each(|n| assert!(wheel.expire(NOW + n).is_empty())));
-        let (ask, ()) = timed(|| (0..TICKS).for_each(|_| drop(black_box(wheel.next()))));
+        let (ask, ()) = timed(|| (0..TICKS).for_each(|_| assert!(black_box(wheel.next()).is_some())));
         (each(tick, TICKS as usize), each(ask, TICKS as usize))
     });
     let (ticks, asks): (Vec<f64>, Vec<f64>) = runs.unzip();

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each bench uses its share")]
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Prints what was measured, where and with what.
 pub fn headline(what: &str) {
@@ -14,7 +16,7 @@ pub fn headline(what: &str) {
     let rustc = Command::new("rustc").arg("--version").output();
     let rustc =
         rustc.map_or_else(|_| "rustc unknown".into(), |it| String::from_utf8_lossy(&it.stdout).into_owned());
-    println!("{what}\n{model}, {cores} cores, {}, medians\n", rustc.trim());
+    println!("{what}\n{model}, {cores} cores, {}, medians of processor time\n", rustc.trim());
 }
 
 /// The middle one; half-way between the two in the middle of an even number.
@@ -24,11 +26,15 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
-/// How long `work` takes, and what it came to.
+/// How long this thread works at `work`, and what it came to. Not counted: that others used the processor meanwhile.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let begin = Instant::now();
+    let begin = read(ClockId::ThreadCPUTime);
     let result = work();
-    (begin.elapsed(), result)
+    (read(ClockId::ThreadCPUTime) - begin, result)
+}
+
+pub fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().expect("a clock that does not run backwards from its start")
 }
 
 /// Nanoseconds per piece of work.

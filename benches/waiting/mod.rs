@@ -11,16 +11,16 @@ pub use cascade::Cascade;
 pub use heap::Heap;
 pub use rounds::Rounds;
 
-/// What waits: as large as what the scheduler's plan puts into its wheel, the id of a row or of an execution.
-#[derive(Clone, Copy, Debug)]
+/// What waits: as large as what the scheduler's plan puts into its wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    Row(i64),
-    Execution(i64),
+    Row,
+    Execution,
 }
 
 impl Item {
     fn of(due: Due) -> Self {
-        if due.id % 2 == 0 { Self::Row(due.id) } else { Self::Execution(due.id) }
+        if due.id % 2 == 0 { Self::Row } else { Self::Execution }
     }
 }
 

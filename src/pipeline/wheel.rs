@@ -10,7 +10,10 @@
 //! are in time order, and so are the slots of a level, so the next due slot is the first bit of the
 //! first bitmap that has one. A step of `now` touches only the slots it passes, however long it
 //! is. A slot that `now` has just entered cascades: its entries are due or belong further down.
-//! And a place need not be stored: whoever cancels an entry works it out again.
+//! And a slot need not be stored: whoever cancels an entry works it out again from its instant.
+//!
+//! A slot holds its entries one behind the other, so that passing it reads memory in a row; a desk
+//! knows at which position of its slot each entry lies, for whoever cancels it.
 //!
 //! The wheel is pure: it is given `now` and owns no clock, thread or lock.
 
@@ -75,8 +78,8 @@ pub struct Wheel<T> {
     /// The latest instant seen, as a tick. Every entry's tick is greater.
     now: u64,
     cap: usize,
-    levels: Vec<Level>,
-    entries: Slab<T>,
+    levels: Vec<Level<T>>,
+    desk: Desk,
 }
 
 impl<T> Wheel<T> {
@@ -86,14 +89,14 @@ impl<T> Wheel<T> {
         Self {
             now: tick(now),
             cap: cap.min(NONE as usize),
-            levels: vec![Level::EMPTY; LEVELS],
-            entries: Slab::new(),
+            levels: (0..LEVELS).map(|_| Level::new()).collect(),
+            desk: Desk::new(),
         }
     }
 
     /// How many entries wait.
     pub fn len(&self) -> usize {
-        self.entries.len
+        self.desk.len
     }
 
     /// Whether no entry waits.
@@ -113,18 +116,25 @@ impl<T> Wheel<T> {
         if self.len() >= self.cap {
             return Err(Refused::Full(item));
         }
-        let handle = self.entries.add(due, item);
-        self.link(handle.index);
+        let handle = self.desk.add(tick(due.at));
+        self.place(Entry { due, item, index: handle.index });
         Ok(handle)
     }
 
     /// Takes an entry out in constant time; `None` when it is no longer in the wheel.
     pub fn cancel(&mut self, handle: Handle) -> Option<T> {
-        if !self.entries.holds(handle) {
-            return None;
+        let Ticket { tick, position, .. } = self.desk.take(handle)?;
+        let place = Place::of(self.now, tick);
+        let level = &mut self.levels[place.level];
+        let entries = &mut level.slots[place.slot].entries;
+        let entry = entries.swap_remove(position as usize);
+        if let Some(moved) = entries.get(position as usize) {
+            self.desk.tickets[moved.index as usize].position = position;
         }
-        self.unlink(handle.index);
-        self.entries.remove(handle.index).map(|(_, item)| item)
+        if entries.is_empty() {
+            level.occupied &= !(1 << place.slot);
+        }
+        Some(entry.item)
     }
 
     /// The earliest instant (epoch milliseconds) at which [`advance`](Self::advance) has something
@@ -167,36 +177,23 @@ impl<T> Wheel<T> {
 
     /// Empties the slots of `level` named by `passed`: each entry is due, or moves to a lower level.
     fn settle(&mut self, level: usize, passed: u64, due: &mut Vec<(Due, T)>) {
-        while let Some(mut index) = self.levels[level].take_first(passed) {
-            while index != NONE {
-                let next = self.entries.nodes[index as usize].next;
-                if self.entries.tick(index) <= self.now {
-                    due.extend(self.entries.remove(index));
+        while let Some(entries) = self.levels[level].take_first(passed) {
+            for entry in entries {
+                if tick(entry.due.at) <= self.now {
+                    self.desk.vacate(entry.index);
+                    due.push((entry.due, entry.item));
                 } else {
-                    self.link(index);
+                    self.place(entry);
                 }
-                index = next;
             }
         }
     }
 
-    fn link(&mut self, index: u32) {
-        let tick = self.entries.tick(index);
+    fn place(&mut self, entry: Entry<T>) {
+        let tick = tick(entry.due.at);
         let place = Place::of(self.now, tick);
-        let next = self.levels[place.level].push(place.slot, index, tick);
-        let node = &mut self.entries.nodes[index as usize];
-        (node.prev, node.next) = (NONE, next);
-        self.entries.set_prev(next, index);
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let place = Place::of(self.now, self.entries.tick(index));
-        let Node { prev, next, .. } = self.entries.nodes[index as usize];
-        self.entries.set_prev(next, prev);
-        match self.entries.nodes.get_mut(prev as usize) {
-            Some(node) => node.next = next,
-            None => self.levels[place.level].set_head(place.slot, next),
-        }
+        let index = entry.index as usize;
+        self.desk.tickets[index].position = self.levels[place.level].push(place.slot, entry, tick);
     }
 }
 
@@ -223,131 +220,122 @@ impl Place {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Level {
+#[derive(Debug)]
+struct Level<T> {
     /// Bit `n` is set when slot `n` has entries.
     occupied: u64,
-    slots: [Slot; SLOTS],
+    slots: [Slot<T>; SLOTS],
 }
 
-/// A list of entries; meaningful only while its bit in `occupied` is set.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    head: u32,
-    /// No entry is due before this tick. A cancel does not raise it.
+#[derive(Debug)]
+struct Slot<T> {
+    entries: Vec<Entry<T>>,
+    /// No entry is due before this tick, if there is any. A cancel does not raise it.
     earliest: u64,
 }
 
-impl Level {
-    const EMPTY: Self = Self { occupied: 0, slots: [Slot { head: NONE, earliest: 0 }; SLOTS] };
+#[derive(Debug)]
+struct Entry<T> {
+    due: Due,
+    item: T,
+    /// Its ticket.
+    index: u32,
+}
 
-    fn first(&self) -> &Slot {
+impl<T> Level<T> {
+    fn new() -> Self {
+        Self { occupied: 0, slots: std::array::from_fn(|_| Slot { entries: Vec::new(), earliest: 0 }) }
+    }
+
+    fn first(&self) -> &Slot<T> {
         &self.slots[self.occupied.trailing_zeros() as usize % SLOTS]
     }
 
-    /// Takes the list out of the first occupied slot among `wanted`.
-    fn take_first(&mut self, wanted: u64) -> Option<u32> {
+    /// Takes the entries out of the first occupied slot among `wanted`.
+    fn take_first(&mut self, wanted: u64) -> Option<Vec<Entry<T>>> {
         let found = self.occupied & wanted;
         if found == 0 {
             return None;
         }
         let slot = found.trailing_zeros() as usize;
-        let head = self.slots[slot].head;
-        self.set_head(slot, NONE);
-        Some(head)
+        self.occupied &= !(1 << slot);
+        Some(std::mem::take(&mut self.slots[slot].entries))
     }
 
-    /// Makes `index` the head of a slot's list and returns the head before it.
-    fn push(&mut self, slot: usize, index: u32, tick: u64) -> u32 {
-        let Slot { head, earliest } = self.slots[slot];
-        let earliest = if head == NONE { tick } else { earliest.min(tick) };
-        self.slots[slot].earliest = earliest;
-        self.set_head(slot, index);
-        head
-    }
-
-    fn set_head(&mut self, slot: usize, head: u32) {
-        self.slots[slot].head = head;
-        let bit = 1 << slot;
-        if head == NONE {
-            self.occupied &= !bit;
-        } else {
-            self.occupied |= bit;
-        }
+    /// Adds an entry to a slot and returns its position there.
+    fn push(&mut self, slot: usize, entry: Entry<T>, tick: u64) -> u32 {
+        self.occupied |= 1 << slot;
+        let slot = &mut self.slots[slot];
+        let position = slot.entries.len();
+        slot.earliest = if position == 0 { tick } else { slot.earliest.min(tick) };
+        grow(&mut slot.entries);
+        slot.entries.push(entry);
+        position as u32
     }
 }
 
-/// No entry: the end of a list.
+/// Makes room for one more. A long list grows by a quarter where a `Vec` would double: memory follows use.
+fn grow<T>(entries: &mut Vec<T>) {
+    if entries.len() == entries.capacity() {
+        let more = if entries.len() < 64 { entries.len().max(4) } else { entries.len() / 4 };
+        entries.reserve_exact(more);
+    }
+}
+
+/// No ticket: the end of the list of vacant ones.
 const NONE: u32 = u32::MAX;
 
-/// The entries, in one block of memory; a slot's list runs through it by index.
+/// One ticket per entry: where it lies, and whether a handle still names it.
 #[derive(Debug)]
-struct Slab<T> {
-    nodes: Vec<Node<T>>,
-    /// Head of the list of vacant nodes.
+struct Desk {
+    tickets: Vec<Ticket>,
+    /// Head of the list of vacant tickets, which runs through their `position`.
     vacant: u32,
     len: usize,
 }
 
-#[derive(Debug)]
-struct Node<T> {
-    due: Due,
-    item: Option<T>,
-    prev: u32,
-    next: u32,
-    /// Grows when the node is vacated, so that no handle given out before still matches.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    tick: u64,
+    /// Within its slot.
+    position: u32,
+    /// Grows when the ticket is vacated, so that no handle given out before still matches.
     generation: u32,
 }
 
-impl<T> Slab<T> {
+impl Desk {
     const fn new() -> Self {
-        Self { nodes: Vec::new(), vacant: NONE, len: 0 }
+        Self { tickets: Vec::new(), vacant: NONE, len: 0 }
     }
 
-    fn tick(&self, index: u32) -> u64 {
-        tick(self.nodes[index as usize].due.at)
-    }
-
-    fn holds(&self, handle: Handle) -> bool {
-        let node = self.nodes.get(handle.index as usize);
-        node.is_some_and(|node| node.generation == handle.generation)
-    }
-
-    fn set_prev(&mut self, index: u32, prev: u32) {
-        if let Some(node) = self.nodes.get_mut(index as usize) {
-            node.prev = prev;
-        }
-    }
-
-    fn add(&mut self, due: Due, item: T) -> Handle {
-        if self.vacant == NONE {
-            self.grow(due);
-        }
-        let index = self.vacant;
-        let node = &mut self.nodes[index as usize];
-        self.vacant = node.next;
+    fn add(&mut self, tick: u64) -> Handle {
         self.len += 1;
-        (node.due, node.item) = (due, Some(item));
-        Handle { index, generation: node.generation }
-    }
-
-    /// Adds one vacant node. Grows by a quarter where a `Vec` would double: memory follows use.
-    fn grow(&mut self, due: Due) {
-        if self.nodes.len() == self.nodes.capacity() {
-            self.nodes.reserve_exact(self.nodes.len() / 4 + 16);
+        let index = self.vacant;
+        if let Some(ticket) = self.tickets.get_mut(index as usize) {
+            self.vacant = ticket.position;
+            ticket.tick = tick;
+            return Handle { index, generation: ticket.generation };
         }
-        let index = self.nodes.len() as u32;
-        self.nodes.push(Node { due, item: None, prev: NONE, next: self.vacant, generation: 0 });
-        self.vacant = index;
+        let index = self.tickets.len() as u32;
+        grow(&mut self.tickets);
+        self.tickets.push(Ticket { tick, position: NONE, generation: 0 });
+        Handle { index, generation: 0 }
     }
 
-    fn remove(&mut self, index: u32) -> Option<(Due, T)> {
-        let node = &mut self.nodes[index as usize];
-        let item = node.item.take()?;
-        node.generation = node.generation.wrapping_add(1);
-        node.next = self.vacant;
+    /// The ticket a handle names, given back; `None` when it names none any more.
+    fn take(&mut self, handle: Handle) -> Option<Ticket> {
+        let ticket = *self.tickets.get(handle.index as usize)?;
+        (ticket.generation == handle.generation).then(|| {
+            self.vacate(handle.index);
+            ticket
+        })
+    }
+
+    fn vacate(&mut self, index: u32) {
+        let ticket = &mut self.tickets[index as usize];
+        ticket.generation = ticket.generation.wrapping_add(1);
+        ticket.position = self.vacant;
         self.vacant = index;
         self.len -= 1;
-        Some((node.due, item))
     }
 }
