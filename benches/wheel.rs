@@ -20,7 +20,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use firetime::parts::{Due, Wheel};
-use support::{Dice, each, median, read, timed};
+use support::{Dice, each, median, timed};
 use waiting::{Cascade, Heap, Item, Rounds, Waits};
 
 const NOW: i64 = 1_767_323_045_678;

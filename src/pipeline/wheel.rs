@@ -12,8 +12,8 @@
 //! is. A slot that `now` has just entered cascades: its entries are due or belong further down.
 //! And a slot need not be stored: whoever cancels an entry works it out again from its instant.
 //!
-//! A slot holds its entries one behind the other, so that passing it reads memory in a row; a desk
-//! knows at which position of its slot each entry lies, for whoever cancels it.
+//! A slot holds its entries one behind the other, so that passing it reads memory in a row. A table
+//! of four bytes an entry says at which position of its slot each lies, for whoever cancels it.
 //!
 //! The wheel is pure: it is given `now` and owns no clock, thread or lock.
 
@@ -59,8 +59,9 @@ impl PartialOrd for Due {
 /// Names one entry, for as long as it is in the wheel; a handle that outlives it names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
+    tick: u64,
     index: u32,
-    generation: u32,
+    serial: u32,
 }
 
 /// Why an entry was not inserted; the item is handed back.
@@ -79,7 +80,9 @@ pub struct Wheel<T> {
     now: u64,
     cap: usize,
     levels: Vec<Level<T>>,
-    desk: Desk,
+    positions: Positions,
+    /// Grows with every insert, so that no handle given out before matches a new entry.
+    serial: u32,
 }
 
 impl<T> Wheel<T> {
@@ -90,13 +93,14 @@ impl<T> Wheel<T> {
             now: tick(now),
             cap: cap.min(NONE as usize),
             levels: (0..LEVELS).map(|_| Level::new()).collect(),
-            desk: Desk::new(),
+            positions: Positions::new(),
+            serial: 0,
         }
     }
 
     /// How many entries wait.
     pub fn len(&self) -> usize {
-        self.desk.len
+        self.positions.used
     }
 
     /// Whether no entry waits.
@@ -116,23 +120,27 @@ impl<T> Wheel<T> {
         if self.len() >= self.cap {
             return Err(Refused::Full(item));
         }
-        let handle = self.desk.add(tick(due.at));
-        self.place(Entry { due, item, index: handle.index });
-        Ok(handle)
+        let (index, serial) = (self.positions.add(), self.serial);
+        self.serial = serial.wrapping_add(1);
+        let Due { at, priority, id } = due;
+        self.place(Entry { at, id, priority, index, serial, item });
+        Ok(Handle { tick: tick(at), index, serial })
     }
 
     /// Takes an entry out in constant time; `None` when it is no longer in the wheel.
     pub fn cancel(&mut self, handle: Handle) -> Option<T> {
-        let Ticket { tick, position, .. } = self.desk.take(handle)?;
-        let place = Place::of(self.now, tick);
-        let level = &mut self.levels[place.level];
-        let entries = &mut level.slots[place.slot].entries;
+        let Place { level, slot } = Place::of(self.now, handle.tick);
+        let position = *self.positions.table.get(handle.index as usize)?;
+        let level = &mut self.levels[level];
+        let entries = &mut level.slots[slot].entries;
+        entries.get(position as usize).filter(|entry| entry.is_named(handle))?;
         let entry = entries.swap_remove(position as usize);
+        self.positions.vacate(handle.index);
         if let Some(moved) = entries.get(position as usize) {
-            self.desk.tickets[moved.index as usize].position = position;
+            self.positions.table[moved.index as usize] = position;
         }
         if entries.is_empty() {
-            level.occupied &= !(1 << place.slot);
+            level.occupied &= !(1 << slot);
         }
         Some(entry.item)
     }
@@ -179,9 +187,9 @@ impl<T> Wheel<T> {
     fn settle(&mut self, level: usize, passed: u64, due: &mut Vec<(Due, T)>) {
         while let Some(entries) = self.levels[level].take_first(passed) {
             for entry in entries {
-                if tick(entry.due.at) <= self.now {
-                    self.desk.vacate(entry.index);
-                    due.push((entry.due, entry.item));
+                if tick(entry.at) <= self.now {
+                    self.positions.vacate(entry.index);
+                    due.push((entry.due(), entry.item));
                 } else {
                     self.place(entry);
                 }
@@ -190,10 +198,10 @@ impl<T> Wheel<T> {
     }
 
     fn place(&mut self, entry: Entry<T>) {
-        let tick = tick(entry.due.at);
+        let tick = tick(entry.at);
         let place = Place::of(self.now, tick);
         let index = entry.index as usize;
-        self.desk.tickets[index].position = self.levels[place.level].push(place.slot, entry, tick);
+        self.positions.table[index] = self.levels[place.level].push(place.slot, entry, tick);
     }
 }
 
@@ -234,12 +242,26 @@ struct Slot<T> {
     earliest: u64,
 }
 
+/// Flat, for the fields of a [`Due`] and the two numbers together fill no more than thirty-two bytes.
 #[derive(Debug)]
 struct Entry<T> {
-    due: Due,
-    item: T,
-    /// Its ticket.
+    at: i64,
+    id: i64,
+    priority: i32,
+    /// Its place in the table of positions.
     index: u32,
+    serial: u32,
+    item: T,
+}
+
+impl<T> Entry<T> {
+    fn due(&self) -> Due {
+        Due { at: self.at, priority: self.priority, id: self.id }
+    }
+
+    fn is_named(&self, handle: Handle) -> bool {
+        (self.index, self.serial) == (handle.index, handle.serial)
+    }
 }
 
 impl<T> Level<T> {
@@ -282,60 +304,39 @@ fn grow<T>(entries: &mut Vec<T>) {
     }
 }
 
-/// No ticket: the end of the list of vacant ones.
+/// The end of the list of vacant indices.
 const NONE: u32 = u32::MAX;
 
-/// One ticket per entry: where it lies, and whether a handle still names it.
+/// By an entry's index: at which position of its slot it lies.
 #[derive(Debug)]
-struct Desk {
-    tickets: Vec<Ticket>,
-    /// Head of the list of vacant tickets, which runs through their `position`.
+struct Positions {
+    /// Through the vacant ones runs a list.
+    table: Vec<u32>,
+    /// Head of that list.
     vacant: u32,
-    len: usize,
+    used: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Ticket {
-    tick: u64,
-    /// Within its slot.
-    position: u32,
-    /// Grows when the ticket is vacated, so that no handle given out before still matches.
-    generation: u32,
-}
-
-impl Desk {
+impl Positions {
     const fn new() -> Self {
-        Self { tickets: Vec::new(), vacant: NONE, len: 0 }
+        Self { table: Vec::new(), vacant: NONE, used: 0 }
     }
 
-    fn add(&mut self, tick: u64) -> Handle {
-        self.len += 1;
+    fn add(&mut self) -> u32 {
+        self.used += 1;
         let index = self.vacant;
-        if let Some(ticket) = self.tickets.get_mut(index as usize) {
-            self.vacant = ticket.position;
-            ticket.tick = tick;
-            return Handle { index, generation: ticket.generation };
+        if let Some(next) = self.table.get(index as usize) {
+            self.vacant = *next;
+            return index;
         }
-        let index = self.tickets.len() as u32;
-        grow(&mut self.tickets);
-        self.tickets.push(Ticket { tick, position: NONE, generation: 0 });
-        Handle { index, generation: 0 }
-    }
-
-    /// The ticket a handle names, given back; `None` when it names none any more.
-    fn take(&mut self, handle: Handle) -> Option<Ticket> {
-        let ticket = *self.tickets.get(handle.index as usize)?;
-        (ticket.generation == handle.generation).then(|| {
-            self.vacate(handle.index);
-            ticket
-        })
+        grow(&mut self.table);
+        self.table.push(NONE);
+        (self.table.len() - 1) as u32
     }
 
     fn vacate(&mut self, index: u32) {
-        let ticket = &mut self.tickets[index as usize];
-        ticket.generation = ticket.generation.wrapping_add(1);
-        ticket.position = self.vacant;
+        self.table[index as usize] = self.vacant;
         self.vacant = index;
-        self.len -= 1;
+        self.used -= 1;
     }
 }

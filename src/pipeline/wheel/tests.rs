@@ -171,8 +171,8 @@ fn an_entry_of_a_hundred_bytes_costs_less_than_two_hundred() {
         }
         let slots = wheel.levels.iter().flat_map(|level| &level.slots);
         let entries: usize = slots.map(|slot| slot.entries.capacity()).sum();
-        let tickets = wheel.desk.tickets.capacity();
-        (entries * size_of::<Entry<[u8; 100]>>() + tickets * size_of::<Ticket>()) / count
+        let positions = wheel.positions.table.capacity();
+        (entries * size_of::<Entry<[u8; 100]>>() + positions * size_of::<u32>()) / count
     };
     let worst = (1_000..50_000).step_by(517).map(cost).max().unwrap();
     println!("{worst} bytes an entry at worst, 100 of them its own");
