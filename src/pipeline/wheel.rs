@@ -83,6 +83,8 @@ pub struct Wheel<T> {
     positions: Positions,
     /// Grows with every insert, so that no handle given out before matches a new entry.
     serial: u32,
+    /// Emptied lists for the next slots: on the lowest level most hold an entry or two.
+    spare: Vec<Vec<Entry<T>>>,
 }
 
 impl<T> Wheel<T> {
@@ -95,6 +97,7 @@ impl<T> Wheel<T> {
             levels: (0..LEVELS).map(|_| Level::new()).collect(),
             positions: Positions::new(),
             serial: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -185,14 +188,17 @@ impl<T> Wheel<T> {
 
     /// Empties the slots of `level` named by `passed`: each entry is due, or moves to a lower level.
     fn settle(&mut self, level: usize, passed: u64, due: &mut Vec<(Due, T)>) {
-        while let Some(entries) = self.levels[level].take_first(passed) {
-            for entry in entries {
+        while let Some(mut entries) = self.levels[level].take_first(passed) {
+            for entry in entries.drain(..) {
                 if tick(entry.at) <= self.now {
                     self.positions.vacate(entry.index);
                     due.push((entry.due(), entry.item));
                 } else {
                     self.place(entry);
                 }
+            }
+            if entries.capacity() <= SLOTS && self.spare.len() < SLOTS {
+                self.spare.push(entries);
             }
         }
     }
@@ -201,7 +207,15 @@ impl<T> Wheel<T> {
         let tick = tick(entry.at);
         let place = Place::of(self.now, tick);
         let index = entry.index as usize;
-        self.positions.table[index] = self.levels[place.level].push(place.slot, entry, tick);
+        let slot = self.levels[place.level].open(place.slot, tick);
+        if slot.entries.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            slot.entries = spare;
+        }
+        self.positions.table[index] = slot.entries.len() as u32;
+        grow(&mut slot.entries);
+        slot.entries.push(entry);
     }
 }
 
@@ -284,15 +298,12 @@ impl<T> Level<T> {
         Some(std::mem::take(&mut self.slots[slot].entries))
     }
 
-    /// Adds an entry to a slot and returns its position there.
-    fn push(&mut self, slot: usize, entry: Entry<T>, tick: u64) -> u32 {
+    /// The slot that is about to get an entry of `tick`.
+    fn open(&mut self, slot: usize, tick: u64) -> &mut Slot<T> {
         self.occupied |= 1 << slot;
         let slot = &mut self.slots[slot];
-        let position = slot.entries.len();
-        slot.earliest = if position == 0 { tick } else { slot.earliest.min(tick) };
-        grow(&mut slot.entries);
-        slot.entries.push(entry);
-        position as u32
+        slot.earliest = if slot.entries.is_empty() { tick } else { slot.earliest.min(tick) };
+        slot
     }
 }
 
