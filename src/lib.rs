@@ -43,6 +43,9 @@ mod machine;
 mod misfire;
 mod model;
 mod node;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod parts;
 mod payload;
 mod pipeline;
 mod runner;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::model::{Entry, Millis, Occurrence};
+use crate::model::{Entry, Millis, Occurrence, ScheduleId};
 
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
@@ -19,15 +19,24 @@ const LONGEST_CHAIN: usize = 10_000;
 /// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the misfire
 /// handler.
 pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Vec<Occurrence> {
-    let mut occurrences: Vec<Occurrence> = match pool() {
-        Some(pool) if entries.len() >= PARALLEL_ROWS => {
+    match pool() {
+        Some(pool) if entries.len() >= PARALLEL_ROWS => pool.install(|| {
             let chains = entries.par_iter().flat_map_iter(|entry| chain(entry, now, until, least));
-            pool.install(|| chains.collect())
+            let mut occurrences: Vec<Occurrence> = chains.collect();
+            occurrences.par_sort_by_key(order);
+            occurrences
+        }),
+        _ => {
+            let chains = entries.iter().flat_map(|entry| chain(entry, now, until, least));
+            let mut occurrences: Vec<Occurrence> = chains.collect();
+            occurrences.sort_by_key(order);
+            occurrences
         }
-        _ => entries.iter().flat_map(|entry| chain(entry, now, until, least)).collect(),
-    };
-    occurrences.sort_by_key(|it| (it.at, Reverse(it.entry.priority), it.entry.id));
-    occurrences
+    }
+}
+
+fn order(it: &Occurrence) -> (Millis, Reverse<i32>, ScheduleId) {
+    (it.at, Reverse(it.entry.priority), it.entry.id)
 }
 
 /// The links of one schedule inside the window, each guarded by the one before.

@@ -15,21 +15,42 @@ pub(crate) enum Slot {
     Execution(ExecutionId),
 }
 
+/// What is left of a slot beside its id, which the wheel holds already.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Schedule,
+    Execution,
+}
+
+impl Kind {
+    fn of(slot: Slot) -> Self {
+        match slot {
+            Slot::Schedule(_) => Self::Schedule,
+            Slot::Execution(_) => Self::Execution,
+        }
+    }
+
+    fn slot(self, id: i64) -> Slot {
+        match self {
+            Self::Schedule => Slot::Schedule(ScheduleId(id)),
+            Self::Execution => Slot::Execution(ExecutionId(id)),
+        }
+    }
+}
+
 /// The order in which due items are claimed.
 type Rank = (Millis, Reverse<i32>, i64, Slot);
 
 #[derive(Debug)]
 enum Place {
     Wheel(Handle),
-    Ready(Rank),
+    Ready,
     InFlight,
 }
 
 #[derive(Debug)]
 struct Item {
     candidate: Candidate,
-    /// The links behind it inside the window.
-    rest: VecDeque<Occurrence>,
     place: Place,
     /// Boot-clock instant of its last change here: a poll sent before knows less.
     touched: Millis,
@@ -38,8 +59,10 @@ struct Item {
 }
 
 pub(crate) struct Plan {
-    items: HashMap<Slot, Item>,
-    wheel: Wheel<Slot>,
+    items: HashMap<Slot, Box<Item>>,
+    /// The links behind an item inside the window; most have none.
+    rests: HashMap<Slot, VecDeque<Occurrence>>,
+    wheel: Wheel<Kind>,
     ready: BTreeMap<Rank, Slot>,
     cap: usize,
     /// The cap refused something: a poll is needed once there is room.
@@ -50,6 +73,7 @@ impl Plan {
     pub(crate) fn new(now: Millis, cap: usize) -> Self {
         Self {
             items: HashMap::new(),
+            rests: HashMap::new(),
             wheel: Wheel::new(now, cap),
             ready: BTreeMap::new(),
             cap,
@@ -84,9 +108,7 @@ impl Plan {
     /// Drops everything but claims in flight, and starts the wheel anew at `now`.
     pub(crate) fn clear(&mut self, now: Millis) {
         self.items.retain(|_, item| matches!(item.place, Place::InFlight));
-        for item in self.items.values_mut() {
-            item.rest.clear();
-        }
+        self.rests.clear();
         self.ready.clear();
         self.wheel = Wheel::new(now, self.cap);
     }
@@ -94,8 +116,9 @@ impl Plan {
     /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the database.
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
         let ready = std::mem::take(&mut self.ready).into_values();
-        let waiting = self.wheel.drain().into_iter().map(|(_, slot)| slot);
+        let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
         let slots: Vec<Slot> = ready.chain(waiting).collect();
+        self.rests.clear();
         slots.into_iter().filter_map(|slot| self.items.remove(&slot)).map(|item| item.candidate).collect()
     }
 
@@ -120,13 +143,14 @@ impl Plan {
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
         let slot = Slot::Schedule(id);
-        if let Some(item) = self.items.get_mut(&slot) {
+        if let Some(item) = self.items.get(&slot) {
             let Candidate::Planned(head) = &item.candidate else { return };
             let same_version = chain.front().is_some_and(|it| it.entry.version == head.entry.version);
             let same_cursor = chain.front().is_some_and(|it| it.at == head.at && it.prev == head.prev);
             if item.is_newer_than(sent) || (same_version && same_cursor) {
                 if same_version {
-                    item.extend(chain);
+                    let due = item.candidate.due();
+                    self.extend(slot, due, chain);
                 }
                 return;
             }
@@ -162,10 +186,11 @@ impl Plan {
     }
 
     fn remove(&mut self, slot: Slot) {
+        self.rests.remove(&slot);
         let Some(item) = self.items.remove(&slot) else { return };
         match item.place {
             Place::Wheel(handle) => drop(self.wheel.cancel(handle)),
-            Place::Ready(rank) => drop(self.ready.remove(&rank)),
+            Place::Ready => drop(self.ready.remove(&rank(slot, &item.candidate))),
             Place::InFlight => {}
         }
     }
@@ -176,8 +201,11 @@ impl Plan {
             return;
         }
         let due = candidate.due();
-        let item = Item { candidate, rest, place: Place::InFlight, touched: boot, retried: false };
-        self.items.insert(slot, item);
+        let item = Item { candidate, place: Place::InFlight, touched: boot, retried: false };
+        self.items.insert(slot, Box::new(item));
+        if !rest.is_empty() {
+            self.rests.insert(slot, rest);
+        }
         self.arm(slot, due);
     }
 
@@ -186,15 +214,16 @@ impl Plan {
         let Some(item) = self.items.get_mut(&slot) else { return };
         let rank = rank(slot, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
-        item.place = match self.wheel.insert(Due { at, priority, id }, slot) {
+        item.place = match self.wheel.insert(Due { at, priority, id }, Kind::of(slot)) {
             Ok(handle) => Place::Wheel(handle),
             Err(Refused::Elapsed(_)) => {
                 self.ready.insert(rank, slot);
-                Place::Ready(rank)
+                Place::Ready
             }
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row again.
             Err(Refused::Full(_)) => {
                 self.overflowed = true;
+                self.rests.remove(&slot);
                 self.items.remove(&slot);
                 return;
             }
@@ -203,10 +232,11 @@ impl Plan {
 
     /// Moves what has become due among the ready.
     pub(crate) fn advance(&mut self, now: Millis) {
-        for (_, slot) in self.wheel.advance(now) {
+        for (due, kind) in self.wheel.advance(now) {
+            let slot = kind.slot(due.id);
             if let Some(item) = self.items.get_mut(&slot) {
                 let rank = rank(slot, &item.candidate);
-                item.place = Place::Ready(rank);
+                item.place = Place::Ready;
                 self.ready.insert(rank, slot);
             }
         }
@@ -247,10 +277,10 @@ impl Plan {
 
     /// The claim was won or lost: either way its occurrence is over and the next link is armed.
     pub(crate) fn over(&mut self, slot: Slot, boot: Millis) {
+        let next = self.following(slot);
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;
         item.retried = false;
-        let next = item.rest.pop_front();
         match next {
             Some(next) => {
                 let due = next.at;
@@ -266,7 +296,7 @@ impl Plan {
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
-            self.items.remove(&slot);
+            self.remove(slot);
         } else {
             self.arm(slot, retry_at);
         }
@@ -284,17 +314,30 @@ impl Plan {
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.remove(slot);
     }
+
+    /// Appends the links beyond what is already planned, the last of which may be the item itself, due at `due`.
+    fn extend(&mut self, slot: Slot, due: Millis, chain: VecDeque<Occurrence>) {
+        let known = self.rests.get(&slot).and_then(VecDeque::back).map_or(due, |last| last.at);
+        let beyond: VecDeque<Occurrence> = chain.into_iter().filter(|it| it.at > known).collect();
+        if !beyond.is_empty() {
+            self.rests.entry(slot).or_default().extend(beyond);
+        }
+    }
+
+    /// Takes out the link behind an item.
+    fn following(&mut self, slot: Slot) -> Option<Occurrence> {
+        let rest = self.rests.get_mut(&slot)?;
+        let next = rest.pop_front();
+        if rest.is_empty() {
+            self.rests.remove(&slot);
+        }
+        next
+    }
 }
 
 impl Item {
     fn is_newer_than(&self, sent: Millis) -> bool {
         matches!(self.place, Place::InFlight) || self.touched > sent
-    }
-
-    /// Appends the links beyond what is already planned.
-    fn extend(&mut self, chain: VecDeque<Occurrence>) {
-        let known = self.rest.back().map_or(self.candidate.due(), |last| last.at);
-        self.rest.extend(chain.into_iter().filter(|it| it.at > known));
     }
 }
 
@@ -310,7 +353,8 @@ fn rank(slot: Slot, candidate: &Candidate) -> Rank {
 fn chains(occurrences: Vec<Occurrence>) -> HashMap<ScheduleId, VecDeque<Occurrence>> {
     let mut chains: HashMap<ScheduleId, VecDeque<Occurrence>> = HashMap::new();
     for occurrence in occurrences {
-        chains.entry(occurrence.entry.id).or_default().push_back(occurrence);
+        // Most chains have one link.
+        chains.entry(occurrence.entry.id).or_insert_with(|| VecDeque::with_capacity(1)).push_back(occurrence);
     }
     chains
 }

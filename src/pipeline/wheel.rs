@@ -10,7 +10,10 @@
 //! are in time order, and so are the slots of a level, so the next due slot is the first bit of the
 //! first bitmap that has one. A step of `now` touches only the slots it passes, however long it
 //! is. A slot that `now` has just entered cascades: its entries are due or belong further down.
-//! And a place need not be stored: whoever cancels an entry works it out again.
+//! And a slot need not be stored: whoever cancels an entry works it out again from its instant.
+//!
+//! A slot holds its entries one behind the other, so that passing it reads memory in a row. A table
+//! of four bytes an entry says at which position of its slot each lies, for whoever cancels it.
 //!
 //! The wheel is pure: it is given `now` and owns no clock, thread or lock.
 
@@ -56,8 +59,9 @@ impl PartialOrd for Due {
 /// Names one entry, for as long as it is in the wheel; a handle that outlives it names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
+    tick: u64,
     index: u32,
-    generation: u32,
+    serial: u32,
 }
 
 /// Why an entry was not inserted; the item is handed back.
@@ -75,8 +79,12 @@ pub struct Wheel<T> {
     /// The latest instant seen, as a tick. Every entry's tick is greater.
     now: u64,
     cap: usize,
-    levels: Vec<Level>,
-    entries: Slab<T>,
+    levels: Vec<Level<T>>,
+    positions: Positions,
+    /// Grows with every insert, so that no handle given out before matches a new entry.
+    serial: u32,
+    /// Emptied lists for the next slots: on the lowest level most hold an entry or two.
+    spare: Vec<Vec<Entry<T>>>,
 }
 
 impl<T> Wheel<T> {
@@ -86,14 +94,16 @@ impl<T> Wheel<T> {
         Self {
             now: tick(now),
             cap: cap.min(NONE as usize),
-            levels: vec![Level::EMPTY; LEVELS],
-            entries: Slab::new(),
+            levels: (0..LEVELS).map(|_| Level::new()).collect(),
+            positions: Positions::new(),
+            serial: 0,
+            spare: Vec::new(),
         }
     }
 
     /// How many entries wait.
     pub fn len(&self) -> usize {
-        self.entries.len
+        self.positions.used
     }
 
     /// Whether no entry waits.
@@ -113,18 +123,29 @@ impl<T> Wheel<T> {
         if self.len() >= self.cap {
             return Err(Refused::Full(item));
         }
-        let handle = self.entries.add(due, item);
-        self.link(handle.index);
-        Ok(handle)
+        let (index, serial) = (self.positions.add(), self.serial);
+        self.serial = serial.wrapping_add(1);
+        let Due { at, priority, id } = due;
+        self.place(Entry { at, id, priority, index, serial, item });
+        Ok(Handle { tick: tick(at), index, serial })
     }
 
     /// Takes an entry out in constant time; `None` when it is no longer in the wheel.
     pub fn cancel(&mut self, handle: Handle) -> Option<T> {
-        if !self.entries.holds(handle) {
-            return None;
+        let Place { level, slot } = Place::of(self.now, handle.tick);
+        let position = *self.positions.table.get(handle.index as usize)?;
+        let level = &mut self.levels[level];
+        let entries = &mut level.slots[slot].entries;
+        entries.get(position as usize).filter(|entry| entry.is_named(handle))?;
+        let entry = entries.swap_remove(position as usize);
+        self.positions.vacate(handle.index);
+        if let Some(moved) = entries.get(position as usize) {
+            self.positions.table[moved.index as usize] = position;
         }
-        self.unlink(handle.index);
-        self.entries.remove(handle.index).map(|(_, item)| item)
+        if entries.is_empty() {
+            level.occupied &= !(1 << slot);
+        }
+        Some(entry.item)
     }
 
     /// The earliest instant (epoch milliseconds) at which [`advance`](Self::advance) has something
@@ -167,36 +188,34 @@ impl<T> Wheel<T> {
 
     /// Empties the slots of `level` named by `passed`: each entry is due, or moves to a lower level.
     fn settle(&mut self, level: usize, passed: u64, due: &mut Vec<(Due, T)>) {
-        while let Some(mut index) = self.levels[level].take_first(passed) {
-            while index != NONE {
-                let next = self.entries.nodes[index as usize].next;
-                if self.entries.tick(index) <= self.now {
-                    due.extend(self.entries.remove(index));
+        while let Some(mut entries) = self.levels[level].take_first(passed) {
+            for entry in entries.drain(..) {
+                if tick(entry.at) <= self.now {
+                    self.positions.vacate(entry.index);
+                    due.push((entry.due(), entry.item));
                 } else {
-                    self.link(index);
+                    self.place(entry);
                 }
-                index = next;
+            }
+            if entries.capacity() <= SLOTS && self.spare.len() < SLOTS {
+                self.spare.push(entries);
             }
         }
     }
 
-    fn link(&mut self, index: u32) {
-        let tick = self.entries.tick(index);
+    fn place(&mut self, entry: Entry<T>) {
+        let tick = tick(entry.at);
         let place = Place::of(self.now, tick);
-        let next = self.levels[place.level].push(place.slot, index, tick);
-        let node = &mut self.entries.nodes[index as usize];
-        (node.prev, node.next) = (NONE, next);
-        self.entries.set_prev(next, index);
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let place = Place::of(self.now, self.entries.tick(index));
-        let Node { prev, next, .. } = self.entries.nodes[index as usize];
-        self.entries.set_prev(next, prev);
-        match self.entries.nodes.get_mut(prev as usize) {
-            Some(node) => node.next = next,
-            None => self.levels[place.level].set_head(place.slot, next),
+        let index = entry.index as usize;
+        let slot = self.levels[place.level].open(place.slot, tick);
+        if slot.entries.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            slot.entries = spare;
         }
+        self.positions.table[index] = slot.entries.len() as u32;
+        grow(&mut slot.entries);
+        slot.entries.push(entry);
     }
 }
 
@@ -223,131 +242,112 @@ impl Place {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Level {
+#[derive(Debug)]
+struct Level<T> {
     /// Bit `n` is set when slot `n` has entries.
     occupied: u64,
-    slots: [Slot; SLOTS],
+    slots: [Slot<T>; SLOTS],
 }
 
-/// A list of entries; meaningful only while its bit in `occupied` is set.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    head: u32,
-    /// No entry is due before this tick. A cancel does not raise it.
+#[derive(Debug)]
+struct Slot<T> {
+    entries: Vec<Entry<T>>,
+    /// No entry is due before this tick, if there is any. A cancel does not raise it.
     earliest: u64,
 }
 
-impl Level {
-    const EMPTY: Self = Self { occupied: 0, slots: [Slot { head: NONE, earliest: 0 }; SLOTS] };
+/// Flat, for the fields of a [`Due`] and the two numbers together fill no more than thirty-two bytes.
+#[derive(Debug)]
+struct Entry<T> {
+    at: i64,
+    id: i64,
+    priority: i32,
+    /// Its place in the table of positions.
+    index: u32,
+    serial: u32,
+    item: T,
+}
 
-    fn first(&self) -> &Slot {
+impl<T> Entry<T> {
+    fn due(&self) -> Due {
+        Due { at: self.at, priority: self.priority, id: self.id }
+    }
+
+    fn is_named(&self, handle: Handle) -> bool {
+        (self.index, self.serial) == (handle.index, handle.serial)
+    }
+}
+
+impl<T> Level<T> {
+    fn new() -> Self {
+        Self { occupied: 0, slots: std::array::from_fn(|_| Slot { entries: Vec::new(), earliest: 0 }) }
+    }
+
+    fn first(&self) -> &Slot<T> {
         &self.slots[self.occupied.trailing_zeros() as usize % SLOTS]
     }
 
-    /// Takes the list out of the first occupied slot among `wanted`.
-    fn take_first(&mut self, wanted: u64) -> Option<u32> {
+    /// Takes the entries out of the first occupied slot among `wanted`.
+    fn take_first(&mut self, wanted: u64) -> Option<Vec<Entry<T>>> {
         let found = self.occupied & wanted;
         if found == 0 {
             return None;
         }
         let slot = found.trailing_zeros() as usize;
-        let head = self.slots[slot].head;
-        self.set_head(slot, NONE);
-        Some(head)
+        self.occupied &= !(1 << slot);
+        Some(std::mem::take(&mut self.slots[slot].entries))
     }
 
-    /// Makes `index` the head of a slot's list and returns the head before it.
-    fn push(&mut self, slot: usize, index: u32, tick: u64) -> u32 {
-        let Slot { head, earliest } = self.slots[slot];
-        let earliest = if head == NONE { tick } else { earliest.min(tick) };
-        self.slots[slot].earliest = earliest;
-        self.set_head(slot, index);
-        head
-    }
-
-    fn set_head(&mut self, slot: usize, head: u32) {
-        self.slots[slot].head = head;
-        let bit = 1 << slot;
-        if head == NONE {
-            self.occupied &= !bit;
-        } else {
-            self.occupied |= bit;
-        }
+    /// The slot that is about to get an entry of `tick`.
+    fn open(&mut self, slot: usize, tick: u64) -> &mut Slot<T> {
+        self.occupied |= 1 << slot;
+        let slot = &mut self.slots[slot];
+        slot.earliest = if slot.entries.is_empty() { tick } else { slot.earliest.min(tick) };
+        slot
     }
 }
 
-/// No entry: the end of a list.
+/// Makes room for one more. A long list grows by a quarter where a `Vec` would double: memory follows use.
+fn grow<T>(entries: &mut Vec<T>) {
+    if entries.len() == entries.capacity() {
+        let more = if entries.len() < 64 { entries.len().max(4) } else { entries.len() / 4 };
+        entries.reserve_exact(more);
+    }
+}
+
+/// The end of the list of vacant indices.
 const NONE: u32 = u32::MAX;
 
-/// The entries, in one block of memory; a slot's list runs through it by index.
+/// By an entry's index: at which position of its slot it lies.
 #[derive(Debug)]
-struct Slab<T> {
-    nodes: Vec<Node<T>>,
-    /// Head of the list of vacant nodes.
+struct Positions {
+    /// Through the vacant ones runs a list.
+    table: Vec<u32>,
+    /// Head of that list.
     vacant: u32,
-    len: usize,
+    used: usize,
 }
 
-#[derive(Debug)]
-struct Node<T> {
-    due: Due,
-    item: Option<T>,
-    prev: u32,
-    next: u32,
-    /// Grows when the node is vacated, so that no handle given out before still matches.
-    generation: u32,
-}
-
-impl<T> Slab<T> {
+impl Positions {
     const fn new() -> Self {
-        Self { nodes: Vec::new(), vacant: NONE, len: 0 }
+        Self { table: Vec::new(), vacant: NONE, used: 0 }
     }
 
-    fn tick(&self, index: u32) -> u64 {
-        tick(self.nodes[index as usize].due.at)
-    }
-
-    fn holds(&self, handle: Handle) -> bool {
-        let node = self.nodes.get(handle.index as usize);
-        node.is_some_and(|node| node.generation == handle.generation)
-    }
-
-    fn set_prev(&mut self, index: u32, prev: u32) {
-        if let Some(node) = self.nodes.get_mut(index as usize) {
-            node.prev = prev;
-        }
-    }
-
-    fn add(&mut self, due: Due, item: T) -> Handle {
-        if self.vacant == NONE {
-            self.grow(due);
-        }
+    fn add(&mut self) -> u32 {
+        self.used += 1;
         let index = self.vacant;
-        let node = &mut self.nodes[index as usize];
-        self.vacant = node.next;
-        self.len += 1;
-        (node.due, node.item) = (due, Some(item));
-        Handle { index, generation: node.generation }
-    }
-
-    /// Adds one vacant node. Grows by a quarter where a `Vec` would double: memory follows use.
-    fn grow(&mut self, due: Due) {
-        if self.nodes.len() == self.nodes.capacity() {
-            self.nodes.reserve_exact(self.nodes.len() / 4 + 16);
+        if let Some(next) = self.table.get(index as usize) {
+            self.vacant = *next;
+            return index;
         }
-        let index = self.nodes.len() as u32;
-        self.nodes.push(Node { due, item: None, prev: NONE, next: self.vacant, generation: 0 });
-        self.vacant = index;
+        grow(&mut self.table);
+        self.table.push(NONE);
+        (self.table.len() - 1) as u32
     }
 
-    fn remove(&mut self, index: u32) -> Option<(Due, T)> {
-        let node = &mut self.nodes[index as usize];
-        let item = node.item.take()?;
-        node.generation = node.generation.wrapping_add(1);
-        node.next = self.vacant;
+    fn vacate(&mut self, index: u32) {
+        self.table[index as usize] = self.vacant;
         self.vacant = index;
-        self.len -= 1;
-        Some((node.due, item))
+        self.used -= 1;
     }
 }

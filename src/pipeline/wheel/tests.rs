@@ -169,11 +169,14 @@ fn an_entry_of_a_hundred_bytes_costs_less_than_two_hundred() {
         for id in 1..=count as i64 {
             wheel.insert(due(id), [0_u8; 100]).unwrap();
         }
-        wheel.entries.nodes.capacity() * size_of::<Node<[u8; 100]>>() / count
+        let slots = wheel.levels.iter().flat_map(|level| &level.slots);
+        let entries: usize = slots.map(|slot| slot.entries.capacity()).sum();
+        let positions = wheel.positions.table.capacity();
+        (entries * size_of::<Entry<[u8; 100]>>() + positions * size_of::<u32>()) / count
     };
     let worst = (1_000..50_000).step_by(517).map(cost).max().unwrap();
     println!("{worst} bytes an entry at worst, 100 of them its own");
-    println!("{} bytes for the levels", LEVELS * size_of::<Level>());
+    println!("{} bytes for the levels", LEVELS * size_of::<Level<[u8; 100]>>());
     assert!(worst < 200);
 }
 
