@@ -48,6 +48,7 @@ fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         priority: 5,
         misfire: MisfirePolicy::FireOnce,
         threshold: 60_000,
+        recover: true,
     }
 }
 

@@ -26,6 +26,5 @@ mod tests;
 #[cfg(test)]
 use self::admission::Figures;
 pub use self::admission::Limits;
-#[cfg(test)]
 pub(crate) use self::admission::Seat;
 pub use self::core::{Notice, Permit, Pool};
