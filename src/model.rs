@@ -109,7 +109,7 @@ macro_rules! states {
 
             /// The text stored in the database.
             #[must_use]
-            pub fn as_str(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
         }

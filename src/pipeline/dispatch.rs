@@ -190,7 +190,7 @@ impl<S: Seats> DispatchMachine<S> {
         let lost = !matches!(claim, Claim::Won(_));
         match claim {
             Claim::Won(claimed) => {
-                self.plan.over(slot, now.boot);
+                self.plan.won(slot, now.boot);
                 // A claim that comes in after the stop finds nobody to run it.
                 if claimed.may_start(now.boot) && !self.stopping {
                     self.outbox.push_back(DispatchOutput::Run(permit, claimed));
@@ -201,7 +201,7 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Lost => {
                 let schedule = request.candidate.entry().id;
                 self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
-                self.plan.over(slot, now.boot);
+                self.plan.lost(slot, now.boot);
             }
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.boot),
             Claim::Failed(error) => self.failed(slot, &request, &error),
@@ -442,6 +442,12 @@ mod tests {
         }
 
         fn poll(&mut self, until: Millis) {
+            let planned = self.planned(until);
+            self.machine.receive(self.now(), DispatchInput::Planned(planned));
+        }
+
+        /// What a poll sent now will bring.
+        fn planned(&self, until: Millis) -> Planned {
             let query = PollQuery {
                 node: self.node,
                 application: "app".to_owned(),
@@ -451,14 +457,13 @@ mod tests {
                 limit: 1_000,
             };
             let polled = self.store.poll(&query).unwrap();
-            let planned = Planned {
+            Planned {
                 occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
                 pendings: polled.pendings,
                 complete: polled.next.is_none(),
                 enabled: polled.app_enabled && polled.node_enabled,
                 sent: self.now,
-            };
-            self.machine.receive(self.now(), DispatchInput::Planned(planned));
+            }
         }
 
         /// Runs at this instant until the machine asks for something or waits.
@@ -492,6 +497,20 @@ mod tests {
             let query = ExecutionQuery { states: vec![state], limit: 1_000, ..ExecutionQuery::default() };
             self.store.executions(&query).unwrap().len()
         }
+    }
+
+    /// One that reads thousands of rows takes longer than a claim.
+    #[test]
+    fn a_poll_sent_before_a_claim_does_not_bring_its_occurrence_again() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.run(START + 999);
+        let late = bench.planned(START + 2_500);
+        bench.run(START + 1_000);
+        bench.machine.receive(bench.now(), DispatchInput::Planned(late));
+        bench.run(START + 2_000);
+        assert_eq!(bench.times(), [1_000, 2_000], "the link behind it is not forgotten");
+        assert!(!bench.events.iter().any(|event| matches!(event, Event::ClaimLost { .. })));
     }
 
     #[test]

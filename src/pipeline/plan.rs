@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     items: HashMap<Slot, Box<Item>>,
     /// The links behind an item inside the window; most have none.
     rests: HashMap<Slot, VecDeque<Occurrence>>,
+    /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still brings it.
+    ended: HashMap<Slot, (Millis, Millis)>,
     wheel: Wheel<Kind>,
     ready: BTreeMap<Rank, Slot>,
     cap: usize,
@@ -74,6 +76,7 @@ impl Plan {
         Self {
             items: HashMap::new(),
             rests: HashMap::new(),
+            ended: HashMap::new(),
             wheel: Wheel::new(now, cap),
             ready: BTreeMap::new(),
             cap,
@@ -127,6 +130,7 @@ impl Plan {
     pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
         self.overflowed |= !planned.complete;
         let complete = planned.complete;
+        self.ended.retain(|_, (ended, _)| *ended > planned.sent);
         let mut seen = HashSet::with_capacity(planned.pendings.len());
         for (id, chain) in chains(planned.occurrences) {
             seen.insert(Slot::Schedule(id));
@@ -156,6 +160,9 @@ impl Plan {
             }
             self.remove(slot);
         }
+        if let Some((_, last)) = self.ended.get(&slot) {
+            chain.retain(|link| link.at > *last);
+        }
         if let Some(head) = chain.pop_front() {
             self.insert(slot, Candidate::Planned(head), chain, boot);
         }
@@ -170,7 +177,9 @@ impl Plan {
             }
             self.remove(slot);
         }
-        self.insert(slot, Candidate::Pending(pending), VecDeque::new(), boot);
+        if !self.ended.contains_key(&slot) {
+            self.insert(slot, Candidate::Pending(pending), VecDeque::new(), boot);
+        }
     }
 
     fn forget_unseen(&mut self, seen: &HashSet<Slot>, sent: Millis) {
@@ -275,8 +284,17 @@ impl Plan {
         picked
     }
 
-    /// The claim was won or lost: either way its occurrence is over and the next link is armed.
-    pub(crate) fn over(&mut self, slot: Slot, boot: Millis) {
+    /// The claim was won: its occurrence is over and the next link is armed.
+    pub(crate) fn won(&mut self, slot: Slot, boot: Millis) {
+        let due = self.items.get(&slot).map(|item| item.candidate.due());
+        self.lost(slot, boot);
+        if let Some(due) = due.filter(|_| !self.items.contains_key(&slot)) {
+            self.ended.insert(slot, (boot, due));
+        }
+    }
+
+    /// The claim was lost: another has run its occurrence, and the next link is armed.
+    pub(crate) fn lost(&mut self, slot: Slot, boot: Millis) {
         let next = self.following(slot);
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;

@@ -76,6 +76,10 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
                     .iter()
                     .any(|table| line.contains(&format!("Seq Scan on {table}")))
             };
+            let whole = |line: &String| {
+                // For each row of an outcome's batch, all open executions.
+                whole(line) || statement.text.starts_with("UPDATE") && line.contains("qrtz_run_open")
+            };
             lines.into_iter().filter(whole).collect()
         }
         Dialect::Sqlite => {
