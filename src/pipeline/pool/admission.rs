@@ -141,8 +141,11 @@ impl Admission {
         self.now = self.now.max(now);
         let span = self.now.saturating_sub(self.paced_at);
         if span >= PACED {
-            let periods = usize::try_from(span / PACED).unwrap_or(usize::MAX);
-            self.pace = self.starts / periods;
+            // A pool at rest says nothing about how long its items take.
+            if !self.at_rest() {
+                let periods = usize::try_from(span / PACED).unwrap_or(usize::MAX);
+                self.pace = self.starts / periods;
+            }
             self.starts = 0;
             self.paced_at = self.now;
         }

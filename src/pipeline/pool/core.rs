@@ -198,11 +198,16 @@ impl<T: Send + 'static> Core<T> {
 
     /// The life of a thread.
     fn work(self: &Arc<Self>) {
-        while let Some(item) = self.next_item() {
+        let mut next = self.next_item();
+        while let Some(item) = next {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.run)(item))) {
                 self.tell(Notice::Panicked(payload));
             }
-            self.change(|floor, hire| floor.finished(hire));
+            let at_hand = self.change(|floor, hire| {
+                floor.finished(hire);
+                floor.take_ready()
+            });
+            next = at_hand.or_else(|| self.next_item());
         }
     }
 

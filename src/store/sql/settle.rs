@@ -10,13 +10,14 @@ use crate::model::{ExecutionState, LONGEST_ERROR};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 
-/// Whether it takes a single statement, which is its own transaction: outcomes alone, none with a retry. (SQLite
-/// would begin it as a read.)
+/// Whether it takes a single statement, which is its own transaction: starts alone, or outcomes without a retry.
+/// (SQLite would begin it as a read.)
 pub(super) fn is_one_statement(dialect: Dialect, settlements: &[Settlement]) -> bool {
-    let is_outcome = |it: &Settlement| matches!(it.change, Change::Finish { retry: None, .. });
-    dialect != Dialect::Sqlite
-        && settlements.len() <= statement::batch(dialect)
-        && settlements.iter().all(is_outcome)
+    let all = |is: fn(&Change) -> bool| settlements.iter().all(|it| is(&it.change));
+    let starts = all(|change| matches!(change, Change::Start { .. }));
+    let outcomes = all(|change| matches!(change, Change::Finish { retry: None, .. }));
+    let few = settlements.len() <= statement::batch(dialect);
+    dialect != Dialect::Sqlite && few && (starts || outcomes)
 }
 
 pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Fault> {
