@@ -553,7 +553,6 @@ impl Machine for MisfireMachine {
             MisfireInput::Polled { app, node } => {
                 self.cursors = app;
                 if node && self.todo.is_empty() && !self.purging {
-                    self.pass_ends = now.boot + BUDGET;
                     self.todo.push_back(MisfireOp::Elect {
                         application: self.application.clone(),
                         now: now.db,

@@ -358,6 +358,8 @@ mod tests {
     use crate::error::Kind;
     use crate::pipeline::fixtures::calls_while_down;
 
+    mod machine;
+
     const DEATH: Millis = 25_000;
     const PATIENCE: Millis = 13_000;
 

@@ -140,7 +140,137 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use crossbeam::channel::{Receiver, unbounded};
+
     use super::*;
+    use crate::driver::spawn;
+    use crate::job::{HandlerError, Job};
+    use crate::model::{ExecutionId, ExecutionState, Millis};
+    use crate::pipeline::fixtures::{claim, definition};
+    use crate::schedule::Trigger;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Change, Store};
+
+    const AT: Millis = 1_767_225_601_000;
+
+    /// A runner of one job, what it has to be stored, and what it tells.
+    struct Bench {
+        store: MemoryStore,
+        runner: Runner,
+        settled: Receiver<CompleteInput>,
+        told: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Bench {
+        fn new(run: impl Fn(&Context) -> Result<(), HandlerError> + Send + Sync + 'static) -> Self {
+            let store = MemoryStore::new(AT - 1_000);
+            let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+            store.ensure(&definition("s", once)).unwrap();
+            let job = Job::<()>::new("job").retries(1, Duration::from_secs(7));
+            let mut handlers = Handlers::default();
+            assert!(handlers.add(job, move |context, ()| run(context)));
+            let (complete, settled) = unbounded();
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let heard = Arc::clone(&told);
+            let runner = Runner {
+                clock: Arc::default(),
+                handlers: Arc::new(handlers),
+                complete,
+                events: Arc::new(Events::new(vec![Box::new(move |event| {
+                    heard.lock().unwrap().push(event.to_string());
+                })])),
+                stopping: Arc::default(),
+                closed: Arc::default(),
+            };
+            Self { store, runner, settled, told }
+        }
+
+        /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
+        fn run(&self) -> (ExecutionId, Change) {
+            let claimed = claim(&self.store, "s", true, AT);
+            let execution = claimed.execution();
+            self.runner.run(claimed);
+            let Ok(CompleteInput::Settle(settlement, None)) = self.settled.try_recv() else {
+                panic!("nothing to be stored")
+            };
+            assert_eq!(settlement.execution, execution);
+            (execution, settlement.change)
+        }
+
+        fn told(&self) -> String {
+            self.told.lock().unwrap().join("; ")
+        }
+    }
+
+    #[test]
+    fn a_handler_is_told_what_was_claimed() {
+        let (tell, told) = bounded(1);
+        let bench = Bench::new(move |context| Ok(tell.send(context.clone())?));
+        let (execution, Change::Finish { state, error, retry, .. }) = bench.run() else {
+            panic!("no outcome")
+        };
+        let context = told.try_recv().unwrap();
+        assert_eq!((context.schedule(), context.job(), context.execution()), ("s", "job", execution));
+        let fired = (context.fire_time().timestamp_millis(), context.attempt(), context.fence());
+        assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
+        assert_eq!((state, error, retry), (ExecutionState::Succeeded, None, None));
+        assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
+    }
+
+    #[test]
+    fn a_failure_is_stored_with_its_text_and_tried_again() {
+        let bench = Bench::new(|_| Err("no paper".into()));
+        let (execution, Change::Finish { state, error, retry, now }) = bench.run() else {
+            panic!("no outcome")
+        };
+        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("no paper")));
+        assert_eq!(retry.map(|(due, _)| due - now), Some(7_000));
+        assert_eq!(bench.told(), format!("\"s\": execution {execution} failed: \"no paper\""));
+    }
+
+    #[test]
+    fn a_panic_is_an_outcome() {
+        let bench = Bench::new(|_| panic!("on {}", "fire"));
+        let (_, Change::Finish { state, error, .. }) = bench.run() else { panic!("no outcome") };
+        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("panicked: on fire")));
+    }
+
+    /// What waited in the queue begins only once the database says that it is still this node's.
+    #[test]
+    fn what_was_taken_away_while_it_waited_does_not_begin() {
+        for (answer, runs) in [(Some(Settled::Done), 1), (Some(Settled::Revoked), 0), (None, 0)] {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&ran);
+            let bench = Bench::new(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+            let settled = bench.settled.clone();
+            spawn("completer", move || {
+                let Ok(CompleteInput::Settle(start, Some(reply))) = settled.recv() else { return };
+                assert!(matches!(start.change, Change::Start { .. }));
+                if let Some(answer) = answer {
+                    reply.send(answer).unwrap();
+                }
+            })
+            .unwrap();
+            bench.runner.run(claim(&bench.store, "s", false, AT));
+            assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_begins_after_the_shutdown() {
+        let bench = Bench::new(|_| panic!("it ran"));
+        bench.runner.closed.store(true, Ordering::Relaxed);
+        let (execution, change) = bench.run();
+        assert!(matches!(change, Change::GiveBack { .. }));
+        assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
+    }
 
     #[test]
     fn a_text_is_cut_between_characters() {

@@ -149,6 +149,66 @@ mod tests {
     }
 
     #[test]
+    fn what_just_holds_is_allowed_and_a_millisecond_less_is_not() {
+        let least = Window {
+            poll: 100,
+            lead: 1_000,
+            beat: 100,
+            call: 500,
+            death: 1_700,
+            threshold: 2_600,
+            election: 100,
+            retention: Some(3_600_000),
+        };
+        assert_eq!(least.checked().ok(), Some(least));
+        let cases = [
+            Window { poll: 99, ..least },
+            Window { beat: 99, ..least },
+            Window { call: 499, ..least },
+            Window { death: 1_699, ..least },
+            Window { threshold: 2_599, ..least },
+            Window { election: 99, ..least },
+            Window { retention: Some(3_599_999), ..least },
+        ];
+        for window in cases {
+            assert!(window.checked().is_err(), "{window:?}");
+        }
+        assert!(Window { retention: None, ..least }.checked().is_ok());
+    }
+
+    #[test]
+    fn a_span_over_a_day_is_named() {
+        const DAY: Millis = 86_400_000;
+        let cases: [(fn(&mut Window) -> &mut Millis, &str); 5] = [
+            (|window| &mut window.poll, "poll interval"),
+            (|window| &mut window.beat, "heartbeat interval"),
+            (|window| &mut window.call, "store call limit"),
+            (|window| &mut window.death, "death_after"),
+            (|window| &mut window.election, "misfire interval"),
+        ];
+        for (span, word) in cases {
+            let mut window = Window::default();
+            *span(&mut window) = DAY;
+            assert!(window.bounded().is_ok(), "{word}");
+            *span(&mut window) = DAY + 1;
+            assert!(window.bounded().unwrap_err().to_string().contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_the_default_spans() {
+        let window = Window::default();
+        assert_eq!((window.lease(), window.least_threshold()), (21_000, 10_000));
+        assert_eq!((window.end(10_000), window.end(Millis::MAX)), (16_000, Millis::MAX));
+    }
+
+    #[test]
+    fn spans_and_milliseconds_end_where_the_other_does() {
+        assert_eq!((millis(Duration::from_micros(7_999)), millis(Duration::MAX)), (7, Millis::MAX));
+        assert_eq!((span(7), span(-1)), (Duration::from_millis(7), Duration::ZERO));
+    }
+
+    #[test]
     fn a_broken_inequality_is_named() {
         let cases: [(Window, &str); 6] = [
             (Window { poll: 0, ..Window::default() }, "poll interval"),

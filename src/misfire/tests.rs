@@ -1,16 +1,18 @@
-//! The decisions as tables, the machine against answers made up for it.
+//! The decisions as tables.
 
 use super::*;
-use crate::model::{Candidate, ExecutionId, JobPolicy, JobSpec, NodeId, Occurrence, Outcome};
+use crate::model::{ExecutionId, JobPolicy};
 use crate::pipeline::expand::expand;
-use crate::pipeline::fixtures::{calls_while_down, cron, simple};
-use crate::schedule::Trigger;
-use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimRequest, Definition, ExecutionQuery};
+use crate::pipeline::fixtures::{cron, simple};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod passes;
+mod purges;
+
 const LEAST: Millis = 10_000;
+/// 2026-01-02 03:04:05.678 UTC.
+const TODAY: Millis = 1_767_323_045_678;
 /// When the tests' schedules are repaired: 100 s after their first occurrence.
 const NOW: Millis = 1_100_000;
 
@@ -78,45 +80,6 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
             assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
             assert_eq!(repaired, late > threshold.max(LEAST), "threshold {threshold}, {late} late");
         }
-    }
-}
-
-/// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
-#[test]
-fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
-    let now = Now { db: NOW, boot: NOW };
-    let [mut hanging, mut second] = ["one", "two"].map(|application| {
-        let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
-        machine
-    });
-    let asked = |machine: &mut MisfireMachine| match machine.next(now) {
-        Step::Do(op) => op.name(),
-        _ => "nothing",
-    };
-    assert_eq!(asked(&mut hanging), "electing the misfire handler");
-    for machine in [&mut second, &mut hanging] {
-        if machine.application == "two" {
-            assert_eq!(asked(machine), "electing the misfire handler");
-        }
-        machine.done(now, Ok(MisfireAnswer::Elected(true)));
-        assert_eq!(asked(machine), "looking for executions of dead nodes");
-        machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())));
-        assert_eq!(asked(machine), "looking for misfires");
-        let entries = vec![behind(MisfirePolicy::FireOnce, 1_000)];
-        machine.done(now, Ok(MisfireAnswer::Stalled(Stalled { entries, next: None })));
-        assert_eq!(asked(machine), "repairing a misfire");
-    }
-}
-
-/// Even where polls go through and only this does not.
-#[test]
-fn no_hot_loop_while_the_database_is_down() {
-    for kind in [Kind::Unavailable, Kind::Unknown] {
-        let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-        let polled = || Some(MisfireInput::Polled { app: true, node: true });
-        let calls = calls_while_down(&mut machine, NOW, kind, polled);
-        assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
 }
 
@@ -244,126 +207,14 @@ fn resuming_skips_what_was_planned_during_the_pause() {
     assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
 }
 
-const HOUR: Millis = 3_600_000;
-/// 2026-01-02 03:04:05.678 UTC.
-const TODAY: Millis = 1_767_323_045_678;
-
-/// A database whose only execution ended three hours ago.
-fn with_an_old_execution() -> MemoryStore {
-    let store = MemoryStore::new(TODAY - 3 * HOUR);
-    let policy = JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::ZERO };
-    let definition = Definition {
-        application: "app".to_owned(),
-        name: "s".to_owned(),
-        job: JobSpec { name: "work".to_owned(), policy },
-        payload: "{}".to_owned(),
-        trigger: Trigger::every(Duration::from_secs(1)).unwrap(),
-        start: None,
-        end: None,
-        priority: 0,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-    };
-    store.ensure(&definition).unwrap();
-    let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
-    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
-    let (token, node, now) = (Token::fresh(), NodeId::fresh(), TODAY - 3 * HOUR);
-    let request = ClaimRequest { candidate, token, node, at_once: true, deadline: i64::MAX, now };
-    match store.claim(&[request]).unwrap().pop() {
-        Some(Claim::Won(claimed)) => store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap(),
-        other => panic!("{other:?}"),
-    };
-    store.set_time(TODAY);
-    store
-}
-
-fn keeping(retention: Option<Millis>) -> MisfireMachine {
-    MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
-}
-
-/// One poll's pass; the names of its operations.
-fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
-    machine.receive(now, MisfireInput::Polled { app: true, node: true });
-    let mut done = Vec::new();
-    loop {
-        match machine.next(now) {
-            Step::Do(op) => {
-                done.push(op.name());
-                machine.done(now, op.perform(store));
-            }
-            Step::Tell(_) => {}
-            Step::Wait(_) | Step::Stop => return done,
-        }
-    }
-}
-
-fn is_left(store: &MemoryStore) -> bool {
-    let query = ExecutionQuery { states: vec![ExecutionState::Succeeded], limit: 9, ..Default::default() };
-    !store.executions(&query).unwrap().is_empty()
-}
-
+/// One more would be right at its end: it must not be taken for none.
 #[test]
-fn a_purge_goes_by_the_databases_clock() {
-    let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
-    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0 };
-    assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
-    assert!(is_left(&store));
-
-    let mut machine = keeping(Some(4 * HOUR));
-    store.set_time(TODAY + 2 * HOUR);
-    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0 };
-    pass(&mut machine, a_year_behind, &store);
-    assert!(!is_left(&store));
-}
-
-#[test]
-fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
-    let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
-    let now = Now { db: TODAY, boot: 0 };
-    let first = pass(&mut machine, now, &store);
-    assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
-    assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
-    assert!(!is_left(&store));
-    // A hundredth of two hours is 72 s.
-    for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
-        let later = pass(&mut machine, Now { db: TODAY + after, boot: after }, &store);
-        assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
-    }
-}
-
-#[test]
-fn without_a_retention_nothing_is_purged() {
-    let (store, mut machine) = (with_an_old_execution(), keeping(None));
-    store.set_time(TODAY + 100 * 365 * 24 * HOUR);
-    for boot in [0, 20_000] {
-        let done = pass(&mut machine, Now { db: TODAY + boot, boot }, &store);
-        assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
-    }
-    assert!(is_left(&store));
-}
-
-#[test]
-fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
-    let mut machine = keeping(Some(HOUR));
-    let begin = |machine: &mut MisfireMachine, boot| {
-        machine.done(Now { db: TODAY, boot }, Ok(MisfireAnswer::Elected(true)));
-        machine.todo.clear();
-        match machine.next(Now { db: TODAY, boot }) {
-            Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
-            _ => None,
-        }
-    };
-    assert_eq!(begin(&mut machine, 0), Some(String::new()));
-    let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
-    machine.done(Now { db: TODAY, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
-    assert!(
-        matches!(machine.next(Now { db: TODAY, boot: BUDGET + 1 }), Step::Wait(_)),
-        "its time is used up"
-    );
-    assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
-    let end = Purged { occurrences: 0, next: None };
-    machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
-    assert_eq!(begin(&mut machine, 16_000), None);
+fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
+    let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
+    let last = 1_000_000 + 1_000 * i64::try_from(MOST_PASSED).unwrap();
+    let repair = resume(&entry, last).unwrap();
+    assert_eq!((repair.to.next, repair.resume), (Some(last), false));
+    assert!(resume(&entry, last - 1).unwrap().resume);
 }
 
 #[test]
@@ -383,46 +234,6 @@ fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
     }
     assert_eq!((repairs, passed), (3, 250_001));
     assert!(entry.cursor.next.is_some_and(|next| next > now));
-}
-
-/// Each row's lock is waited for, for a second: two of them use up a pass.
-#[test]
-fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
-    let mut machine = MisfireMachine::new("app".to_owned(), Window { retention: None, ..Window::default() });
-    let entries: Vec<Entry> =
-        (1..=10).map(|id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) }).collect();
-    let (mut now, mut repaired) = (Now { db: NOW, boot: 0 }, Vec::new());
-    for _ in 0..6 {
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
-        loop {
-            match machine.next(now) {
-                Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),
-                Step::Do(MisfireOp::Stalled(query)) => {
-                    let left = |entry: &&Entry| entry.id > query.after && !repaired.contains(&entry.id.0);
-                    let found = entries.iter().filter(left).cloned().collect();
-                    machine.done(now, Ok(MisfireAnswer::Stalled(Stalled { entries: found, next: None })));
-                }
-                Step::Do(MisfireOp::Repair(repair)) if repair.id.0 <= 6 => {
-                    now.boot += 1_000;
-                    machine.done(now, Err(Error::new(Kind::Unavailable, "locked")));
-                }
-                Step::Do(MisfireOp::Repair(repair)) => {
-                    repaired.push(repair.id.0);
-                    machine.done(now, Ok(MisfireAnswer::Repaired(repair.id, true)));
-                }
-                Step::Do(MisfireOp::Stranded(_)) => {
-                    machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())))
-                }
-                Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(Vec::new()))),
-                Step::Tell(_) => {}
-                Step::Wait(Millis::MAX) => break,
-                Step::Wait(until) => now.boot = until,
-                Step::Stop => panic!("stopped"),
-            }
-        }
-        now.boot += 15_000;
-    }
-    assert_eq!(repaired, [7, 8, 9, 10]);
 }
 
 /// An execution without a node, of a job that allows two deaths.

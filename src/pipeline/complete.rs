@@ -170,6 +170,8 @@ mod tests {
     use crate::model::{ExecutionId, ExecutionState, Token};
     use crate::pipeline::fixtures::calls_while_down;
 
+    mod batches;
+
     const NOW: Millis = 1_000_000;
 
     fn start(id: i64) -> CompleteInput {

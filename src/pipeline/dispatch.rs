@@ -349,6 +349,8 @@ mod tests {
     use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
     use crate::window::Window;
 
+    mod edges;
+
     const START: Millis = 1_767_225_600_000;
 
     /// As many seats as there are, all of them threads.

@@ -1,12 +1,17 @@
 //! Rows and troubles for the tests of the machines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Step};
-use crate::model::{Cursor, Entry, Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::model::{
+    Candidate, Cursor, Entry, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, ScheduleId,
+    ScheduleState, Token,
+};
 use crate::schedule::{Cron, Simple, Timing, Trigger};
+use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store};
 
 pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
     Entry {
@@ -38,6 +43,35 @@ pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end
     let trigger = Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap());
     let timing = Timing::new(trigger, None, end).unwrap();
     entry(id, timing, Cursor { prev: None, next: Some(start) })
+}
+
+/// A schedule of the application "app" for the job "job".
+pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
+    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    Definition {
+        application: "app".to_owned(),
+        name: name.to_owned(),
+        job: JobSpec { name: "job".to_owned(), policy },
+        payload: "null".to_owned(),
+        trigger,
+        start: None,
+        end: None,
+        priority: 5,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: 60_000,
+    }
+}
+
+/// The next occurrence of a schedule of "app", claimed; it may start at any time.
+pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
+    let entry = Arc::new(store.find("app", name).unwrap().unwrap());
+    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    let (token, node) = (Token::fresh(), NodeId::fresh());
+    let request = ClaimRequest { candidate, token, node, at_once, deadline: i64::MAX, now };
+    match store.claim(&[request]).unwrap().pop() {
+        Some(Claim::Won(claimed)) => claimed,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Runs a machine for a minute in which every store call fails at once. Ten times a second it is given what

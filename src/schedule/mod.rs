@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub use cron::{Cron, Gap, Overlap};
 pub use error::TriggerError;
+pub(crate) use simple::FOR_EVER;
 pub use simple::Simple;
 pub use timing::Timing;
 

@@ -3,7 +3,7 @@ use chrono::{DateTime, Utc};
 use std::time::Duration;
 
 /// Quartz's "for ever".
-const FOR_EVER: i64 = -1;
+pub(crate) const FOR_EVER: i64 = -1;
 
 /// Fires at `start + k * interval` for `k` from 0 to the repeat count.
 ///

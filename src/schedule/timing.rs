@@ -82,7 +82,7 @@ impl Timing {
         let Trigger::Simple(simple) = &self.trigger else { return None };
         let last = simple.last_through(self.end_ms.map_or(until_ms, |end| end.min(until_ms)))?;
         let steps = last.checked_sub(at_ms)?.checked_div(simple.interval_ms())?.checked_sub(1)?;
-        let passed = u64::try_from(steps).ok().filter(|steps| *steps > 0)?;
+        let passed = u64::try_from(steps).ok()?;
         Some((passed, at_ms + steps * simple.interval_ms()))
     }
 }

@@ -22,3 +22,21 @@ pub(crate) fn migrate(_url: &str) -> Result<()> {
 pub(crate) fn check_schema(_url: &str) -> Result<()> {
     refuse()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_a_database_says_so_and_what_to_do() {
+        let clock = Arc::new(Clock::default());
+        let refused = [
+            open("sqlite:x", Limits::default(), clock).err(),
+            migrate("sqlite:x").err(),
+            check_schema("sqlite:x").err(),
+        ];
+        for error in refused {
+            assert!(error.is_some_and(|error| error.to_string().contains("enable one of the features")));
+        }
+    }
+}

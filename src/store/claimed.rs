@@ -154,3 +154,94 @@ pub(crate) enum Change {
     /// CLAIMED or RUNNING (not begun) -> PENDING under a fresh token.
     GiveBack { fresh: Token, reason: Reason, now: Millis },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NodeId, Pending, ScheduleId};
+    use crate::pipeline::fixtures::simple;
+
+    const NOW: Millis = 1_000_000;
+    const DEADLINE: Millis = 5_000;
+
+    fn at(boot: Millis) -> Now {
+        Now { db: NOW, boot }
+    }
+
+    fn token() -> Token {
+        Token(uuid::Uuid::from_u128(7))
+    }
+
+    /// The third attempt at an occurrence, claimed.
+    fn third(at_once: bool) -> Claimed {
+        let candidate = Candidate::Pending(Pending {
+            id: ExecutionId(5),
+            entry: Arc::new(simple(4, 0, 1_000, -1, None)),
+            scheduled: NOW - 60_000,
+            due: NOW,
+            attempt: 3,
+            origin: 0,
+            token: Token::fresh(),
+        });
+        let (token, node) = (token(), NodeId::fresh());
+        let request = ClaimRequest { candidate, token, node, at_once, deadline: DEADLINE, now: NOW };
+        Claimed::won(&request, ExecutionId(6), 9)
+    }
+
+    #[test]
+    fn a_claim_knows_what_it_claimed() {
+        let claimed = third(false);
+        assert_eq!((claimed.execution(), claimed.entry().id), (ExecutionId(6), ScheduleId(4)));
+        assert_eq!((claimed.scheduled(), claimed.attempt(), claimed.fence()), (NOW - 60_000, 3, 9));
+    }
+
+    #[test]
+    fn nothing_begins_at_its_deadline_or_after_the_end() {
+        let begun = |at_once, boot, closed| match third(at_once).begin(at(boot), closed) {
+            Begin::Start(..) => "start",
+            Begin::Run(_) => "run",
+            Begin::GiveBack(_) => "give back",
+        };
+        assert_eq!((begun(false, DEADLINE - 1, false), begun(true, DEADLINE - 1, false)), ("start", "run"));
+        for late in [(DEADLINE, false), (DEADLINE + 1, false), (0, true)] {
+            assert_eq!(
+                (begun(false, late.0, late.1), begun(true, late.0, late.1)),
+                ("give back", "give back")
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_started_runs_next() {
+        let Begin::Start(start, mut claimed) = third(false).begin(at(0), false) else {
+            panic!("not started")
+        };
+        assert_eq!((start.execution, start.token), (ExecutionId(6), token()));
+        assert_eq!(start.change, Change::Start { now: NOW });
+        claimed.mark_started();
+        assert!(matches!(claimed.begin(at(0), false), Begin::Run(_)));
+    }
+
+    #[test]
+    fn an_outcome_is_under_its_own_token_and_a_retry_under_a_fresh_one() {
+        let won = third(true).finish(Outcome::Succeeded, None, NOW);
+        assert_eq!((won.execution, won.token), (ExecutionId(6), token()));
+        let (state, error) = (ExecutionState::Succeeded, None);
+        assert_eq!(won.change, Change::Finish { state, error, retry: None, now: NOW });
+
+        let failed = third(true).finish(Outcome::Failed("no".to_owned()), Some(NOW + 1), NOW);
+        let Change::Finish { state, error, retry: Some((due, fresh)), now } = failed.change else {
+            panic!("no retry")
+        };
+        assert_eq!((state, error.as_deref(), due, now), (ExecutionState::Failed, Some("no"), NOW + 1, NOW));
+        assert_ne!(fresh, token());
+
+        let back = third(true).give_back(NOW);
+        let Change::GiveBack { fresh, reason, now } = back.change else { panic!("not given back") };
+        assert_eq!(
+            (back.execution, back.token, reason, now),
+            (ExecutionId(6), token(), Reason::GivenBack, NOW)
+        );
+        assert_ne!(fresh, token());
+    }
+}

@@ -45,12 +45,10 @@ impl Guard {
     }
 
     pub(crate) fn columns(&self) -> impl Iterator<Item = Column> {
-        self.columns.iter().copied().filter(|column| self.sees(*column))
-    }
-
-    #[cfg(not(test))]
-    fn sees(&self, _column: Column) -> bool {
-        true
+        let columns = self.columns.iter().copied();
+        #[cfg(test)]
+        let columns = columns.filter(|column| self.sees(*column));
+        columns
     }
 }
 
@@ -80,6 +78,23 @@ pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
 pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
 /// A node that has not moved since it was seen.
 pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A misspelt column would fail on a database only.
+    #[test]
+    fn a_guard_compares_columns_the_tables_have() {
+        let schema = include_str!("../../migrations/sqlite/0001_tables.sql");
+        let words: Vec<_> = schema.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for guard in [&CLAIM, &EDIT, &TAKE, &BEAT] {
+            for column in guard.columns() {
+                assert!(!column.name().is_empty() && words.contains(&column.name()), "{column:?}");
+            }
+        }
+    }
+}
 
 #[cfg(test)]
 pub(crate) mod blind {

@@ -1,7 +1,7 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
 use crate::model::{Cursor, Millis, ScheduleState};
-use crate::schedule::{Cron, Gap, Overlap, Simple, Timing, Trigger};
+use crate::schedule::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
@@ -72,7 +72,7 @@ impl When {
             job_type: "CRON".to_owned(),
             cron: Some(cron.expression().to_owned()),
             zone_id: Some(cron.zone().to_owned()),
-            repeat_count: Some(NONE),
+            repeat_count: Some(FOR_EVER),
             repeat_interval: Some(0),
             start_time: Some(start),
             end_time: Some(end),
@@ -85,13 +85,16 @@ impl When {
     fn of_simple(simple: &Simple, timing: &Timing, end: Millis) -> Self {
         let anchor = simple.start_ms().unwrap_or(NONE);
         let start = timing.after(NONE).unwrap_or(anchor);
-        let passed = if simple.interval_ms() > 0 { (start - anchor) / simple.interval_ms() } else { 0 };
-        let count = simple.repeat_count();
+        let passed = (start - anchor).checked_div(simple.interval_ms()).unwrap_or(0);
+        let count = match simple.repeat_count() {
+            FOR_EVER => FOR_EVER,
+            count => (count - passed).max(0),
+        };
         Self {
             job_type: "SIMPLE".to_owned(),
             cron: None,
             zone_id: None,
-            repeat_count: Some(if count > 0 { (count - passed).max(0) } else { count }),
+            repeat_count: Some(count),
             repeat_interval: Some(simple.interval_ms()),
             start_time: Some(start),
             end_time: Some(end),
@@ -253,7 +256,8 @@ mod tests {
         let cron =
             Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).overlap(Overlap::Both);
         let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
-        for trigger in [Trigger::Cron(cron), Trigger::Simple(every)] {
+        let plain = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap();
+        for trigger in [Trigger::Cron(cron), Trigger::Cron(plain), Trigger::Simple(every)] {
             let timing = Timing::new(trigger, None, Some(300_000_000_000)).unwrap();
             let back = When::of(&timing).timing().unwrap();
             assert_eq!(back.trigger(), timing.trigger());
@@ -268,6 +272,116 @@ mod tests {
         let back = When::of(&timing).timing().unwrap();
         let all: Vec<_> = std::iter::successors(back.after(-1), |at| back.after(*at)).collect();
         assert_eq!(all, [200_000_002_000, 200_000_003_000, 200_000_004_000]);
+    }
+
+    fn cron(expression: &str, end: Option<Millis>) -> Timing {
+        Timing::new(Trigger::cron(expression, "UTC").unwrap(), None, end).unwrap()
+    }
+
+    fn simple(start: Millis, interval: Millis, count: i64) -> Timing {
+        let simple = Simple::new(Some(start), interval, count).unwrap();
+        Timing::new(Trigger::Simple(simple), None, None).unwrap()
+    }
+
+    #[test]
+    fn the_first_fire_time_is_not_before_the_schedule_was_made_if_another_is_left() {
+        const NOW: Millis = 200_000_000_000;
+        let every_second = cron("* * * * * ?", None);
+        assert_eq!(
+            (first(&every_second, NOW), first(&every_second, NOW + 1)),
+            (Some(NOW), Some(NOW + 1_000))
+        );
+        assert_eq!(first(&cron("* * * * * ?", Some(NOW - 1)), NOW), None, "a cron whose end has passed");
+        assert_eq!(first(&simple(NOW - 5_000, 1_000, -1), NOW + 1), Some(NOW + 1_000));
+        assert_eq!(first(&simple(NOW - 5_000, 1_000, 2), NOW), Some(NOW - 5_000), "all of it has passed");
+    }
+
+    #[test]
+    fn what_could_not_be_read_back_is_not_stored() {
+        let long = |length: usize| {
+            let blanks = " ".repeat(length - "* * * * * ?".len());
+            storable(&cron(&format!("* * * * * {blanks}?"), None), FIRST_PLAUSIBLE)
+        };
+        assert!(long(200).is_ok());
+        assert!(long(201).unwrap_err().contains("201 characters, 200 are allowed"));
+
+        let once = |at| storable(&simple(at, 0, 0), FIRST_PLAUSIBLE);
+        assert!(once(FIRST_PLAUSIBLE).is_ok());
+        assert!(once(FIRST_PLAUSIBLE - 1).unwrap_err().contains("next fire time, 99999999999 ms"));
+        let ending = |end| storable(&cron("* * * * * ?", Some(end)), 0);
+        assert!(ending(FIRST_PLAUSIBLE - 1).unwrap_err().contains("its end, 99999999999 ms"));
+    }
+
+    #[test]
+    fn the_count_is_kept_as_it_is_where_nothing_has_passed() {
+        for count in [-1, 0, 1, 7] {
+            let stored = When::of(&simple(200_000_000_000, 1_000, count));
+            assert_eq!(stored.repeat_count, Some(count));
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_none_is_named() {
+        let stored = When::of(&cron("* * * * * ?", None));
+        let gap = When { dst_gap: "SKIPP".to_owned(), ..stored.clone() };
+        assert!(gap.timing().unwrap_err().contains("dst_gap \"SKIPP\""));
+        let overlap = When { dst_overlap: String::new(), ..stored };
+        assert!(overlap.timing().unwrap_err().contains("dst_overlap \"\""));
+    }
+
+    #[test]
+    fn only_a_start_that_anybody_may_set_may_differ() {
+        let stored = When::of(&simple(200_000_000_000, 1_000, -1));
+        let later = When::of(&simple(200_000_000_001, 1_000, -1));
+        let other = When::of(&simple(200_000_000_000, 1_001, -1));
+        assert!(stored.same(&stored, true) && stored.same(&later, false));
+        assert!(!stored.same(&later, true) && !stored.same(&other, false));
+    }
+
+    #[test]
+    fn a_trigger_is_shown_in_a_few_words() {
+        let shown = |timing: &Timing| When::of(timing).describe();
+        assert_eq!(shown(&cron("@daily", None)), "cron @daily [UTC]");
+        assert_eq!(shown(&simple(0, 0, 0)), "once");
+        assert_eq!(shown(&simple(0, 250, -1)), "every 250 ms");
+        let broken = When { repeat_interval: None, ..When::of(&simple(0, 250, -1)) };
+        assert_eq!(broken.describe(), "every NULL ms");
+    }
+
+    #[test]
+    fn a_cursor_goes_forward_and_ends_only_with_its_schedule() {
+        use ScheduleState::*;
+        const AT: Millis = FIRST_PLAUSIBLE;
+        let cases = [
+            (Active, NONE, AT, true),
+            (Active, AT, AT + 1, true),
+            (Active, AT, AT, false),
+            (Active, AT + 1, AT, false),
+            (Active, AT, NONE, false),
+            (Paused, AT, NONE, false),
+            (Complete, AT, NONE, true),
+            (Error, NONE, NONE, true),
+            (Active, AT - 1, AT, false),
+            (Complete, AT - 1, NONE, false),
+        ];
+        for (state, prev, next, holds) in cases {
+            let read = super::cursor(state, Some(prev), Some(next));
+            assert_eq!(read.is_ok(), holds, "{state:?} {prev} {next}");
+            if let Ok(cursor) = read {
+                assert_eq!((cursor.prev.unwrap_or(NONE), cursor.next.unwrap_or(NONE)), (prev, next));
+            }
+        }
+        assert!(super::cursor(Active, None, Some(AT)).unwrap_err().contains("prev_fire_time is NULL"));
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_their_ranges() {
+        let counts = [-1, 0, 7, i64::MAX - 1, i64::MAX].map(|value| count("fence", value).ok());
+        assert_eq!(counts, [None, Some(0), Some(7), Some(i64::MAX - 1), None]);
+        let priorities = [i64::from(i32::MIN) - 1, i64::from(i32::MIN), 7, 1 << 31];
+        assert_eq!(priorities.map(|value| priority(value).ok()), [None, Some(i32::MIN), Some(7), None]);
+        assert_eq!([-1, 0, 7].map(|value| threshold(value).ok()), [None, Some(0), Some(7)]);
+        assert!(is_instant(FIRST_PLAUSIBLE) && !is_instant(i64::MAX));
     }
 
     #[test]

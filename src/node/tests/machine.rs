@@ -1,0 +1,230 @@
+//! Deaths and leases to the millisecond; the machine against answers made up for it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::model::{ExecutionId, ExecutionState, JobPolicy, ScheduleId};
+use crate::store::Stranded;
+
+/// Its next confirmation may come so late and no later.
+#[test]
+fn an_observer_that_was_silent_for_too_long_begins_anew() {
+    for (pause, dead) in [(PATIENCE, true), (PATIENCE + 1, false)] {
+        let mut observer = Observer::default();
+        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        let seen: Vec<bool> = (0..4).map(|n| watch(&mut observer, peer, n * pause)).collect();
+        assert_eq!(seen.contains(&true), dead, "{seen:?} every {pause} ms");
+    }
+}
+
+/// The beat was seen when the answer came and looked for again when the next was sent.
+#[test]
+fn death_takes_d_between_an_answer_and_a_question() {
+    for (sent, dead) in [(DEATH + 9, false), (DEATH + 10, true)] {
+        let mut observer = Observer::default();
+        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        assert!(observer.observe(&[peer], 0, 10, DEATH, Millis::MAX).is_empty());
+        assert_eq!(!observer.observe(&[peer], sent, sent, DEATH, Millis::MAX).is_empty(), dead);
+    }
+}
+
+/// The tests' machine begins here on both clocks.
+const BEGIN: Millis = 1_000_000;
+
+fn at(after: Millis) -> Now {
+    Now { db: 2 * BEGIN + after, boot: BEGIN + after }
+}
+
+/// A node whose first heartbeat was confirmed at the beginning.
+fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
+    let (application, host) = ("app".to_owned(), String::new());
+    let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+    NodeMachine::new(NodeId::fresh(), identity, window, Arc::default(), Figures::default, at(0))
+}
+
+type Next = Step<NodeOp, NodeOutput>;
+
+/// Goes to the next heartbeat and answers it `after` the beginning.
+fn beat<F: Fn() -> Figures + Send + 'static>(machine: &mut NodeMachine<F>, after: Millis, pulse: Pulse) {
+    assert!(matches!(machine.next(at(after)), Step::Do(NodeOp::Beat(_))), "no heartbeat after {after} ms");
+    machine.done(at(after), Ok(NodeAnswer::Pulse(pulse)));
+}
+
+fn alive(peers: Vec<Peer>) -> Pulse {
+    Pulse::Alive { peers, owned: Vec::new() }
+}
+
+/// What comes until the machine waits, and until when (after the beginning) it does.
+fn all<F: Fn() -> Figures + Send + 'static>(
+    machine: &mut NodeMachine<F>,
+    after: Millis,
+) -> (Vec<Next>, Millis) {
+    let mut seen = Vec::new();
+    loop {
+        match machine.next(at(after)) {
+            Step::Wait(until) => return (seen, until - BEGIN),
+            Step::Do(op) => {
+                let answer = match &op {
+                    NodeOp::Register(_) => NodeAnswer::Registered,
+                    NodeOp::Beat(_) => NodeAnswer::Pulse(alive(Vec::new())),
+                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(*peer, true),
+                    NodeOp::Revoke(_) => NodeAnswer::Revoked,
+                    NodeOp::Leave(..) => NodeAnswer::Left,
+                };
+                seen.push(Step::Do(op));
+                machine.done(at(after), Ok(answer));
+            }
+            step => {
+                let stopped = matches!(step, Step::Stop);
+                seen.push(step);
+                if stopped {
+                    return (seen, Millis::MAX);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lease_is_counted_from_the_heartbeats_sending() {
+    let mut machine = beating(Window::default());
+    assert!(matches!(machine.next(at(4_999)), Step::Wait(until) if until == BEGIN + 5_000));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    machine.done(at(7_500), Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    let (seen, until) = all(&mut machine, 7_500);
+    let [Step::Tell(NodeOutput::Lease(lease))] = seen[..] else { panic!("a lease and nothing else") };
+    assert_eq!((lease, until), (BEGIN + 5_000 + 21_000, 10_000));
+}
+
+/// Beats keep their own rhythm.
+#[test]
+fn a_late_heartbeat_does_not_pull_the_next_closer() {
+    let mut machine = beating(Window::default());
+    beat(&mut machine, 9_000, alive(Vec::new()));
+    assert_eq!(all(&mut machine, 9_000).1, 14_000);
+}
+
+#[test]
+fn a_node_declares_others_dead_and_never_itself() {
+    let mut machine = beating(Window::default());
+    let (own, other) = (Peer { id: machine.id, beat: 1 }, Peer { id: NodeId::fresh(), beat: 1 });
+    let mut declared = Vec::new();
+    for n in 1..=6 {
+        beat(&mut machine, 5_000 * n, alive(vec![own, other]));
+        declared.extend(all(&mut machine, 5_000 * n).0.into_iter().filter_map(|step| match step {
+            Step::Do(NodeOp::DeclareDead(peer, now)) => Some((n, peer, now)),
+            Step::Tell(NodeOutput::Event(Event::NodeDied { node })) => {
+                assert_eq!(node, other.id);
+                None
+            }
+            _ => None,
+        }));
+    }
+    assert_eq!(declared, [(6, other, at(30_000).db)]);
+}
+
+/// Twice its own rhythm and one store call: more than that between two confirmations, and it saw nothing.
+#[test]
+fn a_node_that_lost_a_heartbeats_time_still_observes_and_no_longer() {
+    for (pause, dead) in [(13_000, true), (13_001, false)] {
+        let mut machine = beating(Window::default());
+        let other = Peer { id: NodeId::fresh(), beat: 1 };
+        let mut declared = false;
+        for n in 1..=4 {
+            beat(&mut machine, pause * n, alive(vec![other]));
+            let seen = all(&mut machine, pause * n).0;
+            declared |= seen.iter().any(|step| matches!(step, Step::Do(NodeOp::DeclareDead(..))));
+        }
+        assert_eq!(declared, dead, "a heartbeat every {pause} ms");
+    }
+}
+
+#[test]
+fn what_a_node_owns_and_does_not_hold_is_given_up() {
+    let mut machine = beating(Window::default());
+    let owned = |id| Stranded {
+        id: ExecutionId(id),
+        schedule: ScheduleId(1),
+        state: ExecutionState::Claimed,
+        token: Token::fresh(),
+        attempt: 1,
+        deaths: 0,
+        policy: JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO },
+    };
+    let (held, orphan) = (owned(1), owned(2));
+    machine.held.add(held.token);
+    beat(&mut machine, 5_000, Pulse::Alive { peers: Vec::new(), owned: vec![held, orphan] });
+    let given_up = all(&mut machine, 5_000).0.into_iter().filter_map(|step| match step {
+        Step::Do(NodeOp::Revoke(revocation)) => Some((revocation.stranded.id, revocation.to)),
+        _ => None,
+    });
+    assert_eq!(given_up.collect::<Vec<_>>(), [(ExecutionId(2), ExecutionState::Pending)]);
+}
+
+#[test]
+fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
+    let mut machine = beating(Window::default());
+    let (was, token) = (machine.id, Token::fresh());
+    let held = Arc::clone(&machine.held);
+    held.add(token);
+    beat(&mut machine, 5_000, Pulse::Ended);
+    assert!(!held.contains(token));
+    let will_be = was.next_incarnation();
+    let (seen, until) = all(&mut machine, 5_000);
+    let [
+        Step::Tell(NodeOutput::Lease(Millis::MIN)),
+        Step::Tell(NodeOutput::Event(Event::Fenced { old, new })),
+        Step::Do(NodeOp::Register(node)),
+        Step::Tell(NodeOutput::Reborn(reborn)),
+        Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
+        Step::Do(NodeOp::Beat(first)),
+        Step::Tell(NodeOutput::Lease(_)),
+    ] = &seen[..]
+    else {
+        panic!("{} steps", seen.len())
+    };
+    assert_eq!((*old, [*new, node.id, *reborn, *joined, first.node]), (was, [will_be; 5]));
+    assert_eq!((node.application.as_str(), until), ("app", 10_000));
+}
+
+#[test]
+fn a_failed_heartbeat_is_repeated_soon() {
+    for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {
+        let mut machine = beating(Window { beat, ..Window::default() });
+        assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Beat(_))));
+        machine.done(at(beat), Err(Error::new(Kind::Unavailable, "down")));
+        let (seen, until) = all(&mut machine, beat);
+        assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
+        assert_eq!(until, beat + pause);
+        assert!(matches!(machine.next(at(until)), Step::Do(NodeOp::Beat(_))));
+    }
+}
+
+#[test]
+fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
+    for leave in [true, false] {
+        let mut machine = beating(Window::default());
+        machine.receive(at(0), NodeInput::Stop { leave });
+        let seen = all(&mut machine, 0).0;
+        let left = matches!(&seen[..], [Step::Do(NodeOp::Leave(id, _)), Step::Stop] if *id == machine.id);
+        let silent = matches!(seen[..], [Step::Stop]);
+        assert_eq!((left, silent), (leave, !leave));
+    }
+    let mut machine = beating(Window::default());
+    machine.receive(at(0), NodeInput::Stop { leave: true });
+    assert!(matches!(machine.next(at(0)), Step::Do(NodeOp::Leave(..))));
+    machine.done(at(0), Err(Error::new(Kind::Unavailable, "down")));
+    assert!(matches!(machine.next(at(0)), Step::Tell(_)) && matches!(machine.next(at(0)), Step::Stop));
+}
+
+#[test]
+fn a_token_is_held_until_it_is_let_go() {
+    let (held, one, other) = (Held::default(), Token::fresh(), Token::fresh());
+    held.add(one);
+    assert!(held.contains(one) && !held.contains(other));
+    held.add(other);
+    held.remove(one);
+    assert!(!held.contains(one) && held.contains(other));
+    held.clear();
+    assert!(!held.contains(other));
+}

@@ -1,0 +1,137 @@
+//! What is settled together, what apart, and what is answered.
+
+use crossbeam::channel::bounded;
+
+use super::*;
+use crate::store::Reason;
+
+fn at(boot: Millis) -> Now {
+    Now { db: NOW, boot }
+}
+
+fn machine(count: i64) -> CompleteMachine {
+    let mut machine = CompleteMachine::new(Arc::default());
+    (0..count).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
+    machine
+}
+
+/// The size of the next batch, past what the machine tells.
+fn batch(machine: &mut CompleteMachine, now: Now) -> usize {
+    loop {
+        match machine.next(now) {
+            Step::Do(SettleOp(batch)) => return batch.len(),
+            Step::Tell(_) => {}
+            Step::Wait(_) | Step::Stop => return 0,
+        }
+    }
+}
+
+fn done(count: usize) -> Result<Vec<Settled>, Error> {
+    Ok(vec![Settled::Done; count])
+}
+
+fn failed(kind: Kind) -> Result<Vec<Settled>, Error> {
+    Err(Error::new(kind, "not now"))
+}
+
+#[test]
+fn what_waits_is_settled_together_up_to_a_batch() {
+    let mut machine = machine(BATCH as i64 + 3);
+    for size in [BATCH, 3] {
+        assert_eq!(batch(&mut machine, at(0)), size);
+        machine.done(at(0), done(size));
+    }
+    assert!(matches!(machine.next(at(0)), Step::Wait(Millis::MAX)));
+}
+
+#[test]
+fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
+    let mut machine = machine(3);
+    assert_eq!(batch(&mut machine, at(0)), 3);
+    machine.done(at(0), failed(Kind::Refused));
+    (3..8).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
+    for _ in 0..2 {
+        assert_eq!(batch(&mut machine, at(10_000)), 1);
+        machine.done(at(10_000), done(1));
+    }
+    assert_eq!(batch(&mut machine, at(10_000)), 1);
+    machine.done(at(10_000), failed(Kind::Refused));
+    assert_eq!(batch(&mut machine, at(20_000)), 6, "the one that failed alone is at the end");
+}
+
+#[test]
+fn each_failure_doubles_the_pause_and_a_success_ends_that() {
+    let mut machine = machine(2);
+    let mut now = 0;
+    for pause in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
+        assert!(batch(&mut machine, at(now)) > 0);
+        machine.done(at(now), failed(Kind::Unavailable));
+        assert!(matches!(machine.next(at(now)), Step::Tell(Event::StoreFailed { .. })));
+        let Step::Wait(until) = machine.next(at(now)) else { panic!("no pause") };
+        assert_eq!(until - now, pause);
+        now = until;
+    }
+    assert_eq!(batch(&mut machine, at(now)), 1);
+    machine.done(at(now), done(1));
+    assert_eq!(batch(&mut machine, at(now)), 1);
+    machine.done(at(now), failed(Kind::Unavailable));
+    assert!(matches!(machine.next(at(now)), Step::Tell(_)));
+    assert!(matches!(machine.next(at(now)), Step::Wait(until) if until == now + FIRST_PAUSE));
+}
+
+/// A start that succeeded is followed by an outcome: until then its token is answered for.
+#[test]
+fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
+    let start = Change::Start { now: NOW };
+    let back = Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now: NOW };
+    let finish = finish(1, "no").change;
+    let cases = [
+        (start.clone(), Settled::Done, true),
+        (start, Settled::Revoked, false),
+        (back.clone(), Settled::Done, false),
+        (back, Settled::Revoked, false),
+        (finish.clone(), Settled::Done, false),
+        (finish, Settled::Revoked, false),
+    ];
+    for (change, settled, held) in cases {
+        let context = format!("{change:?} {settled:?}");
+        let mut machine = machine(0);
+        let (token, (reply, answer)) = (Token::fresh(), bounded(1));
+        machine.held.add(token);
+        let settlement = Settlement { execution: ExecutionId(1), token, change };
+        machine.receive(at(0), CompleteInput::Settle(settlement, Some(reply)));
+        assert_eq!(batch(&mut machine, at(0)), 1);
+        machine.done(at(0), Ok(vec![settled]));
+        assert_eq!(answer.try_recv(), Ok(settled), "{context}");
+        assert_eq!(machine.held.contains(token), held, "{context}");
+        let told = matches!(machine.next(at(0)), Step::Tell(Event::Revoked { execution: ExecutionId(1) }));
+        assert_eq!(told, settled == Settled::Revoked, "{context}");
+    }
+}
+
+#[test]
+fn a_machine_that_closes_settles_what_it_has_and_one_that_is_abandoned_does_not() {
+    let mut closing = machine(1);
+    closing.receive(at(0), CompleteInput::Close);
+    assert_eq!(batch(&mut closing, at(0)), 1);
+    closing.done(at(0), done(1));
+    assert!(matches!(closing.next(at(0)), Step::Stop));
+
+    let mut abandoned = machine(1);
+    abandoned.receive(at(0), CompleteInput::Abandon);
+    assert!(matches!(abandoned.next(at(0)), Step::Stop));
+}
+
+#[test]
+fn only_what_the_database_refused_is_said_in_other_words() {
+    for (kind, text) in
+        [(Kind::Data, "\\u{2615}"), (Kind::Refused, "\\u{2615}"), (Kind::Unavailable, "\u{2615}")]
+    {
+        let mut machine = machine(0);
+        machine.receive(at(0), CompleteInput::Settle(finish(1, "\u{2615}"), None));
+        assert_eq!(batch(&mut machine, at(0)), 1);
+        machine.done(at(0), failed(kind));
+        let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
+        assert_eq!(error.as_deref(), Some(text), "{kind:?}");
+    }
+}

@@ -1,0 +1,192 @@
+//! When it waits and until when, what is not claimed, and what goes back.
+
+use super::*;
+use crate::pipeline::fixtures::{claim, definition};
+
+/// A machine of one schedule, planned, and the instant at which that is due.
+fn planned() -> (Bench, Millis) {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 3_000);
+    (bench, START + 1_000)
+}
+
+fn waits_until(bench: &mut Bench) -> Millis {
+    assert!(bench.next().is_none(), "it asks for something");
+    match bench.machine.next(bench.now()) {
+        Step::Wait(until) => until,
+        _ => panic!("it does not wait"),
+    }
+}
+
+/// The one claim that is due.
+fn claim_due(bench: &mut Bench) -> ClaimRequest {
+    match bench.next() {
+        Some(ClaimOp::Claim(mut requests)) if requests.len() == 1 => requests.remove(0),
+        _ => panic!("one claim is due"),
+    }
+}
+
+fn answer(bench: &mut Bench, claim: Claim) {
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![claim])));
+}
+
+#[test]
+fn it_sleeps_until_the_next_is_due_and_without_a_lease_for_good() {
+    let (mut bench, due) = planned();
+    assert_eq!(waits_until(&mut bench), due);
+    bench.run(due);
+    assert_eq!(waits_until(&mut bench), due + 1_000, "a seat was left: nobody is waited for");
+    bench.now = due + 999;
+    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 999));
+    assert_eq!(waits_until(&mut bench), Millis::MAX);
+}
+
+#[test]
+fn without_a_seat_it_waits_for_one() {
+    let (mut bench, due) = planned();
+    bench.chairs.store(0, Ordering::Relaxed);
+    bench.now = due;
+    assert_eq!(waits_until(&mut bench), Millis::MAX);
+}
+
+#[test]
+fn a_failed_claims_pause_is_slept_through() {
+    let (mut bench, due) = planned();
+    bench.now = due;
+    claim_due(&mut bench);
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+    assert_eq!(waits_until(&mut bench), due + FAILURE_PAUSE);
+}
+
+#[test]
+fn nothing_is_claimed_in_the_instant_a_lease_ends() {
+    let (mut bench, due) = planned();
+    bench.machine.receive(bench.now(), DispatchInput::Lease(due));
+    bench.run(due);
+    assert!(bench.ran.is_empty());
+    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 1));
+    bench.run(due);
+    assert_eq!(bench.ran.len(), 1);
+}
+
+#[test]
+fn a_locked_row_is_tried_once_more_after_a_moment() {
+    let (mut bench, due) = planned();
+    bench.now = due;
+    for tried in [due, due + SKIP_RETRY] {
+        assert_eq!(bench.now, tried);
+        let request = claim_due(&mut bench);
+        assert!(bench.held.contains(request.token));
+        answer(&mut bench, Claim::Skipped);
+        assert!(!bench.held.contains(request.token));
+        bench.now = waits_until(&mut bench);
+    }
+    assert_eq!((bench.now, bench.machine.planned()), (Millis::MAX, 0), "then it is left to the next poll");
+}
+
+#[test]
+fn a_row_that_alone_cannot_be_claimed_is_quarantined() {
+    for won in [true, false] {
+        let (mut bench, due) = planned();
+        bench.now = due;
+        let entry = Arc::clone(claim_due(&mut bench).candidate.entry());
+        answer(&mut bench, Claim::Failed(Error::new(Kind::Data, "too large")));
+        let Some(ClaimOp::Quarantine(broken)) = bench.next() else { panic!("no quarantine") };
+        assert_eq!(
+            (broken.id, broken.version, broken.state.as_str()),
+            (entry.id, entry.version, "EXECUTING")
+        );
+        assert_eq!((broken.reason.as_str(), bench.machine.planned()), ("too large", 0));
+        bench.machine.done(bench.now(), Ok(ClaimAnswer::Quarantined(broken, won)));
+        assert!(bench.next().is_none());
+        let told = bench.events.iter().any(|event| matches!(event, Event::Quarantined { .. }));
+        assert_eq!(told, won);
+    }
+}
+
+#[test]
+fn a_claim_that_comes_in_after_the_stop_goes_back() {
+    let (mut bench, due) = planned();
+    bench.now = due;
+    let op = bench.next().unwrap();
+    let answer = op.perform(&bench.store);
+    bench.machine.receive(bench.now(), DispatchInput::Stop);
+    bench.machine.done(bench.now(), answer);
+    assert!(bench.next().is_none());
+    assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1));
+    assert!(matches!(bench.machine.next(bench.now()), Step::Stop));
+}
+
+#[test]
+fn a_node_that_stops_says_what_it_leaves_to_others() {
+    let mut bench = Bench::new(3, 9);
+    bench.poll(START + 1_500);
+    bench.machine.receive(bench.now(), DispatchInput::Stop);
+    bench.run(START + 1_000);
+    assert!(bench.ran.is_empty());
+    assert!(bench.events.iter().any(|event| matches!(event, Event::LeftToOthers { planned: 3 })));
+}
+
+#[test]
+fn what_a_node_that_is_switched_off_polls_is_not_planned() {
+    let (mut bench, due) = planned();
+    let entry = Arc::new(bench.store.find("app", "s0").unwrap().unwrap());
+    let occurrences = expand(&[entry], START, START + 3_000, 10_000);
+    assert!(!occurrences.is_empty());
+    let (pendings, sent) = (Vec::new(), START);
+    let off = Planned { occurrences, pendings, complete: true, enabled: false, sent };
+    bench.machine.receive(bench.now(), DispatchInput::Planned(off));
+    assert_eq!(bench.machine.planned(), 0);
+    bench.run(due);
+    assert!(bench.ran.is_empty());
+    bench.poll(START + 3_000);
+    bench.run(due);
+    assert_eq!(bench.times(), [1_000]);
+}
+
+#[test]
+fn a_plan_that_was_cut_off_asks_for_the_rest() {
+    let mut bench = Bench::new(0, 9);
+    let (occurrences, pendings) = Default::default();
+    let cut_off = Planned { occurrences, pendings, complete: false, enabled: true, sent: START };
+    bench.machine.receive(bench.now(), DispatchInput::Planned(cut_off));
+    assert!(bench.next().is_none());
+    assert_eq!(bench.wakes, 1);
+}
+
+/// A pool in which an execution has waited too long, and which wants to be looked at again.
+struct Waiting(Vec<Claimed>, Millis);
+
+impl Seats for Waiting {
+    type Permit = ();
+
+    fn reserve(&mut self) -> Option<()> {
+        None
+    }
+
+    fn starts_at_once((): &()) -> bool {
+        false
+    }
+
+    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+        (std::mem::take(&mut self.0), Some(self.1))
+    }
+}
+
+#[test]
+fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() {
+    let store = MemoryStore::new(START);
+    store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
+    let claimed = claim(&store, "s", false, START);
+    let (execution, seats) = (claimed.execution(), Waiting(vec![claimed], START + 70));
+    let now = Now { db: START, boot: START };
+    let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), Millis::MAX, seats, now);
+    let told = machine.next(now);
+    assert!(
+        matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { execution: it })) if it == execution)
+    );
+    assert!(
+        matches!(machine.next(now), Step::Tell(DispatchOutput::GiveBack(back)) if back.execution == execution)
+    );
+    assert!(matches!(machine.next(now), Step::Wait(until) if until == START + 70));
+}

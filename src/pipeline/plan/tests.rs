@@ -1,0 +1,284 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::model::{Entry, Token};
+use crate::pipeline::fixtures::simple;
+
+const CAP: usize = 8;
+
+/// A schedule that fires every second from one second on.
+fn row(id: i64) -> Arc<Entry> {
+    Arc::new(simple(id, 1_000, 1_000, -1, None))
+}
+
+fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
+    let (id, token, entry) = (ExecutionId(id), Token::fresh(), Arc::clone(schedule));
+    Pending { id, entry, scheduled: 0, due, attempt: 1, origin: 0, token }
+}
+
+/// A poll's answer: the occurrences of these rows before `until`.
+fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> Planned {
+    let chain = |row: &&Arc<Entry>| {
+        let links = std::iter::successors(Occurrence::head(row), Occurrence::link);
+        links.take_while(move |it| it.at < until).collect::<Vec<_>>()
+    };
+    let occurrences = rows.iter().flat_map(chain).collect();
+    Planned { occurrences, pendings: Vec::new(), complete: true, enabled: true, sent }
+}
+
+fn plan(planned: Planned) -> Plan {
+    let mut plan = Plan::new(0, CAP);
+    plan.take(planned, 0);
+    plan
+}
+
+/// What is picked at `now`, as (schedule or execution, instant).
+fn pick(plan: &mut Plan, now: Millis, most: usize) -> Vec<(Slot, Millis)> {
+    plan.advance(now);
+    let picked = plan.pick(now, most, || Some(()));
+    picked.into_iter().map(|(slot, candidate, ())| (slot, candidate.due())).collect()
+}
+
+fn schedule(id: i64) -> Slot {
+    Slot::Schedule(ScheduleId(id))
+}
+
+/// Every occurrence of schedule 1 up to `until`, each claimed when it is due.
+fn claimed(plan: &mut Plan, until: Millis) -> Vec<Millis> {
+    let mut times = Vec::new();
+    for now in (0..=until).step_by(500) {
+        for (slot, at) in pick(plan, now, 9) {
+            assert_eq!(slot, schedule(1));
+            times.push(at);
+            plan.over(slot, now);
+        }
+    }
+    times
+}
+
+#[test]
+fn a_later_poll_extends_a_chain_and_repeats_no_link() {
+    let row = row(1);
+    let mut plan = plan(polled(&[&row], 3_500, 0));
+    plan.take(polled(&[&row], 5_500, 100), 100);
+    assert_eq!(claimed(&mut plan, 9_000), [1_000, 2_000, 3_000, 4_000, 5_000]);
+    assert_eq!(plan.len(), 0);
+}
+
+#[test]
+fn a_chain_in_flight_is_extended_too() {
+    let row = row(1);
+    let mut plan = plan(polled(&[&row], 2_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    plan.take(polled(&[&row], 3_500, 1_001), 1_001);
+    plan.over(schedule(1), 1_002);
+    assert_eq!(claimed(&mut plan, 9_000), [2_000, 3_000]);
+}
+
+/// Whatever the poll saw: another version, another cursor.
+#[test]
+fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
+    let before = row(1);
+    let mut edited = Entry::clone(&simple(1, 1_250, 1_000, -1, None));
+    edited.version = 1;
+    let mut moved = Entry::clone(&before);
+    (moved.cursor.prev, moved.cursor.next) = (Some(1_000), Some(2_000));
+    let mut repaired = Entry::clone(&before);
+    repaired.cursor.prev = Some(500);
+    for (changed, times) in
+        [(edited, vec![1_250, 2_250]), (moved, vec![2_000]), (repaired, vec![1_000, 2_000])]
+    {
+        let changed = Arc::new(changed);
+        let mut plan = plan(polled(&[&before], 2_500, 0));
+        plan.take(polled(&[&changed], 2_500, 100), 100);
+        plan.advance(2_000);
+        let picked = plan.pick(2_000, 9, || Some(()));
+        let [(slot, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
+        assert_eq!((head.prev, head.entry.version), (changed.cursor.prev, changed.version));
+        let mut found = vec![head.at];
+        plan.over(*slot, 2_000);
+        found.extend(claimed(&mut plan, 9_000));
+        assert_eq!(found, times);
+    }
+}
+
+/// A claim in flight is not touched, and its chain goes on only by the row it was planned from.
+#[test]
+fn a_row_that_was_changed_under_a_claim_in_flight_is_planned_by_the_next_poll() {
+    let mut edited = Entry::clone(&row(1));
+    edited.version = 1;
+    let mut plan = plan(polled(&[&row(1)], 1_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    plan.take(polled(&[&Arc::new(edited)], 3_500, 1_001), 1_001);
+    plan.over(schedule(1), 1_002);
+    assert_eq!((plan.len(), pick(&mut plan, 9_000, 9)), (0, Vec::new()));
+}
+
+/// What changed here after a poll was sent is not in it.
+#[test]
+fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
+    for (sent, left) in [(99, 2), (100, 0), (101, 0)] {
+        let (row, other) = (row(1), row(2));
+        let mut plan = Plan::new(0, CAP);
+        let pendings = vec![pending(7, &other, 5_000)];
+        plan.take(Planned { pendings, ..polled(&[&row], 3_500, 0) }, 100);
+        plan.take(polled(&[], 3_500, sent), 200);
+        assert_eq!(plan.len(), left, "sent at {sent}, changed at 100");
+    }
+}
+
+#[test]
+fn an_incomplete_poll_takes_nothing_from_the_plan() {
+    let mut plan = plan(polled(&[&row(1)], 3_500, 0));
+    plan.take(Planned { complete: false, ..polled(&[&row(2)], 3_500, 100) }, 100);
+    assert_eq!(plan.len(), 2);
+}
+
+#[test]
+fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
+    let row = row(1);
+    let seen = pending(7, &row, 1_000);
+    let given_back = Pending { token: Token::fresh(), due: 2_000, ..seen.clone() };
+    let poll = |pending: &Pending, sent| Planned { pendings: vec![pending.clone()], ..polled(&[], 0, sent) };
+    let slot = Slot::Execution(ExecutionId(7));
+
+    let mut changed = plan(poll(&seen, 0));
+    changed.take(poll(&given_back, 100), 100);
+    assert_eq!(pick(&mut changed, 5_000, 9), [(slot, 2_000)]);
+
+    let mut unchanged = plan(poll(&seen, 0));
+    unchanged.take(poll(&Pending { due: 2_000, ..seen.clone() }, 100), 100);
+    assert_eq!(pick(&mut unchanged, 5_000, 9), [(slot, 1_000)], "the token tells");
+
+    let mut in_flight = plan(poll(&seen, 0));
+    assert_eq!(pick(&mut in_flight, 1_000, 9).len(), 1);
+    in_flight.take(poll(&given_back, 1_001), 1_001);
+    assert_eq!(pick(&mut in_flight, 5_000, 9), []);
+    in_flight.over(slot, 1_002);
+    assert_eq!(in_flight.len(), 0);
+}
+
+#[test]
+fn what_is_due_goes_by_time_then_priority_then_id() {
+    let ranked = |id, at, priority| Arc::new(Entry { priority, ..simple(id, at, 0, 0, None) });
+    let rows = [ranked(1, 2_000, 9), ranked(2, 1_000, 1), ranked(4, 1_000, 5), ranked(3, 1_000, 5)];
+    let mut plan = plan(polled(&rows.each_ref(), 9_000, 0));
+    let order: Vec<Slot> = pick(&mut plan, 5_000, 9).into_iter().map(|(slot, _)| slot).collect();
+    assert_eq!(order, [3, 4, 2, 1].map(schedule));
+}
+
+#[test]
+fn a_batch_is_full_without_a_permit_or_at_its_most() {
+    let rows = [row(1), row(2), row(3), row(4)];
+    let mut plan = plan(polled(&rows.each_ref(), 1_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 2), [(schedule(1), 1_000), (schedule(2), 1_000)]);
+    let mut permit = Some(());
+    let one = plan.pick(1_000, 9, || permit.take());
+    assert_eq!(one.into_iter().map(|(slot, ..)| slot).collect::<Vec<_>>(), [schedule(3)]);
+    assert!(plan.has_due(1_000) && !plan.has_due(999));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(4), 1_000)]);
+    assert!(!plan.has_due(1_000));
+}
+
+/// One transaction has at most one claim per schedule.
+#[test]
+fn a_schedules_many_pendings_do_not_hide_the_others() {
+    let (busy, other) = (row(1), row(2));
+    let mut plan = Plan::new(0, 99);
+    let pendings = (1..=12).map(|id| pending(id, &busy, id)).chain([pending(13, &other, 13)]).collect();
+    plan.take(Planned { pendings, ..polled(&[], 0, 0) }, 0);
+    let execution = |id| Slot::Execution(ExecutionId(id));
+    assert_eq!(pick(&mut plan, 1_000, 4), [(execution(1), 1), (execution(13), 13)]);
+    assert_eq!(pick(&mut plan, 1_000, 4), [(execution(2), 2)]);
+}
+
+#[test]
+fn a_row_locked_twice_is_left_to_the_next_poll() {
+    let mut plan = plan(polled(&[&row(1)], 2_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
+    plan.skipped(schedule(1), 1_020, 1_000);
+    assert_eq!((plan.next_due(1_000), pick(&mut plan, 1_019, 9)), (Some(1_020), Vec::new()));
+    assert_eq!(pick(&mut plan, 1_020, 9), [(schedule(1), 1_000)]);
+    plan.skipped(schedule(1), 1_040, 1_020);
+    assert_eq!(plan.len(), 0);
+}
+
+/// Each occurrence has its own second try.
+#[test]
+fn a_lock_before_does_not_count_against_the_next_link() {
+    let mut plan = plan(polled(&[&row(1)], 2_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
+    plan.skipped(schedule(1), 1_020, 1_000);
+    assert_eq!(pick(&mut plan, 1_020, 9).len(), 1);
+    plan.over(schedule(1), 1_021);
+    assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
+    plan.skipped(schedule(1), 2_020, 2_000);
+    assert_eq!(pick(&mut plan, 2_020, 9), [(schedule(1), 2_000)]);
+}
+
+#[test]
+fn a_claim_that_was_not_made_is_due_as_before_and_one_forgotten_is_gone() {
+    let mut plan = plan(polled(&[&row(1), &row(2)], 1_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 2);
+    plan.again(schedule(1));
+    plan.forget(schedule(2));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    assert_eq!(plan.len(), 1);
+}
+
+/// The cap refused something: once a quarter is left there is room for a whole poll.
+#[test]
+fn a_plan_that_overflowed_asks_once_when_there_is_room() {
+    let rows: Vec<_> = (1..=9).map(row).collect();
+    let mut plan = plan(polled(&rows.iter().collect::<Vec<_>>(), 1_500, 0));
+    assert_eq!(plan.len(), CAP);
+    let mut asked = Vec::new();
+    for id in pick(&mut plan, 1_000, 9).into_iter().map(|(slot, _)| slot) {
+        asked.push(plan.wants_poll());
+        plan.over(id, 1_000);
+    }
+    asked.extend([plan.wants_poll(), plan.wants_poll()]);
+    assert_eq!(asked, [false, false, false, false, false, false, true, false, false, false]);
+}
+
+#[test]
+fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
+    let mut whole = plan(polled(&[], 0, 0));
+    assert!(!whole.wants_poll());
+    let mut cut_off = plan(Planned { complete: false, ..polled(&[], 0, 0) });
+    cut_off.take(polled(&[], 0, 100), 100);
+    assert!(cut_off.wants_poll());
+}
+
+#[test]
+fn a_plan_that_is_dropped_keeps_what_is_in_flight_and_no_link_behind_it() {
+    let (one, two) = (row(1), Arc::new(simple(2, 1_500, 1_000, -1, None)));
+    let mut plan = plan(polled(&[&one, &two], 3_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    plan.advance(1_500);
+    plan.clear(0);
+    assert_eq!((plan.len(), plan.next_due(0), plan.has_due(9_000)), (1, None, false));
+    plan.over(schedule(1), 1_600);
+    assert_eq!(plan.len(), 0);
+}
+
+#[test]
+fn a_plan_that_ends_hands_back_what_was_not_claimed() {
+    let rows = [row(1), row(2), Arc::new(simple(3, 1_500, 0, 0, None))];
+    let mut plan = plan(polled(&rows.each_ref(), 2_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 1), [(schedule(1), 1_000)]);
+    let left: Vec<_> = plan.drain().iter().map(|it| (it.entry().id.0, it.due())).collect();
+    assert_eq!((left, plan.len()), (vec![(2, 1_000), (3, 1_500)], 1));
+}
+
+/// Where the wheel has been further than the clock now says, what comes in is ready before it is due.
+#[test]
+fn an_instant_the_wheel_has_passed_is_not_early() {
+    let mut plan = Plan::new(0, CAP);
+    plan.advance(9_000);
+    plan.take(polled(&[&row(1), &Arc::new(simple(2, 4_000, 0, 0, None))], 4_500, 0), 0);
+    assert_eq!((plan.next_due(500), plan.has_due(500)), (Some(1_000), false));
+    assert_eq!(pick(&mut plan, 500, 9), []);
+    assert_eq!(plan.next_due(1_000), Some(4_000), "what is due waits for a seat, not for an instant");
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+}
