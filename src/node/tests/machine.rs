@@ -61,6 +61,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
 ) -> (Vec<Next>, Millis) {
     let mut seen = Vec::new();
     loop {
+        assert!(seen.len() < 100, "it never rests");
         match machine.next(at(after)) {
             Step::Wait(until) => return (seen, until - BEGIN),
             Step::Do(op) => {

@@ -85,9 +85,15 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
     (moved.cursor.prev, moved.cursor.next) = (Some(1_000), Some(2_000));
     let mut repaired = Entry::clone(&before);
     repaired.cursor.prev = Some(500);
-    for (changed, times) in
-        [(edited, vec![1_250, 2_250]), (moved, vec![2_000]), (repaired, vec![1_000, 2_000])]
-    {
+    let mut set_by_hand = Entry::clone(&before);
+    set_by_hand.cursor.next = Some(1_500);
+    let cases = [
+        (edited, vec![1_250, 2_250]),
+        (moved, vec![2_000]),
+        (repaired, vec![1_000, 2_000]),
+        (set_by_hand, vec![1_500, 2_000]),
+    ];
+    for (changed, times) in cases {
         let changed = Arc::new(changed);
         let mut plan = plan(polled(&[&before], 2_500, 0));
         plan.take(polled(&[&changed], 2_500, 100), 100);
