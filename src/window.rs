@@ -179,18 +179,18 @@ mod tests {
     #[test]
     fn a_span_over_a_day_is_named() {
         const DAY: Millis = 86_400_000;
-        let cases: [(fn(&mut Window) -> &mut Millis, &str); 5] = [
-            (|window| &mut window.poll, "poll interval"),
-            (|window| &mut window.beat, "heartbeat interval"),
-            (|window| &mut window.call, "store call limit"),
-            (|window| &mut window.death, "death_after"),
-            (|window| &mut window.election, "misfire interval"),
-        ];
-        for (span, word) in cases {
-            let mut window = Window::default();
-            *span(&mut window) = DAY;
-            assert!(window.bounded().is_ok(), "{word}");
-            *span(&mut window) = DAY + 1;
+        let windows = |span| {
+            let window = Window::default();
+            [
+                (Window { poll: span, ..window }, "poll interval"),
+                (Window { beat: span, ..window }, "heartbeat interval"),
+                (Window { call: span, ..window }, "store call limit"),
+                (Window { death: span, ..window }, "death_after"),
+                (Window { election: span, ..window }, "misfire interval"),
+            ]
+        };
+        assert!(windows(DAY).into_iter().all(|(window, _)| window.bounded().is_ok()));
+        for (window, word) in windows(DAY + 1) {
             assert!(window.bounded().unwrap_err().to_string().contains(word), "{word}");
         }
     }

@@ -456,7 +456,7 @@ mod tests {
                 jobs: vec!["job".to_owned()],
                 until,
                 page: Page::FIRST,
-                limit: 1_000,
+                limit: 2 * BATCH,
             };
             let polled = self.store.poll(&query).unwrap();
             Planned {
@@ -607,10 +607,10 @@ mod tests {
 
     #[test]
     fn items_still_waiting_at_the_end_of_the_loop_are_not_dropped() {
-        let mut bench = Bench::new(300, 300);
+        let mut bench = Bench::new(BATCH + 44, BATCH + 44);
         bench.poll(START + 1_500);
         bench.run(START + 1_000);
-        assert_eq!(bench.ran.len(), 300, "more than one batch");
+        assert_eq!(bench.ran.len(), BATCH + 44, "more than one batch");
     }
 
     #[test]

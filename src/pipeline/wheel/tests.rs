@@ -151,6 +151,17 @@ fn draining_hands_everything_back_in_order_and_leaves_a_usable_wheel() {
     assert_eq!(instants(&wheel.advance(8)), [8]);
 }
 
+/// A list that was emptied serves another slot, but never in the place of one that is in use.
+#[test]
+fn a_slot_keeps_its_entries_whatever_was_emptied_before() {
+    let mut wheel = wheel_at(0, &[1, 2, 3]);
+    assert_eq!(wheel.advance(3).len(), 3);
+    for at in [5_000, 5_001, 5_002] {
+        wheel.insert(due(at), ()).unwrap();
+    }
+    assert_eq!(instants(&wheel.drain()), [5_000, 5_001, 5_002]);
+}
+
 #[test]
 fn a_cancelled_first_costs_one_early_waking_and_no_more() {
     let mut wheel = Wheel::new(0, 10);

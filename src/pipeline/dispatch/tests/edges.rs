@@ -1,7 +1,8 @@
 //! When it waits and until when, what is not claimed, and what goes back.
 
 use super::*;
-use crate::pipeline::fixtures::{claim, definition};
+use crate::model::{Entry, ExecutionId, Occurrence, Pending};
+use crate::pipeline::fixtures::{claim, definition, simple};
 
 /// A machine of one schedule, planned, and the instant at which that is due.
 fn planned() -> (Bench, Millis) {
@@ -164,8 +165,8 @@ impl Seats for Waiting {
         None
     }
 
-    fn starts_at_once((): &()) -> bool {
-        false
+    fn seat((): &()) -> Seat {
+        Seat::Place
     }
 
     fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
@@ -189,4 +190,50 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
         matches!(machine.next(now), Step::Tell(DispatchOutput::GiveBack(back)) if back.execution == execution)
     );
     assert!(matches!(machine.next(now), Step::Wait(until) if until == START + 70));
+}
+
+/// A pool of such seats.
+struct All(Seat);
+
+impl Seats for All {
+    type Permit = Seat;
+
+    fn reserve(&mut self) -> Option<Seat> {
+        Some(self.0)
+    }
+
+    fn seat(permit: &Seat) -> Seat {
+        *permit
+    }
+
+    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+        (Vec::new(), None)
+    }
+}
+
+/// Should its node die before it begins, it counts as begun.
+#[test]
+fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
+    let row = |recover| Arc::new(Entry { recover, ..simple(1, START, 1_000, -1, None) });
+    let planned = |recover| (vec![Occurrence::head(&row(recover)).unwrap()], Vec::new());
+    let (id, token, entry) = (ExecutionId(1), Token::fresh(), row(true));
+    let retry = Pending { id, entry, scheduled: START, due: START, attempt: 2, origin: 0, token };
+    let cases = [
+        (Seat::Thread, planned(true), true),
+        (Seat::Thread, planned(false), true),
+        (Seat::Soon, planned(true), true),
+        (Seat::Soon, planned(false), false),
+        (Seat::Soon, (Vec::new(), vec![retry]), false),
+        (Seat::Place, planned(true), false),
+        (Seat::Place, planned(false), false),
+    ];
+    for (seat, (occurrences, pendings), at_once) in cases {
+        let context = format!("{seat:?} {occurrences:?} {pendings:?}");
+        let now = Now { db: START, boot: START };
+        let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), Millis::MAX, All(seat), now);
+        let planned = Planned { occurrences, pendings, complete: true, enabled: true, sent: START };
+        machine.receive(now, DispatchInput::Planned(planned));
+        let Step::Do(ClaimOp::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
+        assert_eq!(requests[0].at_once, at_once, "{context}");
+    }
 }
