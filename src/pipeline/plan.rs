@@ -252,7 +252,7 @@ impl Plan {
     }
 
     /// What is due at `now`, in order, at most one per schedule, as long as `permit` grants; each is in flight
-    /// until [`Plan::over`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
+    /// until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
         now: Millis,

@@ -107,7 +107,7 @@ impl<T> Wheel<T> {
     }
 
     /// Whether no entry waits.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "bench"))]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -50,7 +50,7 @@ fn claimed(plan: &mut Plan, until: Millis) -> Vec<Millis> {
         for (slot, at) in pick(plan, now, 9) {
             assert_eq!(slot, schedule(1));
             times.push(at);
-            plan.over(slot, now);
+            plan.won(slot, now);
         }
     }
     times
@@ -71,7 +71,7 @@ fn a_chain_in_flight_is_extended_too() {
     let mut plan = plan(polled(&[&row], 2_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
     plan.take(polled(&[&row], 3_500, 1_001), 1_001);
-    plan.over(schedule(1), 1_002);
+    plan.won(schedule(1), 1_002);
     assert_eq!(claimed(&mut plan, 9_000), [2_000, 3_000]);
 }
 
@@ -102,7 +102,7 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
         let [(slot, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
         assert_eq!((head.prev, head.entry.version), (changed.cursor.prev, changed.version));
         let mut found = vec![head.at];
-        plan.over(*slot, 2_000);
+        plan.won(*slot, 2_000);
         found.extend(claimed(&mut plan, 9_000));
         assert_eq!(found, times);
     }
@@ -116,7 +116,7 @@ fn a_row_that_was_changed_under_a_claim_in_flight_is_planned_by_the_next_poll() 
     let mut plan = plan(polled(&[&row(1)], 1_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
     plan.take(polled(&[&Arc::new(edited)], 3_500, 1_001), 1_001);
-    plan.over(schedule(1), 1_002);
+    plan.won(schedule(1), 1_002);
     assert_eq!((plan.len(), pick(&mut plan, 9_000, 9)), (0, Vec::new()));
 }
 
@@ -130,6 +130,24 @@ fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
         plan.take(Planned { pendings, ..polled(&[&row], 3_500, 0) }, 100);
         plan.take(polled(&[], 3_500, sent), 200);
         assert_eq!(plan.len(), left, "sent at {sent}, changed at 100");
+    }
+}
+
+#[test]
+fn a_poll_brings_nothing_that_was_won_after_it_was_sent() {
+    let (one, execution) = (row(1), Slot::Execution(ExecutionId(7)));
+    let retry = pending(7, &row(2), 1_000);
+    let poll = |until, sent| Planned { pendings: vec![retry.clone()], ..polled(&[&one], until, sent) };
+    let again = vec![(schedule(1), 1_000), (execution, 1_000)];
+    for (won, sent, brought) in
+        [(true, 999, vec![(schedule(1), 2_000)]), (true, 1_000, again.clone()), (false, 999, again)]
+    {
+        let mut plan = plan(poll(1_500, 0));
+        for (slot, _) in pick(&mut plan, 1_000, 9) {
+            if won { plan.won(slot, 1_000) } else { plan.lost(slot, 1_000) }
+        }
+        plan.take(poll(2_500, sent), 1_001);
+        assert_eq!(pick(&mut plan, 2_000, 9), brought, "won {won}, sent at {sent}");
     }
 }
 
@@ -160,7 +178,7 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     assert_eq!(pick(&mut in_flight, 1_000, 9).len(), 1);
     in_flight.take(poll(&given_back, 1_001), 1_001);
     assert_eq!(pick(&mut in_flight, 5_000, 9), []);
-    in_flight.over(slot, 1_002);
+    in_flight.won(slot, 1_002);
     assert_eq!(in_flight.len(), 0);
 }
 
@@ -216,7 +234,7 @@ fn a_lock_before_does_not_count_against_the_next_link() {
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
     plan.skipped(schedule(1), 1_020, 1_000);
     assert_eq!(pick(&mut plan, 1_020, 9).len(), 1);
-    plan.over(schedule(1), 1_021);
+    plan.won(schedule(1), 1_021);
     assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
     plan.skipped(schedule(1), 2_020, 2_000);
     assert_eq!(pick(&mut plan, 2_020, 9), [(schedule(1), 2_000)]);
@@ -241,7 +259,7 @@ fn a_plan_that_overflowed_asks_once_when_there_is_room() {
     let mut asked = Vec::new();
     for id in pick(&mut plan, 1_000, 9).into_iter().map(|(slot, _)| slot) {
         asked.push(plan.wants_poll());
-        plan.over(id, 1_000);
+        plan.won(id, 1_000);
     }
     asked.extend([plan.wants_poll(), plan.wants_poll()]);
     assert_eq!(asked, [false, false, false, false, false, false, true, false, false, false]);
@@ -264,7 +282,7 @@ fn a_plan_that_is_dropped_keeps_what_is_in_flight_and_no_link_behind_it() {
     plan.advance(1_500);
     plan.clear(0);
     assert_eq!((plan.len(), plan.next_due(0), plan.has_due(9_000)), (1, None, false));
-    plan.over(schedule(1), 1_600);
+    plan.won(schedule(1), 1_600);
     assert_eq!(plan.len(), 0);
 }
 
