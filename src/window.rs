@@ -38,8 +38,9 @@ const LONGEST: Millis = 24 * 3_600_000;
 /// A claim that found its row locked is tried once more after this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
-#[cfg(any(test, feature = "sql"))]
-pub(crate) const ELECTION_AHEAD: Millis = 30_000;
+const ELECTION_AHEAD: Millis = 30_000;
+/// What is overdue by this much is anybody's, whichever node is at home in its shard.
+pub(crate) const GRACE: Millis = 2_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
 /// A step of the database's clock by more than this drops the plan.
@@ -127,6 +128,16 @@ impl Window {
     pub(crate) fn end(&self, tick: Millis) -> Millis {
         tick.saturating_add(self.poll + self.lead)
     }
+}
+
+/// The election mark above which another may be elected all the same.
+pub(crate) fn far_election(now: Millis, interval: Millis) -> Millis {
+    now.saturating_add(ELECTION_AHEAD.max(interval))
+}
+
+/// Whether the election mark lets somebody be elected. A mark that cannot be read does.
+pub(crate) fn is_election_due(mark: Option<Millis>, now: Millis, interval: Millis) -> bool {
+    mark.is_none_or(|mark| mark <= now || mark > far_election(now, interval))
 }
 
 /// A span as whole milliseconds, saturating.

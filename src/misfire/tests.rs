@@ -87,7 +87,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
     let now = Now { db: NOW, boot: NOW };
     let [mut hanging, mut second] = ["one", "two"].map(|application| {
         let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
         machine
     });
     let asked = |machine: &mut MisfireMachine| match machine.next(now) {
@@ -114,7 +114,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [Kind::Unavailable, Kind::Unknown] {
         let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-        let polled = || Some(MisfireInput::Polled { app: true, node: true });
+        let polled = || Some(MisfireInput::Polled { app: true, node: true, election: None, late: true });
         let calls = calls_while_down(&mut machine, NOW, kind, polled);
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
@@ -283,7 +283,7 @@ fn keeping(retention: Option<Millis>) -> MisfireMachine {
 
 /// One poll's pass; the names of its operations.
 fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
-    machine.receive(now, MisfireInput::Polled { app: true, node: true });
+    machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
     let mut done = Vec::new();
     loop {
         match machine.next(now) {
@@ -393,7 +393,7 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
         (1..=10).map(|id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) }).collect();
     let (mut now, mut repaired) = (Now { db: NOW, boot: 0 }, Vec::new());
     for _ in 0..6 {
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
         loop {
             match machine.next(now) {
                 Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),

@@ -7,7 +7,7 @@ impl Bench {
     fn beat(&self, node: NodeId) -> Pulse {
         let figures = Figures { threads: 4, busy: 3, queued: 2 };
         let now = self.now + 5_000;
-        self.store.beat(&Beat { node, application: self.app.clone(), figures, now }).unwrap()
+        self.store.beat(&Beat { node, application: self.app.clone(), figures, withdraw: false, now }).unwrap()
     }
 
     /// The node's beat as its peers see it.
@@ -28,7 +28,7 @@ pub(crate) fn a_beat_adds_one(db: &Bench) {
     for more in 1..=3 {
         let peers = db.peers(db.node);
         assert_eq!(db.beat_of(db.node), before + more);
-        assert_eq!(peers, [Peer { id: db.node, beat: before + more }]);
+        assert_eq!(peers, [Peer { id: db.node, beat: before + more, jobs: vec![JOB.to_owned()] }]);
     }
 }
 

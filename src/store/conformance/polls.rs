@@ -105,8 +105,8 @@ pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
     db.create(&Definition { job: job("other"), ..db.definition("unknown") });
     assert_eq!(db.polled(Millis::MAX), ["known"]);
     let ask = |jobs: &[&str]| {
-        let jobs = jobs.iter().map(|name| (*name).to_owned()).collect();
-        let polled = db.store.poll(&PollQuery { jobs, ..db.query(Millis::MAX) }).unwrap();
+        let shares = vec![Share::whole(jobs.iter().map(|name| (*name).to_owned()).collect())];
+        let polled = db.store.poll(&PollQuery { shares, ..db.query(Millis::MAX) }).unwrap();
         (names(polled.entries.iter().map(|entry| &**entry)), polled.next.is_none())
     };
     assert_eq!(ask(&["other"]), (vec!["unknown".to_owned()], true));
