@@ -454,12 +454,13 @@ mod tests {
         let mut machine = machine(now);
         assert!(matches!(machine.next(now), Step::Wait(_)));
         machine.receive(now, NodeInput::Withdraw);
+        let mut now = now;
         for _ in 0..2 {
             let Step::Do(NodeOp::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
             assert!(beat.withdraw);
             machine.done(now, Err(Error::new(Kind::Unavailable, "down")));
-            machine.hold = now.boot;
             assert!(matches!(machine.next(now), Step::Tell(_)));
+            now.boot = machine.hold;
         }
     }
 

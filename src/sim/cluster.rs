@@ -101,7 +101,8 @@ impl Cluster {
         cluster
     }
 
-    pub(super) fn claims(&self) -> u64 {
+    /// Claims won, and claims lost.
+    pub(super) fn claims(&self) -> (u64, u64) {
         self.wires.claims()
     }
 

@@ -129,6 +129,7 @@ pub(super) struct Scenario {
 pub(super) struct Played {
     pub verdict: Verdict,
     pub claims: u64,
+    pub lost: u64,
     pub faults: u64,
 }
 
@@ -155,8 +156,8 @@ impl Scenario {
         sabotage::during(sabotages, || {
             let mut cluster = Cluster::new(self, database, sabotages);
             cluster.run();
-            let (claims, faults) = (cluster.claims(), cluster.faults());
-            Played { verdict: judge(&cluster.history()), claims, faults }
+            let ((claims, lost), faults) = (cluster.claims(), cluster.faults());
+            Played { verdict: judge(&cluster.history()), claims, lost, faults }
         })
     }
 
