@@ -93,6 +93,27 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
     }
 }
 
+/// Polls, heartbeats, elections and repair's looks, with nothing due: at most four statements in five seconds.
+#[cfg(feature = "sqlite")]
+#[test]
+fn an_idle_node_hardly_asks() {
+    use crate::store::sql::tests::count;
+    count::begin();
+    for nodes in [1, 3] {
+        let idle = |span| {
+            let scenario = Scenario { seed: 1, nodes, schedules: 0, span, faults: Faults::NONE };
+            let before = count::statements();
+            scenario.play_on(database::Database::sqlite(), &[]);
+            count::statements() - before
+        };
+        // What is asked at the start and at the end is not counted, but for the purge's walk, once an hour.
+        let statements = (idle(QUARTER + 600_000) - idle(QUARTER)) as f64;
+        let each = statements / 120.0 / nodes as f64;
+        println!("idle: nodes={nodes} statements_per_node_in_5_s={each:.2}");
+        assert!(each <= 4.0 && each >= 2.0, "{each} statements");
+    }
+}
+
 /// An earlier scheduler ran 941 of these 4,000. Late is as bad as lost: what one poll misses the next still finds.
 #[test]
 fn occurrences_on_the_windows_edge_are_not_dropped() {
