@@ -174,4 +174,15 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
     }
+
+    #[test]
+    fn an_election_mark_is_due_when_it_is_behind_or_too_far_ahead() {
+        let due = |mark| is_election_due(Some(mark), 1_000_000, 15_000);
+        assert_eq!(
+            [due(-1), due(1_000_000), due(1_000_001), due(1_030_000), due(1_030_001)],
+            [true, true, false, false, true]
+        );
+        assert!(is_election_due(None, 1_000_000, 15_000));
+        assert!(!is_election_due(Some(1_060_000), 1_000_000, 60_000), "as far ahead as the interval");
+    }
 }

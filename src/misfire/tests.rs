@@ -81,6 +81,36 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     }
 }
 
+/// An idle cluster pays for neither an election before its time nor a look at schedules that cannot have stalled.
+#[test]
+fn nothing_is_asked_that_the_poll_has_answered() {
+    let now = Now { db: NOW, boot: NOW };
+    let after = |election, late| {
+        let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election, late });
+        let mut asked = Vec::new();
+        while let Step::Do(op) = machine.next(now) {
+            asked.push(op.name());
+            machine.done(
+                now,
+                Ok(match op {
+                    MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+                    MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
+                    MisfireOp::Broken(_) => MisfireAnswer::Broken(Vec::new()),
+                    MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
+                    _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+                }),
+            );
+        }
+        asked
+    };
+    let (due, ahead) = (Some(NOW), Some(NOW + 1));
+    assert_eq!(after(ahead, true), [""; 0]);
+    assert_eq!(after(due, true).len(), 5);
+    assert!(!after(due, false).contains(&"looking for misfires"));
+    assert_eq!(after(due, false).len(), 4);
+}
+
 /// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
 #[test]
 fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {

@@ -632,4 +632,127 @@ mod tests {
         }
         assert_eq!(said, 1);
     }
+
+    fn me() -> NodeId {
+        NodeId(uuid::Uuid::nil())
+    }
+
+    /// Beside one other node.
+    fn beside_another(now: Millis) -> PollMachine {
+        let mut machine = machine(now);
+        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
+        machine.receive(at(now), PollInput::Members(vec![other]));
+        machine
+    }
+
+    /// What the next poll asks for, and when.
+    fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
+        loop {
+            match machine.next(at(now)) {
+                Step::Do(op) => return (now, op.0),
+                Step::Tell(_) => {}
+                Step::Wait(until) => now = now.max(until),
+                Step::Stop => panic!("stopped"),
+            }
+        }
+    }
+
+    fn late(now: Millis, entries: Vec<Entry>) -> Polled {
+        Polled { late: true, ..answer(now, entries) }
+    }
+
+    fn shards(query: &PollQuery) -> Vec<i64> {
+        query.shares.iter().flat_map(|share| share.shards.clone()).collect()
+    }
+
+    #[test]
+    fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
+        let mut machine = beside_another(1_000_000);
+        let (now, home) = asked(&mut machine, 1_000_000);
+        assert_eq!((shards(&home).len(), home.until > now), (8, true));
+        machine.done(at(now), Ok(late(now, Vec::new())));
+        let (now, others) = asked(&mut machine, now);
+        let mut all = [shards(&home), shards(&others)].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..16).collect::<Vec<_>>());
+        assert_eq!((others.until, others.page), (now - GRACE, Page::FIRST));
+        machine.done(at(now), Ok(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)])));
+        let (_, told) = until_asked(&mut machine, now);
+        let planned =
+            told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
+        assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
+    }
+
+    #[test]
+    fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind() {
+        let backlog = |count| (0..count).map(|id| cron(id, "0 * * * * ?", 990_000)).collect::<Vec<_>>();
+        let cases = [
+            (beside_another(1_000_000), answer(1_000_000, backlog(255)), false),
+            (machine(1_000_000), late(1_000_000, backlog(255)), false),
+            (beside_another(1_000_000), late(1_000_000, backlog(255)), true),
+            (beside_another(1_000_000), late(1_000_000, backlog(256)), false),
+        ];
+        for (n, (mut machine, polled, asks)) in cases.into_iter().enumerate() {
+            let (now, _) = asked(&mut machine, 1_000_000);
+            machine.done(at(now), Ok(polled));
+            let (_, told) = until_asked(&mut machine, now);
+            let planned = told.iter().any(|output| matches!(output, PollOutput::Planned(_)));
+            assert_eq!(planned, !asks, "case {n}");
+        }
+    }
+
+    #[test]
+    fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has_polled() {
+        let mut machine = beside_another(1_000_000);
+        for n in 0..=CHANGED {
+            machine.receive(at(1_000_000), PollInput::Changed(format!("schedule-{n}")));
+        }
+        machine.receive(at(1_000_000), PollInput::Changed("schedule-7".to_owned()));
+        let (mut now, query) = asked(&mut machine, 1_000_000);
+        assert_eq!((now, query.names.len()), (1_000_000, CHANGED));
+        assert_eq!(query.names.last().map(String::as_str), Some("schedule-7"));
+        assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
+        let mut until = now;
+        while !query.names.is_empty() {
+            machine.done(at(now), Ok(answer(now, Vec::new())));
+            let query;
+            (now, query) = asked(&mut machine, now);
+            if query.names.is_empty() {
+                break;
+            }
+            until = now;
+        }
+        assert!((1_005_000..1_010_000).contains(&until), "until {until}");
+    }
+
+    /// It was brought by its name already: twice in the plan it would be claimed twice.
+    #[test]
+    fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
+        let mut machine = beside_another(1_000_000);
+        let entry = cron(1, "0 * * * * ?", 990_000);
+        machine.receive(at(1_000_000), PollInput::Changed(entry.name.to_string()));
+        let (now, _) = asked(&mut machine, 1_000_000);
+        machine.done(at(now), Ok(late(now, vec![entry.clone()])));
+        let (now, _) = asked(&mut machine, now);
+        machine.done(at(now), Ok(late(now, vec![entry])));
+        let (_, told) = until_asked(&mut machine, now);
+        let planned =
+            told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
+        assert_eq!(planned.map(|planned| planned.occurrences.len()), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
+        let mut machine = beside_another(1_000_000);
+        let (now, _) = asked(&mut machine, 1_000_000);
+        machine.done(at(now), Ok(answer(now, Vec::new())));
+        let members = machine.members.clone();
+        machine.receive(at(now), PollInput::Members(members));
+        assert!(!machine.wanted, "nothing has changed");
+        machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
+        let (again, query) = asked(&mut machine, now);
+        assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
+        machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
+        assert_eq!(machine.members, [], "one's old name is no other node");
+    }
 }

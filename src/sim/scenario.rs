@@ -96,6 +96,9 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Nodes come back just when others believe them dead.
+    pub(super) const CUT_OFF: Self = Self { cuts: 30_000, slow: 500_000, ..Self::NONE };
+
     fn each(&mut self) -> [(&'static str, &mut Millis); 12] {
         [
             ("calls", &mut self.calls),

@@ -50,6 +50,30 @@ pub(crate) fn a_beat_tells_of_peers_and_of_what_one_owns(db: &Bench) {
     assert_eq!(owned, [of(&mine[0], "CLAIMED"), of(&mine[1], "RUNNING")]);
 }
 
+pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
+    let (other, off) = (NodeId::fresh(), db.another_node());
+    db.join(other, &["a", "b"]);
+    db.set(RowKey::Node(off), "state", "'N'");
+    let jobs = |peers: &[Peer], node| peers.iter().find(|peer| peer.id == node).unwrap().jobs.clone();
+    let peers = db.peers(db.node);
+    assert_eq!(jobs(&peers, db.node), [JOB]);
+    assert_eq!(jobs(&peers, other), ["a", "b"]);
+    assert_eq!(jobs(&peers, off), [""; 0], "it is switched off");
+}
+
+pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
+    let node = db.another_node();
+    let (application, figures) = (db.app.clone(), Figures::default());
+    let beat = Beat { node, application, figures, withdraw: true, now: db.now };
+    assert!(matches!(db.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
+    let seen = |peers: &[Peer]| {
+        peers.iter().filter(|peer| !peer.jobs.is_empty()).map(|peer| peer.id).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&db.peers(node)), [db.node], "and a later beat does not switch it on");
+    assert!(!db.store.poll(&PollQuery { node, ..db.query(db.now) }).unwrap().node_enabled);
+    assert!(db.poll(db.now).node_enabled);
+}
+
 pub(crate) fn an_ended_node_is_told_by_its_beat(db: &Bench) {
     let node = db.another_node();
     assert!(db.store.declare_dead(node, db.beat_of(node), db.now).unwrap());
