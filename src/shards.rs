@@ -180,6 +180,7 @@ mod tests {
             }
             let needed = SHARDS.div_ceil(count);
             let average = moved as f64 / tries as f64;
+            println!("shards moved: nodes={count} average={average:.1} needed={needed}");
             assert!(average <= 2.5 + needed as f64, "{count} nodes: {average} moved, {needed} had to");
         }
     }

@@ -96,8 +96,8 @@ impl Faults {
         ..Self::NONE
     };
 
-    /// Nodes come back just when others believe them dead.
-    pub(super) const CUT_OFF: Self = Self { cuts: 30_000, slow: 500_000, ..Self::NONE };
+    /// Nodes wake up just when others believe them dead.
+    pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
 
     fn each(&mut self) -> [(&'static str, &mut Millis); 12] {
         [
