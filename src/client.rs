@@ -136,8 +136,8 @@ impl Schedule {
 pub struct Client {
     application: String,
     store: Arc<dyn Store>,
-    /// Called after a change: a node of this process need not wait for its next poll.
-    changed: Arc<dyn Fn() + Send + Sync>,
+    /// Called after a change, with the schedule's name: a node of this process need not wait for its next poll.
+    changed: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
@@ -156,13 +156,13 @@ impl Client {
         config::check_name("application name", application, 50)?;
         let store = store::open(url, store::Limits::default(), Arc::new(Clock::default()))?;
         store::check_schema(url)?;
-        Ok(Self::over(application, store, || {}))
+        Ok(Self::over(application, store, |_| {}))
     }
 
     pub(crate) fn over(
         application: &str,
         store: Arc<dyn Store>,
-        changed: impl Fn() + Send + Sync + 'static,
+        changed: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self { application: application.to_owned(), store, changed: Arc::new(changed) }
     }
@@ -182,7 +182,7 @@ impl Client {
             .ensure(&schedule.definition(&self.application))
             .map_err(|error| error.during(&context))?;
         if ensured != Ensured::Unchanged {
-            (self.changed)();
+            (self.changed)(&schedule.name);
         }
         Ok(ensured)
     }
@@ -257,7 +257,7 @@ impl Client {
             let Some(repair) = misfire::resume(&entry, now) else { return Ok(false) };
             // Lost: somebody else changed the row; what it is now decides.
             if self.store.repair(&repair)? && repair.resume {
-                (self.changed)();
+                (self.changed)(name);
                 return Ok(true);
             }
         }

@@ -51,6 +51,7 @@ mod pipeline;
 mod runner;
 pub mod schedule;
 mod scheduler;
+mod shards;
 #[cfg(test)]
 mod sim;
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]

@@ -16,7 +16,7 @@ use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, Schedul
 use crate::store::{
     Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, Stalled, StalledQuery, Store, Stranded,
 };
-use crate::window::Window;
+use crate::window::{Window, is_election_due};
 
 /// The most occurrences one repair passes one by one; the rest waits for the next pass.
 const MOST_PASSED: u64 = 100_000;
@@ -318,10 +318,12 @@ impl Operation for MisfireOp {
 }
 
 pub(crate) enum MisfireInput {
-    /// A poll ended: time to try for election.
+    /// A poll ended: time to try for election if the mark is due.
     Polled {
         app: bool,
         node: bool,
+        election: Option<Millis>,
+        late: bool,
     },
     Stop,
 }
@@ -344,6 +346,8 @@ pub(crate) struct MisfireMachine {
     pass_ends: Millis,
     /// The application is switched on: cursors may be moved.
     cursors: bool,
+    /// Something is late; otherwise nothing can have stalled.
+    late: bool,
     repaired: bool,
     /// The schedule whose repair was asked for last, and where the next pass goes on after one that was cut off.
     reached: ScheduleId,
@@ -368,6 +372,7 @@ impl MisfireMachine {
             walk_at: Millis::MIN,
             pass_ends: 0,
             cursors: false,
+            late: false,
             repaired: false,
             reached: FIRST,
             goes_on: FIRST,
@@ -383,11 +388,13 @@ impl MisfireMachine {
     fn begin_pass(&mut self, now: Now) {
         self.pass_ends = now.boot + BUDGET;
         self.todo.push_back(MisfireOp::Stranded(self.application.clone()));
-        if self.cursors {
+        if self.cursors && self.late {
             // Where the last pass ran out of time, so that no row keeps those behind it waiting for ever.
             let after = std::mem::replace(&mut self.goes_on, FIRST);
             self.from_start = after == FIRST;
             self.todo.push_back(self.stalled(now, after));
+        }
+        if self.cursors {
             self.todo.push_back(MisfireOp::Broken(self.application.clone()));
         }
         self.purging = self.window.retention.is_some() && now.boot >= self.walk_at;
@@ -550,9 +557,10 @@ impl Machine for MisfireMachine {
 
     fn receive(&mut self, now: Now, input: MisfireInput) {
         match input {
-            MisfireInput::Polled { app, node } => {
-                self.cursors = app;
-                if node && self.todo.is_empty() && !self.purging {
+            MisfireInput::Polled { app, node, election, late } => {
+                (self.cursors, self.late) = (app, late);
+                let due = is_election_due(election, now.db, self.window.election);
+                if node && due && self.todo.is_empty() && !self.purging {
                     self.todo.push_back(MisfireOp::Elect {
                         application: self.application.clone(),
                         now: now.db,

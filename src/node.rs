@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::misfire;
 use crate::model::{JobSpec, Millis, NodeId, Token};
+use crate::shards::Member;
 use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store};
 use crate::window::Window;
 
@@ -69,7 +70,7 @@ impl Observer {
             self.seen.clear();
         }
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
-        peers.iter().filter(|peer| sent - self.unchanged_since(peer, now) >= death).copied().collect()
+        peers.iter().filter(|peer| sent - self.unchanged_since(peer, now) >= death).cloned().collect()
     }
 
     /// When this beat was first seen: the answer's arrival, the latest instant it can have been written.
@@ -156,6 +157,8 @@ impl Operation for NodeOp {
 }
 
 pub(crate) enum NodeInput {
+    /// Nothing more will be claimed: the others are told with a heartbeat at once.
+    Withdraw,
     /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
     Stop { leave: bool },
 }
@@ -165,6 +168,8 @@ pub(crate) enum NodeOutput {
     Lease(Millis),
     /// This node goes on under a new name.
     Reborn(NodeId),
+    /// Who lives, this node included, and what each claims.
+    Members(Vec<Member>),
     Event(Event),
 }
 
@@ -174,6 +179,11 @@ enum Asked {
     Beat { sent: Millis },
     Other(&'static str),
     Leave,
+}
+
+/// The live nodes as shards are shared out among them.
+pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
+    peers.iter().map(|peer| Member { id: peer.id, jobs: peer.jobs.clone() }).collect()
 }
 
 pub(crate) struct NodeMachine<F> {
@@ -189,6 +199,7 @@ pub(crate) struct NodeMachine<F> {
     asked: Option<Asked>,
     todo: VecDeque<NodeOp>,
     outbox: VecDeque<NodeOutput>,
+    withdrawn: bool,
     stopping: bool,
     left: bool,
 }
@@ -216,6 +227,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             asked: None,
             todo: VecDeque::new(),
             outbox: VecDeque::new(),
+            withdrawn: false,
             stopping: false,
             left: false,
         }
@@ -238,6 +250,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 node: self.id,
                 application: self.identity.application.clone(),
                 figures: (self.figures)(),
+                withdraw: self.withdrawn,
                 now: now.db,
             }));
         }
@@ -250,6 +263,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         match pulse {
             Pulse::Alive { peers, owned } => {
                 self.outbox.push_back(NodeOutput::Lease(sent + self.window.lease()));
+                self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
                 let patience = 2 * self.window.beat + self.window.call;
                 let dead = self.observer.observe(&others, sent, now.boot, self.window.death, patience);
@@ -341,8 +355,12 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
         }
     }
 
-    fn receive(&mut self, _now: Now, input: NodeInput) {
+    fn receive(&mut self, now: Now, input: NodeInput) {
         match input {
+            NodeInput::Withdraw => {
+                self.withdrawn = true;
+                self.next_beat = self.next_beat.min(now.boot);
+            }
             NodeInput::Stop { leave } => {
                 self.stopping = true;
                 self.left = !leave;
@@ -363,46 +381,50 @@ mod tests {
     const DEATH: Millis = 25_000;
     const PATIENCE: Millis = 13_000;
 
-    fn watch(observer: &mut Observer, peer: Peer, at: Millis) -> bool {
-        !observer.observe(&[peer], at, at + 10, DEATH, PATIENCE).is_empty()
+    fn peer(beat: i64) -> Peer {
+        Peer { id: NodeId::fresh(), beat, jobs: Vec::new() }
+    }
+
+    fn watch(observer: &mut Observer, peer: &Peer, at: Millis) -> bool {
+        !observer.observe(std::slice::from_ref(peer), at, at + 10, DEATH, PATIENCE).is_empty()
     }
 
     #[test]
     fn a_beat_unchanged_for_d_under_unbroken_observation_is_death() {
         let mut observer = Observer::default();
-        let peer = Peer { id: NodeId::fresh(), beat: 7 };
-        let seen: Vec<bool> = (0..7).map(|n| watch(&mut observer, peer, n * 5_000)).collect();
+        let peer = peer(7);
+        let seen: Vec<bool> = (0..7).map(|n| watch(&mut observer, &peer, n * 5_000)).collect();
         assert_eq!(seen, [false, false, false, false, false, false, true]);
     }
 
     #[test]
     fn a_beat_that_moves_starts_the_count_again() {
         let mut observer = Observer::default();
-        let mut peer = Peer { id: NodeId::fresh(), beat: 0 };
+        let mut peer = peer(0);
         for n in 0..50 {
             peer.beat = n / 5;
-            assert!(!watch(&mut observer, peer, n * 5_000), "at {n}");
+            assert!(!watch(&mut observer, &peer, n * 5_000), "at {n}");
         }
     }
 
     #[test]
     fn a_gap_in_the_observers_own_heartbeats_kills_nobody() {
         let mut observer = Observer::default();
-        let peer = Peer { id: NodeId::fresh(), beat: 7 };
-        assert!(!watch(&mut observer, peer, 0));
-        assert!(!watch(&mut observer, peer, 60_000));
-        assert!(!watch(&mut observer, peer, 65_000));
+        let peer = peer(7);
+        assert!(!watch(&mut observer, &peer, 0));
+        assert!(!watch(&mut observer, &peer, 60_000));
+        assert!(!watch(&mut observer, &peer, 65_000));
     }
 
     #[test]
     fn a_failed_own_heartbeat_kills_nobody() {
         let mut observer = Observer::default();
-        let peer = Peer { id: NodeId::fresh(), beat: 7 };
+        let peer = peer(7);
         for n in 0..5 {
-            assert!(!watch(&mut observer, peer, n * 5_000));
+            assert!(!watch(&mut observer, &peer, n * 5_000));
         }
         observer.reset();
-        assert!(!watch(&mut observer, peer, 30_000));
+        assert!(!watch(&mut observer, &peer, 30_000));
     }
 
     /// Neither while it beats nor while it tries to join again.
@@ -412,16 +434,48 @@ mod tests {
         for (kind, registered) in
             [(Kind::Unavailable, true), (Kind::Unknown, true), (Kind::Refused, true), (Kind::Unknown, false)]
         {
-            let (application, host) = ("app".to_owned(), String::new());
-            let identity =
-                Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
-            let (id, window) = (NodeId::fresh(), Window::default());
-            let mut machine = NodeMachine::new(id, identity, window, Arc::default(), Figures::default, now);
+            let mut machine = machine(now);
             if !registered {
                 machine.rebirth();
             }
             let calls = calls_while_down(&mut machine, now.boot, kind, || None);
             assert!((20..=70).contains(&calls), "{calls} calls in a minute");
         }
+    }
+
+    fn machine(now: Now) -> NodeMachine<fn() -> Figures> {
+        let (application, host) = ("app".to_owned(), String::new());
+        let identity =
+            Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+        NodeMachine::new(NodeId::fresh(), identity, Window::default(), Arc::default(), Figures::default, now)
+    }
+
+    #[test]
+    fn a_node_that_stops_claiming_says_so_at_once() {
+        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        let mut machine = machine(now);
+        assert!(matches!(machine.next(now), Step::Wait(_)));
+        machine.receive(now, NodeInput::Withdraw);
+        let mut now = now;
+        for _ in 0..2 {
+            let Step::Do(NodeOp::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
+            assert!(beat.withdraw);
+            machine.done(now, Err(Error::new(Kind::Unavailable, "down")));
+            assert!(matches!(machine.next(now), Step::Tell(_)));
+            now.boot = machine.hold;
+        }
+    }
+
+    #[test]
+    fn who_lives_is_told_with_every_confirmed_heartbeat() {
+        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        let mut machine = machine(now);
+        let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
+        machine.pulse(Pulse::Alive { peers: vec![other.clone()], owned: Vec::new() }, now.boot, now);
+        let members = machine.outbox.iter().find_map(|output| match output {
+            NodeOutput::Members(members) => Some(members.clone()),
+            _ => None,
+        });
+        assert_eq!(members, Some(vec![Member { id: other.id, jobs: other.jobs }]));
     }
 }

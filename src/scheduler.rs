@@ -16,12 +16,13 @@ use crate::event::{Event, Events, Observer};
 use crate::job::{Context, HandlerError, Handlers, Job};
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId};
-use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput};
+use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
 use crate::runner::{Runner, panic_text};
+use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
 use crate::window::millis;
 
@@ -263,10 +264,11 @@ impl Scheduler {
         let events = Arc::new(Events::new(observers));
         let identity = identity(&application, &handlers);
         let node = NodeId::fresh();
-        let (lease, offset) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
+        let (lease, offset, members) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
         events.emit(&Event::Joined { node });
 
         let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
+        send(&polls.0, PollInput::Members(members));
         let hearts = inbox();
         let panicked = stop_on_panic(&events, &hearts.0, &dispatches.0);
         let wires = Wires {
@@ -316,8 +318,8 @@ impl Scheduler {
     #[must_use]
     pub fn client(&self) -> Client {
         let poll = self.inner.poll.inbox();
-        Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move || {
-            send(&poll, PollInput::Wake)
+        Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move |name| {
+            send(&poll, PollInput::Changed(name.to_owned()))
         })
     }
 
@@ -372,6 +374,7 @@ impl Inner {
 
     fn stop_claiming(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        self.node.send(NodeInput::Withdraw);
         self.poll.send(PollInput::Stop);
         self.misfire.send(MisfireInput::Stop);
         self.dispatch.send(DispatchInput::Stop);
@@ -502,7 +505,9 @@ impl Wires {
             (Arc::clone(&self.events), self.dispatch.clone(), self.misfire.clone());
         drive("firetime-poll", machine, inbox, &self.surroundings, move |output| match output {
             PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
-            PollOutput::Enabled { app, node } => send(&misfire, MisfireInput::Polled { app, node }),
+            PollOutput::Seen { app, node, election, late } => {
+                send(&misfire, MisfireInput::Polled { app, node, election, late });
+            }
             PollOutput::Offset(offset) => clock.set_offset(offset),
             PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
             PollOutput::Event(event) => events.emit(&event),
@@ -524,6 +529,7 @@ impl Wires {
                 send(&poll, PollInput::Reborn(node));
                 send(&dispatch, DispatchInput::Reborn(node));
             }
+            NodeOutput::Members(members) => send(&poll, PollInput::Members(members)),
             NodeOutput::Event(event) => events.emit(&event),
         })
     }
@@ -560,22 +566,23 @@ fn identity(application: &str, handlers: &Handlers) -> Identity {
     }
 }
 
-/// Registers and beats once: gives the first lease's end (boot clock) and the offset to the database's clock.
+/// Registers and beats once: gives the first lease's end (boot clock), the offset to the database's clock, and who
+/// lives.
 fn join(
     store: &dyn Store,
     identity: &Identity,
     id: NodeId,
     clock: &Clock,
     lease: Millis,
-) -> Result<(Millis, Millis), Error> {
+) -> Result<(Millis, Millis, Vec<Member>), Error> {
     let sample = store.register(&identity.new_node(id, clock.now().db))?;
     let offset = sample.offset();
     clock.set_offset(offset);
     let sent = clock.now();
     let application = identity.application.clone();
-    let beat = Beat { node: id, application, figures: Figures::default(), now: sent.db };
+    let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: sent.db };
     match store.beat(&beat)? {
-        Pulse::Alive { .. } => Ok((sent.boot + lease, offset)),
+        Pulse::Alive { peers, .. } => Ok((sent.boot + lease, offset, members(&peers))),
         Pulse::Ended => Err(Error::new(Kind::Conflict, "joining: somebody ended this node's row at once")),
     }
 }

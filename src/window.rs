@@ -38,8 +38,9 @@ const LONGEST: Millis = 24 * 3_600_000;
 /// A claim that found its row locked is tried once more after this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
-#[cfg(any(test, feature = "sql"))]
-pub(crate) const ELECTION_AHEAD: Millis = 30_000;
+const ELECTION_AHEAD: Millis = 30_000;
+/// What is overdue by this much is anybody's, whichever node is at home in its shard.
+pub(crate) const GRACE: Millis = 2_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
 /// A step of the database's clock by more than this drops the plan.
@@ -127,6 +128,16 @@ impl Window {
     pub(crate) fn end(&self, tick: Millis) -> Millis {
         tick.saturating_add(self.poll + self.lead)
     }
+}
+
+/// The election mark above which another may be elected all the same.
+pub(crate) fn far_election(now: Millis, interval: Millis) -> Millis {
+    now.saturating_add(ELECTION_AHEAD.max(interval))
+}
+
+/// Whether the election mark lets somebody be elected. A mark that cannot be read does.
+pub(crate) fn is_election_due(mark: Option<Millis>, now: Millis, interval: Millis) -> bool {
+    mark.is_none_or(|mark| mark <= now || mark > far_election(now, interval))
 }
 
 /// A span as whole milliseconds, saturating.
@@ -222,5 +233,16 @@ mod tests {
             let error = window.checked().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn an_election_mark_is_due_when_it_is_behind_or_too_far_ahead() {
+        let due = |mark| is_election_due(Some(mark), 1_000_000, 15_000);
+        assert_eq!(
+            [due(-1), due(1_000_000), due(1_000_001), due(1_030_000), due(1_030_001)],
+            [true, true, false, false, true]
+        );
+        assert!(is_election_due(None, 1_000_000, 15_000));
+        assert!(!is_election_due(Some(1_060_000), 1_000_000, 60_000), "as far ahead as the interval");
     }
 }

@@ -345,6 +345,7 @@ mod tests {
     use crate::pipeline::expand::expand;
     use crate::pipeline::fixtures::calls_while_down;
     use crate::schedule::Trigger;
+    use crate::shards::Share;
     use crate::store::memory::MemoryStore;
     use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
     use crate::window::Window;
@@ -453,8 +454,10 @@ mod tests {
             let query = PollQuery {
                 node: self.node,
                 application: "app".to_owned(),
-                jobs: vec!["job".to_owned()],
+                shares: vec![Share::whole(vec!["job".to_owned()])],
+                names: Vec::new(),
                 until,
+                late: self.now,
                 page: Page::FIRST,
                 limit: 2 * BATCH,
             };

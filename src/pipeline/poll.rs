@@ -1,6 +1,10 @@
 //! The poll loop: on a grid of the epoch, with the database's clock measured on the way.
+//!
+//! A poll brings what is due in the node's home shards, page by page. Of the others' it brings what is late, and only
+//! if something is and the node has no backlog of its own: an owner that lives works through its own in the same order,
+//! and whoever helps it takes from the same end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::{Now, Offset};
@@ -9,13 +13,20 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
+use crate::shards::{self, Member, SHARDS, Share};
 use crate::store::{Page, PollQuery, Polled, Store};
-use crate::window::{OFFSET_JUMP, OFFSET_WARNING, Window};
+use crate::window::{GRACE, OFFSET_JUMP, OFFSET_WARNING, Window};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
 /// Rows per page: one store call.
 const PAGE: usize = 5_000;
+/// The most schedules and pending executions of others' shards one poll brings,
+const OTHERS: usize = 1_000;
+/// while fewer than this of the node's own are late.
+const BACKLOG: usize = 256;
+/// The most schedules a poll brings because they were changed here.
+const CHANGED: usize = 64;
 /// After a failed poll nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 1_000;
 /// Extra polls are at least this far apart.
@@ -71,6 +82,10 @@ pub(crate) trait Catalog: Send + Sync + 'static {
 pub(crate) enum PollInput {
     /// Poll between two ticks.
     Wake,
+    /// This process changed the schedule of this name: see to it at once, whatever its shard.
+    Changed(String),
+    /// Who lives, and what each claims.
+    Members(Vec<Member>),
     /// The node joined again under a new name.
     Reborn(NodeId),
     Stop,
@@ -79,10 +94,12 @@ pub(crate) enum PollInput {
 pub(crate) enum PollOutput {
     /// What to do next, for dispatch.
     Planned(Planned),
-    /// For the misfire handler: the states of application and node.
-    Enabled {
+    /// For the misfire handler: the states of application and node, the election mark, and whether anything is late.
+    Seen {
         app: bool,
         node: bool,
+        election: Option<Millis>,
+        late: bool,
     },
     /// Database time is the host's time plus this from now on.
     Offset(Millis),
@@ -124,9 +141,40 @@ struct Asked {
     tick: Option<Millis>,
     sent: Millis,
     until: Millis,
+    late: Millis,
+    home: Vec<Share>,
+    names: Vec<String>,
+    stage: Stage,
     page: Page,
+    /// The memory cap cut nothing off.
+    complete: bool,
     entries: Vec<Arc<Entry>>,
     pendings: Vec<Pending>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Home,
+    /// What is late in the shards of others.
+    Others,
+}
+
+impl Asked {
+    fn room(&self) -> bool {
+        self.entries.len().max(self.pendings.len()) < POLL_LIMIT
+    }
+
+    /// Whether there are others to help, and no backlog at home.
+    fn helps(&self) -> bool {
+        let entries =
+            self.entries.iter().filter(|entry| entry.cursor.next.is_some_and(|next| next < self.late));
+        let pendings = self.pendings.iter().filter(|pending| pending.due < self.late);
+        self.complete && !is_whole(&self.home) && entries.count() + pendings.count() < BACKLOG
+    }
+}
+
+fn is_whole(home: &[Share]) -> bool {
+    home.iter().all(|share| share.shards.len() == SHARDS)
 }
 
 pub(crate) struct PollMachine {
@@ -144,6 +192,11 @@ pub(crate) struct PollMachine {
     applied: Millis,
     outbox: Vec<PollOutput>,
     refused: HashMap<ScheduleId, i64>,
+    members: Vec<Member>,
+    /// What is home here: everything, while nobody else is known.
+    home: Vec<Share>,
+    /// Schedules changed here, and until when (boot clock) they are looked after here: by then their owner has polled.
+    changed: VecDeque<(String, Millis)>,
     stopping: bool,
 }
 
@@ -157,6 +210,7 @@ impl PollMachine {
         now: Now,
     ) -> Self {
         let phase = phase_of(node, window.poll);
+        let home = vec![Share::whole(catalog.jobs())];
         Self {
             node,
             application,
@@ -170,6 +224,9 @@ impl PollMachine {
             applied,
             outbox: Vec::new(),
             refused: HashMap::new(),
+            members: Vec::new(),
+            home,
+            changed: VecDeque::new(),
             stopping: false,
         }
     }
@@ -177,11 +234,18 @@ impl PollMachine {
     fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         self.wanted = false;
         let until = self.window.end(self.ticker.next() - self.window.poll).max(now.db + self.window.lead);
+        self.changed.retain(|(_, ends)| now.boot < *ends);
+        let names = if is_whole(&self.home) { VecDeque::new() } else { self.changed.clone() };
         let asked = Asked {
             tick,
             sent: now.boot,
             until,
+            late: now.db - GRACE,
+            home: self.home.clone(),
+            names: names.into_iter().map(|(name, _)| name).collect(),
+            stage: Stage::Home,
             page: Page::FIRST,
+            complete: false,
             entries: Vec::new(),
             pendings: Vec::new(),
         };
@@ -191,31 +255,60 @@ impl PollMachine {
     }
 
     fn page(&self, asked: &Asked) -> PollOp {
+        let (shares, names, until, limit) = match asked.stage {
+            Stage::Home => (asked.home.clone(), asked.names.clone(), asked.until, PAGE),
+            Stage::Others => (asked.home.iter().map(Share::others).collect(), Vec::new(), asked.late, OTHERS),
+        };
         PollOp(PollQuery {
             node: self.node,
             application: self.application.clone(),
-            jobs: self.catalog.jobs(),
-            until: asked.until,
+            shares,
+            names,
+            until,
+            late: asked.late,
             page: asked.page,
-            limit: PAGE,
+            limit,
         })
     }
 
-    /// Takes a page in; there is another if this one says so and memory allows it.
-    fn brought(&mut self, now: Now, mut asked: Asked, polled: Polled) {
+    /// Takes a page in. There is another if this one says so and memory allows it; behind the last, what is late
+    /// elsewhere.
+    fn brought(&mut self, now: Now, mut asked: Asked, mut polled: Polled) {
         self.measure(&polled);
-        let least = self.window.least_threshold();
-        let plannable = polled.entries.into_iter().filter(|entry| !entry.is_misfired(now.db, least));
-        asked.entries.extend(plannable.filter(|entry| self.understood(entry)));
-        asked.pendings.extend(polled.pendings.into_iter().filter(|pending| self.understood(&pending.entry)));
-        let room = asked.entries.len().max(asked.pendings.len()) < POLL_LIMIT;
-        match polled.next {
-            Some(page) if room => self.asked = Some(Asked { page, ..asked }),
-            next => {
-                let enabled = (polled.app_enabled, polled.node_enabled);
-                self.planned(now, asked, enabled, next.is_none());
+        let entries = std::mem::take(&mut polled.entries);
+        let pendings = std::mem::take(&mut polled.pendings);
+        self.take_in(now, &mut asked, entries, pendings);
+        match (asked.stage, polled.next) {
+            (Stage::Home, Some(page)) if asked.room() => self.asked = Some(Asked { page, ..asked }),
+            (Stage::Home, next) => {
+                asked.complete = next.is_none();
+                if polled.late && asked.helps() {
+                    self.asked = Some(Asked { stage: Stage::Others, page: Page::FIRST, ..asked });
+                } else {
+                    self.planned(now, asked, &polled);
+                }
             }
+            (Stage::Others, _) => self.planned(now, asked, &polled),
         }
+    }
+
+    fn take_in(&mut self, now: Now, asked: &mut Asked, entries: Vec<Arc<Entry>>, pendings: Vec<Pending>) {
+        let least = self.window.least_threshold();
+        // What was changed here has been brought whatever its shard.
+        let others = asked.stage == Stage::Others;
+        let known = |entry: &Entry| others && asked.names.iter().any(|name| **name == *entry.name);
+        let plannable = |entry: &Arc<Entry>| !known(entry) && !entry.is_misfired(now.db, least);
+        let entries = entries.into_iter().filter(plannable);
+        asked.entries.extend(entries.filter(|entry| self.understood(entry)));
+        let pendings = pendings.into_iter().filter(|pending| !known(&pending.entry));
+        asked.pendings.extend(pendings.filter(|pending| self.understood(&pending.entry)));
+    }
+
+    /// Who lives has changed, or one's own name: so may what is home.
+    fn resettle(&mut self) {
+        let home = shards::home(self.node, &self.catalog.jobs(), &self.members);
+        self.wanted |= home != self.home;
+        self.home = home;
     }
 
     fn jumped(&mut self) {
@@ -249,7 +342,9 @@ impl PollMachine {
         false
     }
 
-    fn planned(&mut self, now: Now, asked: Asked, (app, node): (bool, bool), complete: bool) {
+    fn planned(&mut self, now: Now, asked: Asked, polled: &Polled) {
+        let (app, node) = (polled.app_enabled, polled.node_enabled);
+        let (election, late) = (polled.election, polled.late);
         self.hold = now.boot + EXTRA_PAUSE;
         let occurrences = expand(&asked.entries, now.db, asked.until, self.window.least_threshold());
         self.outbox.push(PollOutput::Event(Event::Polled {
@@ -257,11 +352,11 @@ impl PollMachine {
             planned: occurrences.len(),
             pending: asked.pendings.len(),
         }));
-        self.outbox.push(PollOutput::Enabled { app, node });
+        self.outbox.push(PollOutput::Seen { app, node, election, late });
         self.outbox.push(PollOutput::Planned(Planned {
             occurrences,
             pendings: asked.pendings,
-            complete,
+            complete: asked.complete,
             enabled: app && node,
             sent: asked.sent,
         }));
@@ -316,12 +411,26 @@ impl Machine for PollMachine {
         }
     }
 
-    fn receive(&mut self, _now: Now, input: PollInput) {
+    fn receive(&mut self, now: Now, input: PollInput) {
         match input {
             PollInput::Wake => self.wanted = true,
+            PollInput::Changed(name) => {
+                self.wanted = true;
+                self.changed.retain(|(known, _)| *known != name);
+                self.changed.push_back((name, now.boot + 2 * self.window.poll));
+                if self.changed.len() > CHANGED {
+                    self.changed.pop_front();
+                }
+            }
+            PollInput::Members(members) => {
+                self.members = members;
+                self.resettle();
+            }
             PollInput::Reborn(node) => {
+                self.members.retain(|member| member.id != self.node);
                 self.node = node;
                 self.wanted = true;
+                self.resettle();
             }
             PollInput::Stop => self.stopping = true,
         }
@@ -370,6 +479,8 @@ mod tests {
             time: TimeSample { asked: now, database: now, answered: now },
             app_enabled: true,
             node_enabled: true,
+            election: None,
+            late: false,
             entries: entries.into_iter().map(Arc::new).collect(),
             pendings: Vec::new(),
             next: None,
@@ -520,5 +631,128 @@ mod tests {
             assert!(!planned);
         }
         assert_eq!(said, 1);
+    }
+
+    fn me() -> NodeId {
+        NodeId(uuid::Uuid::nil())
+    }
+
+    /// Beside one other node.
+    fn beside_another(now: Millis) -> PollMachine {
+        let mut machine = machine(now);
+        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
+        machine.receive(at(now), PollInput::Members(vec![other]));
+        machine
+    }
+
+    /// What the next poll asks for, and when.
+    fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
+        loop {
+            match machine.next(at(now)) {
+                Step::Do(op) => return (now, op.0),
+                Step::Tell(_) => {}
+                Step::Wait(until) => now = now.max(until),
+                Step::Stop => panic!("stopped"),
+            }
+        }
+    }
+
+    fn late(now: Millis, entries: Vec<Entry>) -> Polled {
+        Polled { late: true, ..answer(now, entries) }
+    }
+
+    fn shards(query: &PollQuery) -> Vec<i64> {
+        query.shares.iter().flat_map(|share| share.shards.clone()).collect()
+    }
+
+    #[test]
+    fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
+        let mut machine = beside_another(1_000_000);
+        let (now, home) = asked(&mut machine, 1_000_000);
+        assert_eq!((shards(&home).len(), home.until > now), (8, true));
+        machine.done(at(now), Ok(late(now, Vec::new())));
+        let (now, others) = asked(&mut machine, now);
+        let mut all = [shards(&home), shards(&others)].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..16).collect::<Vec<_>>());
+        assert_eq!((others.until, others.page), (now - GRACE, Page::FIRST));
+        machine.done(at(now), Ok(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)])));
+        let (_, told) = until_asked(&mut machine, now);
+        let planned =
+            told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
+        assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
+    }
+
+    #[test]
+    fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind() {
+        let backlog = |count| (0..count).map(|id| cron(id, "0 * * * * ?", 990_000)).collect::<Vec<_>>();
+        let cases = [
+            (beside_another(1_000_000), answer(1_000_000, backlog(255)), false),
+            (machine(1_000_000), late(1_000_000, backlog(255)), false),
+            (beside_another(1_000_000), late(1_000_000, backlog(255)), true),
+            (beside_another(1_000_000), late(1_000_000, backlog(256)), false),
+        ];
+        for (n, (mut machine, polled, asks)) in cases.into_iter().enumerate() {
+            let (now, _) = asked(&mut machine, 1_000_000);
+            machine.done(at(now), Ok(polled));
+            let (_, told) = until_asked(&mut machine, now);
+            let planned = told.iter().any(|output| matches!(output, PollOutput::Planned(_)));
+            assert_eq!(planned, !asks, "case {n}");
+        }
+    }
+
+    #[test]
+    fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has_polled() {
+        let mut machine = beside_another(1_000_000);
+        for n in 0..=CHANGED {
+            machine.receive(at(1_000_000), PollInput::Changed(format!("schedule-{n}")));
+        }
+        machine.receive(at(1_000_000), PollInput::Changed("schedule-7".to_owned()));
+        let (mut now, query) = asked(&mut machine, 1_000_000);
+        assert_eq!((now, query.names.len()), (1_000_000, CHANGED));
+        assert_eq!(query.names.last().map(String::as_str), Some("schedule-7"));
+        assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
+        let mut until = now;
+        while !query.names.is_empty() {
+            machine.done(at(now), Ok(answer(now, Vec::new())));
+            let query;
+            (now, query) = asked(&mut machine, now);
+            if query.names.is_empty() {
+                break;
+            }
+            until = now;
+        }
+        assert!((1_005_000..1_010_000).contains(&until), "until {until}");
+    }
+
+    /// It was brought by its name already: twice in the plan it would be claimed twice.
+    #[test]
+    fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
+        let mut machine = beside_another(1_000_000);
+        let entry = cron(1, "0 * * * * ?", 990_000);
+        machine.receive(at(1_000_000), PollInput::Changed(entry.name.to_string()));
+        let (now, _) = asked(&mut machine, 1_000_000);
+        machine.done(at(now), Ok(late(now, vec![entry.clone()])));
+        let (now, _) = asked(&mut machine, now);
+        machine.done(at(now), Ok(late(now, vec![entry])));
+        let (_, told) = until_asked(&mut machine, now);
+        let planned =
+            told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
+        assert_eq!(planned.map(|planned| planned.occurrences.len()), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
+        let mut machine = beside_another(1_000_000);
+        let (now, _) = asked(&mut machine, 1_000_000);
+        machine.done(at(now), Ok(answer(now, Vec::new())));
+        let members = machine.members.clone();
+        machine.receive(at(now), PollInput::Members(members));
+        assert!(!machine.wanted, "nothing has changed");
+        machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
+        let (again, query) = asked(&mut machine, now);
+        assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
+        machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
+        assert_eq!(machine.members, [], "one's old name is no other node");
     }
 }

@@ -6,7 +6,7 @@ use super::database::Database;
 use super::dice::Dice;
 use super::judge::{Effect, History, Pause};
 use super::plans::Plans;
-use super::process::{Process, Surroundings};
+use super::process::{Kind, Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::{Faults, Scenario};
 use super::wire::{Wire, Wires};
@@ -101,7 +101,8 @@ impl Cluster {
         cluster
     }
 
-    pub(super) fn claims(&self) -> u64 {
+    /// Claims won, and claims lost.
+    pub(super) fn claims(&self) -> (u64, u64) {
         self.wires.claims()
     }
 
@@ -229,7 +230,8 @@ impl Cluster {
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
         let wire = Wire::new(self.database.store(), &self.wires, skew);
-        self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, self.seatless));
+        let kind = Kind { always: self.seatless, stranger: self.names.strikes(self.faults.strangers) };
+        self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, kind));
     }
 
     /// Faults have ended: everybody is up again, nothing is paused.

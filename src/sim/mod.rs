@@ -34,6 +34,21 @@ fn a_quiet_cluster_fires_every_occurrence_once() {
     assert!(verdict.fired > 3_000, "{verdict:?}");
 }
 
+/// Nodes that know of one another hardly ever reach for the same row; strangers do all the time.
+#[test]
+fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
+    for nodes in [2, 4, 8] {
+        let share = |strangers| {
+            let faults = Faults { strangers, ..Faults::NONE };
+            let played = Scenario { seed: 1, nodes, schedules: 40, span: QUARTER / 3, faults }.prove();
+            100.0 * played.lost as f64 / (played.lost + played.claims) as f64
+        };
+        let (known, strange) = (share(0), share(1_000_000));
+        println!("claims lost: nodes={nodes} percent={known:.2} among_strangers={strange:.2}");
+        assert!(known < 2.0 && strange > 20.0, "{nodes} nodes lost {known} %, strangers {strange} %");
+    }
+}
+
 /// So many claims as `FIRETIME_CLAIMS` says, or the one simulation that `FIRETIME_SCENARIO` describes.
 #[test]
 fn clusters_under_fire_lose_and_repeat_nothing() {
@@ -63,7 +78,7 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
     let mut sum = (0, 0);
     for seed in first_seed().. {
         let scenario = Scenario { span: QUARTER / 3, ..Scenario::under_fire(seed) };
-        let Played { verdict, claims, faults } = scenario.play_on(database::Database::sqlite(), &[]);
+        let Played { verdict, claims, faults, .. } = scenario.play_on(database::Database::sqlite(), &[]);
         assert!(verdict.violations.is_empty(), "{scenario}: {:#?}", verdict.violations);
         sum = (sum.0 + claims, sum.1 + faults);
         if 100 * sum.0 >= wanted_claims() {
@@ -75,6 +90,27 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
             );
             break;
         }
+    }
+}
+
+/// Polls, heartbeats, elections and repair's looks, with nothing due: at most four statements in five seconds.
+#[cfg(feature = "sqlite")]
+#[test]
+fn an_idle_node_hardly_asks() {
+    use crate::store::sql::tests::count;
+    count::begin();
+    for nodes in [1, 3] {
+        let idle = |span| {
+            let scenario = Scenario { seed: 1, nodes, schedules: 0, span, faults: Faults::NONE };
+            let before = count::statements();
+            scenario.play_on(database::Database::sqlite(), &[]);
+            count::statements() - before
+        };
+        // What is asked at the start and at the end is not counted, but for the purge's walk, once an hour.
+        let statements = (idle(QUARTER + 600_000) - idle(QUARTER)) as f64;
+        let each = statements / 120.0 / nodes as f64;
+        println!("idle: nodes={nodes} statements_per_node_in_5_s={each:.2}");
+        assert!(each <= 4.0 && each >= 2.0, "{each} statements");
     }
 }
 

@@ -12,9 +12,10 @@ use super::judge::Effect;
 use super::scenario::Faults;
 use super::wire::Wire;
 use crate::clock::Now;
+use crate::machine::Machine;
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId, Outcome};
-use crate::node::{Held, Identity, NodeMachine, NodeOutput};
+use crate::node::{Held, Identity, NodeMachine, NodeOutput, members};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
@@ -117,11 +118,22 @@ pub(super) struct Surroundings<'a> {
     pub effects: &'a mut Vec<Effect>,
 }
 
+/// What is odd about a process.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    /// A sabotage: what finds no seat is claimed all the same.
+    pub always: bool,
+    /// It knows of no other node.
+    pub stranger: bool,
+}
+
 pub(super) struct Process {
     /// Its present name: it takes a new one when its row was ended by others.
     pub id: NodeId,
     /// The one it started with.
     pub first_id: NodeId,
+    /// It knows of no other node, and takes everything for its own.
+    stranger: bool,
     /// The host's time against true time.
     pub skew: Millis,
     /// What the process believes the host's time lacks.
@@ -141,7 +153,8 @@ pub(super) struct Process {
 
 impl Process {
     /// As the scheduler's start: register and beat once, then run the machines.
-    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, always: bool) -> Self {
+    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, kind: Kind) -> Self {
+        let Kind { always, stranger } = kind;
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -153,18 +166,22 @@ impl Process {
         let offset = wire.register(&identity.new_node(id, time)).unwrap().offset();
         let now = Now { db: time + skew + offset, boot: time };
         let application = APPLICATION.to_owned();
-        let beat = Beat { node: id, application, figures: Figures::default(), now: now.db };
-        assert!(matches!(wire.beat(&beat), Ok(Pulse::Alive { .. })));
+        let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
+        let Ok(Pulse::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
         let held = Arc::new(Held::default());
         let (core, max, queue) = LIMITS;
         let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(Limits::new(core, max, queue))));
         let seats = FloorSeats { floor: Arc::clone(&floor), next_tick: Millis::MIN, always };
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
-        let polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);
+        let mut polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);
+        if !stranger {
+            polling.receive(now, PollInput::Members(members(&peers)));
+        }
         Self {
             id,
             first_id: id,
+            stranger,
             skew,
             offset,
             stopped_until: Millis::MIN,
@@ -259,7 +276,10 @@ impl Process {
                     self.poll.receive(now, PollInput::Reborn(node));
                     self.dispatch.receive(now, DispatchInput::Reborn(node));
                 }
-                NodeOutput::Event(_) => {}
+                NodeOutput::Members(members) if !self.stranger => {
+                    self.poll.receive(now, PollInput::Members(members));
+                }
+                NodeOutput::Members(_) | NodeOutput::Event(_) => {}
             }
         }
         said
@@ -272,8 +292,8 @@ impl Process {
         for output in told {
             match output {
                 PollOutput::Planned(planned) => self.dispatch.receive(now, DispatchInput::Planned(planned)),
-                PollOutput::Enabled { app, node } => {
-                    self.misfire.receive(now, MisfireInput::Polled { app, node });
+                PollOutput::Seen { app, node, election, late } => {
+                    self.misfire.receive(now, MisfireInput::Polled { app, node, election, late });
                 }
                 PollOutput::Offset(offset) => self.offset = offset,
                 PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),

@@ -58,7 +58,7 @@ impl Sabotage {
                 blind(&guard::REPAIR, &[NextFireTime, Version]),
             ),
             ("the revocation's guard: state", MANY, blind(&guard::REVOKE, &[State])),
-            ("the guard of a death: beat", STORM, blind(&guard::BEAT, &[Beat])),
+            ("the guard of a death: beat", Faults::FROZEN, blind(&guard::BEAT, &[Beat])),
             ("the waiting resolution of an unknown commit", MANY, vec![Self::ResolveWithoutWaiting]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
             ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),

@@ -34,6 +34,8 @@ pub(super) struct Faults {
     pub hands: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
+    /// Per start of a node: it never hears of the others, and takes all shards for its own.
+    pub strangers: Millis,
 }
 
 impl Faults {
@@ -49,6 +51,7 @@ impl Faults {
         edits: 0,
         hands: 0,
         long_jobs: 0,
+        strangers: 0,
     };
 
     pub(super) const MANY: Self = Self {
@@ -63,6 +66,7 @@ impl Faults {
         edits: 20_000,
         hands: 5_000,
         long_jobs: 20_000,
+        strangers: 300_000,
     };
 
     /// Everything at once: little is done, and most of it twice.
@@ -78,6 +82,7 @@ impl Faults {
         edits: 100_000,
         hands: 200_000,
         long_jobs: 200_000,
+        strangers: 300_000,
     };
 
     /// Pools are full and calls slow: claims and repairs meet.
@@ -87,10 +92,14 @@ impl Faults {
         edits: 100_000,
         hands: 150_000,
         long_jobs: 250_000,
+        strangers: 300_000,
         ..Self::NONE
     };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 11] {
+    /// Nodes wake up just when others believe them dead.
+    pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 12] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -103,6 +112,7 @@ impl Faults {
             ("edits", &mut self.edits),
             ("hands", &mut self.hands),
             ("long_jobs", &mut self.long_jobs),
+            ("strangers", &mut self.strangers),
         ]
     }
 }
@@ -122,6 +132,7 @@ pub(super) struct Scenario {
 pub(super) struct Played {
     pub verdict: Verdict,
     pub claims: u64,
+    pub lost: u64,
     pub faults: u64,
 }
 
@@ -148,8 +159,8 @@ impl Scenario {
         sabotage::during(sabotages, || {
             let mut cluster = Cluster::new(self, database, sabotages);
             cluster.run();
-            let (claims, faults) = (cluster.claims(), cluster.faults());
-            Played { verdict: judge(&cluster.history()), claims, faults }
+            let ((claims, lost), faults) = (cluster.claims(), cluster.faults());
+            Played { verdict: judge(&cluster.history()), claims, lost, faults }
         })
     }
 

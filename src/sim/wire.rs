@@ -63,7 +63,8 @@ pub(super) struct Wires {
     /// When each node's beat last reached the database; who was declared dead, when, and how long after that.
     beats: Mutex<BTreeMap<NodeId, Millis>>,
     deaths: Mutex<Vec<(NodeId, Millis, Millis)>>,
-    claims: Mutex<u64>,
+    /// Claims won, and claims lost.
+    claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
     clock: Mutex<(Millis, Millis)>,
 }
@@ -91,7 +92,7 @@ impl Wires {
         lock(&self.deaths).clone()
     }
 
-    pub(super) fn claims(&self) -> u64 {
+    pub(super) fn claims(&self) -> (u64, u64) {
         *lock(&self.claims)
     }
 }
@@ -144,9 +145,12 @@ impl<'a> Wire<'a> {
         TimeSample { asked: self.host, database: self.clock, answered: self.host }
     }
 
-    fn won(&self, claims: Vec<Claim>) -> Vec<Claim> {
-        let won = claims.iter().filter(|claim| matches!(claim, Claim::Won(_))).count();
-        *lock(&self.shared.claims) += won as u64;
+    fn counted(&self, claims: Vec<Claim>) -> Vec<Claim> {
+        let mut sum = lock(&self.shared.claims);
+        for claim in &claims {
+            sum.0 += u64::from(matches!(claim, Claim::Won(_)));
+            sum.1 += u64::from(matches!(claim, Claim::Lost));
+        }
         claims
     }
 
@@ -182,7 +186,7 @@ impl<'a> Wire<'a> {
         let (locked, open): (Vec<_>, Vec<_>) =
             requests.into_iter().enumerate().partition(|(_, request)| self.is_locked(schedule(request)));
         let (places, open): (Vec<usize>, Vec<ClaimRequest>) = open.into_iter().unzip();
-        let answers = if open.is_empty() { Vec::new() } else { self.won(free(&open)?) };
+        let answers = if open.is_empty() { Vec::new() } else { self.counted(free(&open)?) };
         let mut all: Vec<(usize, Claim)> = places.into_iter().zip(answers).collect();
         all.extend(locked.into_iter().map(|(place, _)| (place, held())));
         all.sort_by_key(|(place, _)| *place);

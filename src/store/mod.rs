@@ -33,6 +33,7 @@ use crate::model::{
     Pending, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::Trigger;
+use crate::shards::Share;
 use crate::window::{MOST_ABANDONED, Window};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -71,8 +72,8 @@ pub(crate) trait Store: Send + Sync {
     /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
 
-    /// Tries to become the application's misfire handler until `now + interval`. A mark further ahead than
-    /// [`ELECTION_AHEAD`](crate::window::ELECTION_AHEAD) and the interval counts as due.
+    /// Tries to become the application's misfire handler until `now + interval`: if the mark
+    /// [is due](crate::window::is_election_due).
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
 
     /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
@@ -159,6 +160,8 @@ pub(crate) struct Beat {
     pub node: NodeId,
     pub application: String,
     pub figures: Figures,
+    /// The node claims nothing more: it is switched off.
+    pub withdraw: bool,
     pub now: Millis,
 }
 
@@ -184,20 +187,26 @@ pub(crate) enum Pulse {
     Ended,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub id: NodeId,
     pub beat: i64,
+    /// The jobs it has handlers for; none while it is switched off.
+    pub jobs: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct PollQuery {
     pub node: NodeId,
     pub application: String,
-    /// Only rows of these jobs.
-    pub jobs: Vec<String>,
+    /// Only these rows,
+    pub shares: Vec<Share>,
+    /// and those of the schedules of these names, whatever their shards, if a share has their jobs.
+    pub names: Vec<String>,
     /// The window's end (exclusive), database time.
     pub until: Millis,
+    /// What is due before this is late, and anybody's.
+    pub late: Millis,
     /// Where the page begins.
     pub page: Page,
     /// The page's size: the most schedules and the most pending executions to bring.
@@ -230,6 +239,10 @@ pub(crate) struct Polled {
     pub app_enabled: bool,
     /// This node is in state Y.
     pub node_enabled: bool,
+    /// The application's election mark.
+    pub election: Option<Millis>,
+    /// Some active schedule or PENDING execution of the application is late, whatever its shard and job.
+    pub late: bool,
     /// Active schedules of active jobs with next fire time before `until`, earliest first.
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.

@@ -10,7 +10,7 @@ pub(super) fn keeping(retention: Option<Millis>) -> MisfireMachine {
 
 /// One poll's pass; the names of its operations.
 pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
-    machine.receive(now, MisfireInput::Polled { app: true, node: true });
+    machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
     let mut done = Vec::new();
     loop {
         match machine.next(now) {
@@ -24,13 +24,43 @@ pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) 
     }
 }
 
+/// An idle cluster pays for neither an election before its time nor a look at schedules that cannot have stalled.
+#[test]
+fn nothing_is_asked_that_the_poll_has_answered() {
+    let now = Now { db: NOW, boot: NOW };
+    let after = |election, late| {
+        let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election, late });
+        let mut asked = Vec::new();
+        while let Step::Do(op) = machine.next(now) {
+            asked.push(op.name());
+            machine.done(
+                now,
+                Ok(match op {
+                    MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+                    MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
+                    MisfireOp::Broken(_) => MisfireAnswer::Broken(Vec::new()),
+                    MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
+                    _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+                }),
+            );
+        }
+        asked
+    };
+    let (due, ahead) = (Some(NOW), Some(NOW + 1));
+    assert_eq!(after(ahead, true), [""; 0]);
+    assert_eq!(after(due, true).len(), 5);
+    assert!(!after(due, false).contains(&"looking for misfires"));
+    assert_eq!(after(due, false).len(), 4);
+}
+
 /// A machine in the middle of a pass without end.
 fn in_a_pass(retention: Option<Millis>) -> MisfireMachine {
     MisfireMachine { pass_ends: Millis::MAX, ..keeping(retention) }
 }
 
 fn polled(app: bool, node: bool) -> MisfireInput {
-    MisfireInput::Polled { app, node }
+    MisfireInput::Polled { app, node, election: None, late: true }
 }
 
 /// What the machine does next, leaving out what it tells.
@@ -61,7 +91,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
     let now = Now { db: NOW, boot: NOW };
     let [mut hanging, mut second] = ["one", "two"].map(|application| {
         let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
         machine
     });
     assert_eq!(asked(&mut hanging, now), "electing the misfire handler");
@@ -84,7 +114,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [Kind::Unavailable, Kind::Unknown] {
         let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-        let polled = || Some(MisfireInput::Polled { app: true, node: true });
+        let polled = || Some(MisfireInput::Polled { app: true, node: true, election: None, late: true });
         let calls = calls_while_down(&mut machine, NOW, kind, polled);
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
@@ -194,7 +224,7 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
         (1..=10).map(|id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) }).collect();
     let (mut now, mut repaired) = (Now { db: NOW, boot: 0 }, Vec::new());
     for _ in 0..6 {
-        machine.receive(now, MisfireInput::Polled { app: true, node: true });
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
         loop {
             match machine.next(now) {
                 Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),

@@ -11,8 +11,8 @@ use crate::store::Stranded;
 fn an_observer_that_was_silent_for_too_long_begins_anew() {
     for (pause, dead) in [(PATIENCE, true), (PATIENCE + 1, false)] {
         let mut observer = Observer::default();
-        let peer = Peer { id: NodeId::fresh(), beat: 7 };
-        let seen: Vec<bool> = (0..4).map(|n| watch(&mut observer, peer, n * pause)).collect();
+        let other = peer(7);
+        let seen: Vec<bool> = (0..4).map(|n| watch(&mut observer, &other, n * pause)).collect();
         assert_eq!(seen.contains(&true), dead, "{seen:?} every {pause} ms");
     }
 }
@@ -22,9 +22,9 @@ fn an_observer_that_was_silent_for_too_long_begins_anew() {
 fn death_takes_d_between_an_answer_and_a_question() {
     for (sent, dead) in [(DEATH + 9, false), (DEATH + 10, true)] {
         let mut observer = Observer::default();
-        let peer = Peer { id: NodeId::fresh(), beat: 7 };
-        assert!(observer.observe(&[peer], 0, 10, DEATH, Millis::MAX).is_empty());
-        assert_eq!(!observer.observe(&[peer], sent, sent, DEATH, Millis::MAX).is_empty(), dead);
+        let other = peer(7);
+        assert!(observer.observe(&[other.clone()], 0, 10, DEATH, Millis::MAX).is_empty());
+        assert_eq!(!observer.observe(&[other], sent, sent, DEATH, Millis::MAX).is_empty(), dead);
     }
 }
 
@@ -68,7 +68,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
                 let answer = match &op {
                     NodeOp::Register(_) => NodeAnswer::Registered,
                     NodeOp::Beat(_) => NodeAnswer::Pulse(alive(Vec::new())),
-                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(*peer, true),
+                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), true),
                     NodeOp::Revoke(_) => NodeAnswer::Revoked,
                     NodeOp::Leave(..) => NodeAnswer::Left,
                 };
@@ -93,8 +93,10 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
     assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
     machine.done(at(7_500), Ok(NodeAnswer::Pulse(alive(Vec::new()))));
     let (seen, until) = all(&mut machine, 7_500);
-    let [Step::Tell(NodeOutput::Lease(lease))] = seen[..] else { panic!("a lease and nothing else") };
-    assert_eq!((lease, until), (BEGIN + 5_000 + 21_000, 10_000));
+    let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
+        panic!("{} steps", seen.len())
+    };
+    assert_eq!((*lease, until), (BEGIN + 5_000 + 21_000, 10_000));
 }
 
 /// Beats keep their own rhythm.
@@ -108,10 +110,10 @@ fn a_late_heartbeat_does_not_pull_the_next_closer() {
 #[test]
 fn a_node_declares_others_dead_and_never_itself() {
     let mut machine = beating(Window::default());
-    let (own, other) = (Peer { id: machine.id, beat: 1 }, Peer { id: NodeId::fresh(), beat: 1 });
+    let (own, other) = (Peer { id: machine.id, ..peer(1) }, peer(1));
     let mut declared = Vec::new();
     for n in 1..=6 {
-        beat(&mut machine, 5_000 * n, alive(vec![own, other]));
+        beat(&mut machine, 5_000 * n, alive(vec![own.clone(), other.clone()]));
         declared.extend(all(&mut machine, 5_000 * n).0.into_iter().filter_map(|step| match step {
             Step::Do(NodeOp::DeclareDead(peer, now)) => Some((n, peer, now)),
             Step::Tell(NodeOutput::Event(Event::NodeDied { node })) => {
@@ -129,10 +131,10 @@ fn a_node_declares_others_dead_and_never_itself() {
 fn a_node_that_lost_a_heartbeats_time_still_observes_and_no_longer() {
     for (pause, dead) in [(13_000, true), (13_001, false)] {
         let mut machine = beating(Window::default());
-        let other = Peer { id: NodeId::fresh(), beat: 1 };
+        let other = peer(1);
         let mut declared = false;
         for n in 1..=4 {
-            beat(&mut machine, pause * n, alive(vec![other]));
+            beat(&mut machine, pause * n, alive(vec![other.clone()]));
             let seen = all(&mut machine, pause * n).0;
             declared |= seen.iter().any(|step| matches!(step, Step::Do(NodeOp::DeclareDead(..))));
         }
@@ -180,6 +182,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
         Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
         Step::Do(NodeOp::Beat(first)),
         Step::Tell(NodeOutput::Lease(_)),
+        Step::Tell(NodeOutput::Members(_)),
     ] = &seen[..]
     else {
         panic!("{} steps", seen.len())

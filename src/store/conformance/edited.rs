@@ -263,8 +263,13 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
     let node = db.another_node();
     db.set(RowKey::Node(node), "beat", &i64::MAX.to_string());
     let application = db.app.clone();
-    let beat =
-        crate::store::Beat { node, application, figures: crate::store::Figures::default(), now: db.now };
+    let beat = crate::store::Beat {
+        node,
+        application,
+        figures: crate::store::Figures::default(),
+        withdraw: false,
+        now: db.now,
+    };
     assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::Pulse::Ended));
     assert_eq!(db.number(RowKey::Node(node), "beat"), i64::MAX);
     assert!(db.store.declare_dead(node, i64::MAX, db.now).unwrap(), "the others end it");

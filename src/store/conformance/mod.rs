@@ -47,6 +47,7 @@ use crate::model::{
     Pending, ScheduleId, Token,
 };
 use crate::schedule::{Simple, Trigger};
+use crate::shards::Share;
 use crate::store::{
     Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, Page,
     PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
@@ -259,12 +260,13 @@ impl Bench {
     }
 
     pub fn query(&self, until: Millis) -> PollQuery {
-        let jobs = vec![JOB.to_owned()];
         PollQuery {
             node: self.node,
             application: self.app.clone(),
-            jobs,
+            shares: vec![Share::whole(vec![JOB.to_owned()])],
+            names: Vec::new(),
             until,
+            late: self.now,
             page: Page::FIRST,
             limit: 1_000,
         }

@@ -7,7 +7,7 @@ impl Bench {
     fn beat(&self, node: NodeId) -> Pulse {
         let figures = Figures { threads: 4, busy: 3, queued: 2 };
         let now = self.now + 5_000;
-        self.store.beat(&Beat { node, application: self.app.clone(), figures, now }).unwrap()
+        self.store.beat(&Beat { node, application: self.app.clone(), figures, withdraw: false, now }).unwrap()
     }
 
     /// The node's beat as its peers see it.
@@ -28,7 +28,7 @@ pub(crate) fn a_beat_adds_one(db: &Bench) {
     for more in 1..=3 {
         let peers = db.peers(db.node);
         assert_eq!(db.beat_of(db.node), before + more);
-        assert_eq!(peers, [Peer { id: db.node, beat: before + more }]);
+        assert_eq!(peers, [Peer { id: db.node, beat: before + more, jobs: vec![JOB.to_owned()] }]);
     }
 }
 
@@ -48,6 +48,30 @@ pub(crate) fn a_beat_tells_of_peers_and_of_what_one_owns(db: &Bench) {
     let owned: Vec<_> = owned.iter().map(|own| (own.id, own.token, own.state.as_str())).collect();
     let of = |claimed: &Claimed, state| (claimed.execution(), claimed.token(), state);
     assert_eq!(owned, [of(&mine[0], "CLAIMED"), of(&mine[1], "RUNNING")]);
+}
+
+pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
+    let (other, off) = (NodeId::fresh(), db.another_node());
+    db.join(other, &["a", "b"]);
+    db.set(RowKey::Node(off), "state", "'N'");
+    let jobs = |peers: &[Peer], node| peers.iter().find(|peer| peer.id == node).unwrap().jobs.clone();
+    let peers = db.peers(db.node);
+    assert_eq!(jobs(&peers, db.node), [JOB]);
+    assert_eq!(jobs(&peers, other), ["a", "b"]);
+    assert_eq!(jobs(&peers, off), [""; 0], "it is switched off");
+}
+
+pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
+    let node = db.another_node();
+    let (application, figures) = (db.app.clone(), Figures::default());
+    let beat = Beat { node, application, figures, withdraw: true, now: db.now };
+    assert!(matches!(db.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
+    let seen = |peers: &[Peer]| {
+        peers.iter().filter(|peer| !peer.jobs.is_empty()).map(|peer| peer.id).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&db.peers(node)), [db.node], "and a later beat does not switch it on");
+    assert!(!db.store.poll(&PollQuery { node, ..db.query(db.now) }).unwrap().node_enabled);
+    assert!(db.poll(db.now).node_enabled);
 }
 
 pub(crate) fn an_ended_node_is_told_by_its_beat(db: &Bench) {

@@ -1,6 +1,7 @@
 //! What a poll brings, in which order, and what it leaves alone.
 
 use super::*;
+use crate::shards;
 
 pub(crate) fn the_windows_edge_is_exclusive(db: &Bench) {
     db.schedule("s");
@@ -49,10 +50,14 @@ pub(crate) fn pendings_come_earliest_first(db: &Bench) {
 
 /// Reads pages of two until the last; gives what each brought of schedules and of pending executions.
 fn pages(db: &Bench, until: Millis) -> Vec<(Vec<String>, Vec<ExecutionId>)> {
+    pages_of(db, &db.query(until))
+}
+
+fn pages_of(db: &Bench, query: &PollQuery) -> Vec<(Vec<String>, Vec<ExecutionId>)> {
     let mut pages = Vec::new();
     let mut page = Some(Page::FIRST);
     while let Some(from) = page {
-        let polled = db.store.poll(&PollQuery { limit: 2, page: from, ..db.query(until) }).unwrap();
+        let polled = db.store.poll(&PollQuery { limit: 2, page: from, ..query.clone() }).unwrap();
         let pendings = polled.pendings.iter().map(|pending| pending.id).collect();
         pages.push((names(polled.entries.iter().map(|entry| &**entry)), pendings));
         page = polled.next;
@@ -90,6 +95,104 @@ pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
     assert_eq!(brought, [ids[..2].to_vec(), ids[2..].to_vec()]);
 }
 
+/// Five schedules, each due a second after the one before, and where each is at home.
+fn spread(db: &Bench) -> Vec<(String, i64)> {
+    let due = |(name, n): (&str, Millis)| {
+        let trigger = every(db.base + 1_000 * n, 60_000, -1);
+        db.create(&Definition { trigger, ..db.definition(name) });
+        (name.to_owned(), shards::of(name))
+    };
+    let spread: Vec<_> = ["a", "b", "c", "d", "e"].into_iter().zip(0..).map(due).collect();
+    let used: std::collections::BTreeSet<i64> = spread.iter().map(|(_, shard)| *shard).collect();
+    assert_eq!(used.len(), spread.len(), "each has a shard of its own");
+    spread
+}
+
+fn share(job: &str, shards: &[i64]) -> Share {
+    Share { jobs: vec![job.to_owned()], shards: shards.to_vec() }
+}
+
+pub(crate) fn a_poll_brings_its_shards_and_the_names_it_asks_for(db: &Bench) {
+    let spread = spread(db);
+    let shard = |n: usize| spread[n].1;
+    let ask = |shards: &[i64], wanted: &[&str]| {
+        let names = wanted.iter().map(|name| (*name).to_owned()).collect();
+        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Millis::MAX) };
+        names_of(&db.store.poll(&query).unwrap())
+    };
+    assert_eq!(ask(&[shard(3), shard(1)], &[]), ["b", "d"]);
+    assert_eq!(ask(&[], &[]), [""; 0]);
+    assert_eq!(ask(&[], &["e", "a", "nobody"]), ["a", "e"]);
+    assert_eq!(
+        ask(&[shard(3), shard(1)], &["c", "d"]),
+        ["b", "c", "d"],
+        "what is asked for twice comes once"
+    );
+    // What counts is the row: one adopted from elsewhere may be in any shard.
+    db.set(RowKey::Schedule(db.entry("a").id), "shard", &shard(1).to_string());
+    assert_eq!(ask(&[shard(0)], &[]), [""; 0]);
+    assert_eq!(ask(&[shard(1)], &[]), ["a", "b"]);
+}
+
+fn names_of(polled: &Polled) -> Vec<String> {
+    names(polled.entries.iter().map(|entry| &**entry))
+}
+
+pub(crate) fn pendings_come_with_their_schedules_shards(db: &Bench) {
+    let ids: Vec<ExecutionId> = ["a", "b", "c"].map(|name| db.pending(name).id).to_vec();
+    let ask = |shards: &[i64], wanted: &[&str]| {
+        let names = wanted.iter().map(|name| (*name).to_owned()).collect();
+        let query = PollQuery { shares: vec![share(JOB, shards)], names, ..db.query(Millis::MAX) };
+        db.store.poll(&query).unwrap().pendings.iter().map(|pending| pending.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&[shards::of("c"), shards::of("a")], &[]), [ids[0], ids[2]]);
+    assert_eq!(ask(&[shards::of("b")], &["c", "b"]), ids[1..]);
+    assert_eq!(ask(&[], &[]), []);
+}
+
+/// Jobs that other nodes list are shared among other nodes: each group is read by itself, the pages are of all.
+pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
+    let spread = spread(db);
+    for (name, n) in [("x", 500), ("y", 1_500), ("z", 1_500)] {
+        let trigger = every(db.base + n, 60_000, -1);
+        db.create(&Definition { trigger, job: job("other"), ..db.definition(name) });
+    }
+    let most: Vec<i64> = spread.iter().filter(|(name, _)| name != "c").map(|(_, shard)| *shard).collect();
+    let shares = vec![share(JOB, &most), Share::whole(vec!["other".to_owned()])];
+    let query = PollQuery { shares, names: vec!["b".to_owned()], ..db.query(Millis::MAX) };
+    let brought: Vec<_> = pages_of(db, &query).into_iter().map(|(names, _)| names).collect();
+    assert_eq!(brought.concat(), ["a", "x", "b", "y", "z", "d", "e"]);
+    assert!(brought.iter().all(|page| page.len() <= 2), "{brought:?}");
+    let ids: Vec<_> =
+        ["x", "b", "c", "a"].map(|name| (name, db.claim_head(&db.entry(name)).give_back(db.now))).into();
+    for (_, settlement) in &ids {
+        assert_eq!(db.settle(settlement), Settled::Done);
+    }
+    let brought: Vec<_> = pages_of(db, &query).into_iter().flat_map(|(_, ids)| ids).collect();
+    assert_eq!(brought, [ids[3].1.execution, ids[0].1.execution, ids[1].1.execution]);
+}
+
+/// Whoever is at home in them and whoever runs them.
+pub(crate) fn what_is_late_anywhere_is_told(db: &Bench) {
+    let late =
+        |late| db.store.poll(&PollQuery { shares: Vec::new(), late, ..db.query(db.now) }).unwrap().late;
+    assert!(!late(Millis::MAX), "there is nothing");
+    let entry = db.create(&Definition { job: job("other"), ..db.definition("s") });
+    assert_eq!((late(db.base), late(db.base + 1)), (false, true));
+    assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
+    assert!(!late(Millis::MAX), "it is paused");
+    let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("t") });
+    let claimed = db.claim_head(&once);
+    assert!(!late(Millis::MAX), "it is claimed");
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!((late(db.base), late(db.base + 1)), (false, true), "it is PENDING");
+}
+
+pub(crate) fn the_election_mark_is_told(db: &Bench) {
+    assert!(db.store.elect(&db.app, db.now, 15_000).unwrap());
+    assert_eq!(db.poll(db.now).election, Some(db.now + 15_000));
+}
+
 pub(crate) fn a_row_nobody_understands_does_not_end_the_pages(db: &Bench) {
     for (name, offset) in [("a", 1_000), ("b", 2_000), ("c", 3_000)] {
         let trigger = every(db.base + offset, 60_000, -1);
@@ -105,8 +208,8 @@ pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
     db.create(&Definition { job: job("other"), ..db.definition("unknown") });
     assert_eq!(db.polled(Millis::MAX), ["known"]);
     let ask = |jobs: &[&str]| {
-        let jobs = jobs.iter().map(|name| (*name).to_owned()).collect();
-        let polled = db.store.poll(&PollQuery { jobs, ..db.query(Millis::MAX) }).unwrap();
+        let shares = vec![Share::whole(jobs.iter().map(|name| (*name).to_owned()).collect())];
+        let polled = db.store.poll(&PollQuery { shares, ..db.query(Millis::MAX) }).unwrap();
         (names(polled.entries.iter().map(|entry| &**entry)), polled.next.is_none())
     };
     assert_eq!(ask(&["other"]), (vec!["unknown".to_owned()], true));

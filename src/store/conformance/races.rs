@@ -136,7 +136,13 @@ fn all_join(db: &Bench) {
     let joined = race(nodes.len(), |number| db.store.register(&nodes[number]).map(|_| ()));
     assert!(joined.iter().all(Result::is_ok), "{joined:?}");
     assert_eq!(db.store.nodes(Some(&app)).unwrap().len(), nodes.len());
-    let beat = Beat { node: nodes[0].id, application: app.clone(), figures: Figures::default(), now: db.now };
+    let beat = Beat {
+        node: nodes[0].id,
+        application: app.clone(),
+        figures: Figures::default(),
+        withdraw: false,
+        now: db.now,
+    };
     let Pulse::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };
     assert_eq!(peers.len(), nodes.len());
     assert_eq!(db.get(RowKey::App(&app), "state").as_deref(), Some("Y"));
@@ -146,8 +152,8 @@ fn all_join(db: &Bench) {
         assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Created);
         assert_eq!(db.get(RowKey::Job(&app, name), "state").as_deref(), Some("EXECUTING"));
     }
-    let jobs = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let query = PollQuery { node: nodes[0].id, application: app, jobs, ..db.query(Millis::MAX) };
+    let shares = vec![Share::whole(["a", "b", "c"].map(str::to_owned).to_vec())];
+    let query = PollQuery { node: nodes[0].id, application: app, shares, ..db.query(Millis::MAX) };
     assert_eq!(db.store.poll(&query).unwrap().entries.len(), 3);
 }
 

@@ -36,7 +36,9 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
     assert_eq!(labels(one), labels(two));
     let pulse = |node| {
         let application = db.app.clone();
-        db.store.beat(&Beat { node, application, figures: Figures::default(), now: db.now }).unwrap()
+        db.store
+            .beat(&Beat { node, application, figures: Figures::default(), withdraw: false, now: db.now })
+            .unwrap()
     };
     let beats = |node| db.number(RowKey::Node(node), "beat");
     let before = (beats(one), beats(two));

@@ -245,6 +245,7 @@ impl Tables {
             "generation" => row.generation = value.number()?,
             "time_triggered" => row.triggered = value.number()?,
             "priority" => row.priority = value.number()?,
+            "shard" => row.shard = value.number()?,
             "threshold" => row.threshold = value.number()?,
             "misfire" => row.misfire = value.text()?.into(),
             "payload" => row.payload = value.text()?.into(),

@@ -1,10 +1,10 @@
 //! Nodes: joining, beating, ending, and what a poll brings them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{Node, Value, matches};
+use super::rows::{Node, Schedule, Value, matches};
 use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
@@ -49,6 +49,9 @@ impl Tables {
             None => return Pulse::Ended,
             Some(node) => {
                 node.beat += 1;
+                if beat.withdraw {
+                    node.state = "N".into();
+                }
                 node.figures = beat.figures;
                 node.last_beat = beat.now;
             }
@@ -57,7 +60,8 @@ impl Tables {
             .nodes
             .iter()
             .filter(|(_, node)| node.ended.is_none() && *node.application == *beat.application);
-        let peers = live.map(|(id, node)| Peer { id: *id, beat: node.beat }).collect();
+        let jobs = |node: &Node| if node.state == "Y" { node.jobs.clone() } else { Vec::new() };
+        let peers = live.map(|(id, node)| Peer { id: *id, beat: node.beat, jobs: jobs(node) }).collect();
         let owned = self.owned().get(&Some(beat.node)).into_iter().flatten();
         let owned = owned.filter_map(|id| self.as_stranded(*id, self.run(ExecutionId(*id))?)).collect();
         Pulse::Alive { peers, owned }
@@ -90,36 +94,46 @@ impl Tables {
             time,
             app_enabled: self.is_enabled(&query.application),
             node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
+            election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
+            late: false,
             entries: Vec::new(),
             pendings: Vec::new(),
             next: None,
         };
         if let Some(index) = self.index(&query.application) {
-            let jobs = self.active_jobs(index, &query.jobs);
-            let schedules = self.due_entries(index, &jobs, query, &mut polled.entries);
-            let pendings = self.due_pendings(index, &jobs, query, &mut polled.pendings);
+            let late = |keys: &BTreeSet<(Millis, i64)>| keys.first().is_some_and(|(at, _)| *at < query.late);
+            polled.late = late(&index.due) || late(&index.pending);
+            let wanted = self.wanted(index, query);
+            let schedules = self.due_entries(index, &wanted, query, &mut polled.entries);
+            let pendings = self.due_pendings(index, &wanted, query, &mut polled.pendings);
             polled.next = Page::behind(schedules, pendings);
         }
         polled
     }
 
-    fn active_jobs(&self, index: &Index, names: &[String]) -> BTreeSet<i64> {
-        let known = names.iter().filter_map(|name| index.jobs.get(name.as_str()).copied());
-        known
-            .filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
-            .collect()
+    /// The shards of each active job that the query wants, and the names.
+    fn wanted<'q>(&self, index: &Index, query: &'q PollQuery) -> Wanted<'q> {
+        let mut shards: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+        for share in &query.shares {
+            for job in share.jobs.iter().filter_map(|name| index.jobs.get(name.as_str())) {
+                if self.jobs.get(job).is_some_and(|job| job.state == ScheduleState::Active.as_str()) {
+                    shards.entry(*job).or_default().extend(&share.shards);
+                }
+            }
+        }
+        Wanted { shards, names: query.names.iter().map(String::as_str).collect() }
     }
 
     /// The key of the last row if the page is full.
     fn due_entries(
         &self,
         index: &Index,
-        jobs: &BTreeSet<i64>,
+        rows: &Wanted<'_>,
         query: &PollQuery,
         entries: &mut Vec<Arc<Entry>>,
     ) -> Option<(Millis, i64)> {
         let due = within(&index.due, query.page.schedules, query.until);
-        let wanted = due.filter(|(_, id)| self.schedule(*id).is_some_and(|row| jobs.contains(&row.job)));
+        let wanted = due.filter(|(_, id)| self.schedule(*id).is_some_and(|row| rows.contain(row)));
         let page: Vec<(Millis, i64)> = wanted.take(query.limit).collect();
         entries.extend(page.iter().filter_map(|(_, id)| self.entry(*id)?.ok()).map(Arc::new));
         page.last().filter(|_| page.len() == query.limit).copied()
@@ -128,21 +142,21 @@ impl Tables {
     fn due_pendings(
         &self,
         index: &Index,
-        jobs: &BTreeSet<i64>,
+        rows: &Wanted<'_>,
         query: &PollQuery,
         pendings: &mut Vec<Pending>,
     ) -> Option<(Millis, i64)> {
         let due = within(&index.pending, query.page.pendings, query.until);
-        let wanted = due.filter_map(|(_, id)| self.as_pending(ExecutionId(id), jobs));
+        let wanted = due.filter_map(|(_, id)| self.as_pending(ExecutionId(id), rows));
         let before = pendings.len();
         pendings.extend(wanted.take(query.limit));
         let full = pendings.len() - before == query.limit;
         pendings.last().filter(|_| full).map(|last| (last.due, last.id.0))
     }
 
-    fn as_pending(&self, id: ExecutionId, jobs: &BTreeSet<i64>) -> Option<Pending> {
+    fn as_pending(&self, id: ExecutionId, rows: &Wanted<'_>) -> Option<Pending> {
         let run = self.run(id)?;
-        self.schedule(run.schedule).filter(|row| jobs.contains(&row.job))?;
+        self.schedule(run.schedule).filter(|row| rows.contain(row))?;
         if !self.lets_run(run.schedule, run.origin) || !when::is_instant(run.scheduled) {
             return None;
         }
@@ -163,6 +177,19 @@ impl Tables {
         let mut rows: Vec<NodeRow> = of_application.map(|(id, node)| node_row(*id, node)).collect();
         rows.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| a.id.cmp(&b.id)));
         rows
+    }
+}
+
+/// The rows a poll asks for.
+struct Wanted<'q> {
+    shards: BTreeMap<i64, BTreeSet<i64>>,
+    names: BTreeSet<&'q str>,
+}
+
+impl Wanted<'_> {
+    fn contain(&self, row: &Schedule) -> bool {
+        let shards = self.shards.get(&row.job);
+        shards.is_some_and(|shards| shards.contains(&row.shard) || self.names.contains(&*row.name))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::{
 use crate::store::guard::{self, Column};
 use crate::store::when;
 use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery, Stranded};
-use crate::window::ELECTION_AHEAD;
+use crate::window::is_election_due;
 
 /// What a job's executions get when its row is gone: they are not run again.
 const ORPHANED: JobPolicy =
@@ -19,8 +19,7 @@ impl Tables {
     pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> bool {
         let application = self.application(application);
         let app = self.apps.entry(application).or_default();
-        let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
-        let due = app.time_next <= now || app.time_next > far_ahead;
+        let due = is_election_due(Some(app.time_next), now, interval);
         if due {
             (app.time_pre, app.time_next) = (now, now.saturating_add(interval));
         }

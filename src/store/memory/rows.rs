@@ -9,6 +9,7 @@ use crate::model::{
     Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::Timing;
+use crate::shards::SHARDS;
 use crate::store::Figures;
 use crate::store::guard::{Column, Guard};
 use crate::store::when::{self, NONE, When};
@@ -112,6 +113,7 @@ impl From<When> for Shape {
 pub(super) struct Schedule {
     pub application: Arc<str>,
     pub name: Arc<str>,
+    pub shard: i64,
     pub job: i64,
     pub payload: Arc<str>,
     pub state: Text,
@@ -163,6 +165,9 @@ impl Schedule {
     /// The row as a value to decide on, or why it cannot be one.
     pub(super) fn understand(&self, id: i64, job: Option<&Job>) -> std::result::Result<Entry, String> {
         let state: ScheduleState = self.state.parse().map_err(|unknown| format!("state {unknown}"))?;
+        if !(0..SHARDS as i64).contains(&self.shard) {
+            return Err(format!("shard {} is none, so no poll would look at it", self.shard));
+        }
         let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job))?;
         let timing = self.shape.timing.clone()?;
         let cursor = when::cursor(state, self.prev, self.next)?;

@@ -7,6 +7,7 @@ use super::tables::Tables;
 use crate::error::{Error, Kind};
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
+use crate::shards;
 use crate::store::when::{self, NONE, When};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
 
@@ -26,6 +27,7 @@ impl Tables {
         let row = Schedule {
             application: self.application(&definition.application),
             name: definition.name.as_str().into(),
+            shard: shards::of(&definition.name),
             job,
             payload: definition.payload.as_str().into(),
             state: state_at(first).as_str().into(),

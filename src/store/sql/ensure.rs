@@ -1,7 +1,7 @@
 //! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
 
 use super::connection::Dialect;
-use super::entry::{self, Raw, shard};
+use super::entry::{self, Raw};
 use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, sql};
@@ -9,6 +9,7 @@ use super::{node, now};
 use crate::error::Error;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
+use crate::shards;
 use crate::store::guard::{self, Column};
 use crate::store::when::{self, When};
 use crate::store::{Definition, Ensured, Result};
@@ -193,7 +194,7 @@ fn load(session: &mut dyn Session, application: &str, name: &str) -> Step<Option
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     Ok(Some(Stored {
         id: row.int()?,
-        shard: shard(name),
+        shard: shards::of(name),
         version: row.loose_int()?,
         generation: row.loose_int()?,
         state: row.loose_text()?,
@@ -232,7 +233,7 @@ fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: 
     let insert = insert
         .bind(definition.application.as_str())
         .bind(definition.name.as_str())
-        .bind(shard(&definition.name))
+        .bind(shards::of(&definition.name))
         .bind(state_at(next).as_str())
         .bind(next);
     bind_when(bind_rest(insert, definition, job), when)

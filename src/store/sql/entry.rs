@@ -120,25 +120,5 @@ pub(super) fn understood(rows: Vec<Raw>) -> Vec<Entry> {
     rows.into_iter().filter_map(|raw| raw.understand().ok()).collect()
 }
 
-/// The shard of a schedule: FNV-1a of its name modulo 16. Stored, so it must never change.
-pub(super) fn shard(name: &str) -> i64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    i64::from(u8::try_from(hash % 16).unwrap_or(0))
-}
-
 /// Every shard, so that the index on (application, state, shard, next_fire_time) is used as ranges.
 pub(super) const SHARDS: &str = "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_keeps_its_shard_for_ever() {
-        assert_eq!([shard(""), shard("report"), shard("nightly")], [5, 11, 10]);
-        let used: std::collections::BTreeSet<i64> = (0..200).map(|n| shard(&format!("job-{n}"))).collect();
-        assert_eq!(used.len(), 16);
-    }
-}

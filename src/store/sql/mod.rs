@@ -291,7 +291,13 @@ impl Store for SqlStore {
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
-        self.write("elect the misfire handler", |session| repair::elect(session, application, now, interval))
+        let operation = "elect the misfire handler";
+        if self.alone(operation, |session| repair::elect(session, application, now, interval))? {
+            return Ok(true);
+        }
+        self.write(operation, |session| {
+            Ok(node::app(session, application)? && repair::elect(session, application, now, interval)?)
+        })
     }
 
     fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {

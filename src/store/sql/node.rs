@@ -32,14 +32,15 @@ pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), 
     Ok(())
 }
 
-/// The application's row, made if missing.
-pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<(), Fault> {
+/// The application's row, made if missing; true if it was.
+pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<bool, Fault> {
     let known = sql("SELECT COUNT(*) FROM QRTZ_APP WHERE application = ?").bind(application);
-    if super::statement::single(session.rows(&known)?)? == 0 {
+    let missing = super::statement::single(session.rows(&known)?)? == 0;
+    if missing {
         let insert = sql("INSERT INTO QRTZ_APP (application) VALUES (?)").bind(application);
         session.execute(&insert.push(&session.dialect().or_leave("QRTZ_APP", "application")))?;
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// The job's row: made if missing, its policy updated where it differs. Answers its id.
@@ -105,28 +106,42 @@ fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
     })
 }
 
-/// Adds one to the node's beat; false if its row is ended or gone, or its beat can grow no more.
+/// Adds one to the node's beat, and may switch it off; false if its row is ended or gone, or its beat can grow no more.
 pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
     let update =
-        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ? \
+        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
+                      state = CASE WHEN ? = 1 THEN 'N' ELSE state END \
                       WHERE uuid = ? AND ended_time = -1 AND beat < ?");
     let figures = beat.figures;
     let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
+    let update = update.bind(i64::from(beat.withdraw));
     Ok(session.execute(&update.bind(beat.node.to_string()).bind(i64::MAX))? == 1)
 }
 
 pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
-    let question =
-        sql("SELECT uuid, beat FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid");
-    let mut peers = Vec::new();
-    for mut row in session.rows(&question.bind(beat.application.as_str()))? {
+    let (mut peers, mut owns) = (Vec::new(), false);
+    for mut row in session.rows(&live(&beat.application, beat.node))? {
+        let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, row.loose_text()?);
+        owns |= row.int()? == 1;
         // A row somebody wrote by hand is nobody's peer.
-        if let (Ok(id), Some(beat)) = (row.loose_text()?.parse(), row.maybe_int()?) {
-            peers.push(Peer { id, beat });
+        if let (Ok(id), Some(beat)) = (id, count) {
+            peers.push(Peer { id, beat, jobs: self::jobs(&jobs) });
         }
     }
-    let owned = owned(session, beat)?;
+    let owned = if owns { owned(session, beat)? } else { Vec::new() };
     Ok(Pulse::Alive { peers, owned })
+}
+
+/// The nodes not ended, and whether this one owns anything: mostly nothing else needs to be asked.
+pub(super) fn live(application: &str, node: NodeId) -> Statement {
+    let owns = "EXISTS (SELECT 1 FROM QRTZ_RUN WHERE application = ? AND state =";
+    let question = sql(format!(
+        "SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, \
+         CASE WHEN {owns} 'CLAIMED' AND node = ?) OR {owns} 'RUNNING' AND node = ?) THEN 1 ELSE 0 END AS owns \
+         FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid"
+    ));
+    let question = question.bind(application).bind(node.to_string()).bind(application).bind(node.to_string());
+    question.bind(application)
 }
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {

@@ -17,78 +17,161 @@ pub(super) fn poll(
     query: &PollQuery,
     host: impl Fn() -> Millis,
 ) -> Result<Polled, Fault> {
-    let (time, app_enabled, node_enabled) = switches(session, query, host)?;
-    let dialect = session.dialect();
-    let (mut schedules, mut pendings) = (Vec::new(), Vec::new());
-    if !query.jobs.is_empty() {
-        schedules = entry::raw(session.rows(&due(dialect, query))?)?;
-        pendings = session.rows(&pending(dialect, query))?;
+    let signs = signs(session, query, host)?;
+    let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
+    for part in parts(query) {
+        if signs.due {
+            schedules.add(session.rows(&due(session.dialect(), query, &part))?, query, entry::raw)?;
+        }
+        if signs.pending {
+            let rows = session.rows(&pending(session.dialect(), query, &part))?;
+            pendings.add(rows, query, Waiting::read_all)?;
+        }
     }
-    let full = pendings.len() == query.limit;
-    // A row that cannot be read was written by hand: it is left alone.
-    let pendings: Vec<Waiting> = pendings.into_iter().filter_map(|row| Waiting::read(row).ok()).collect();
-    let next = Page::behind(
-        schedules.last().filter(|_| schedules.len() == query.limit).map(Raw::key),
-        pendings.last().filter(|_| full).map(|last| (last.due, last.id.0)),
-    );
+    let (schedules, more_schedules) = schedules.merged(query.limit, Raw::key);
+    let (pendings, more_pendings) = pendings.merged(query.limit, Waiting::key);
     Ok(Polled {
-        time,
-        app_enabled,
-        node_enabled,
+        time: signs.time,
+        app_enabled: signs.app == "Y",
+        node_enabled: signs.node == "Y",
+        election: signs.election,
+        late: signs.late,
         entries: schedules.into_iter().filter_map(|raw| raw.understand().ok()).map(Arc::new).collect(),
         pendings: waiting(pendings),
-        next,
+        next: Page::behind(more_schedules, more_pendings),
     })
 }
 
-/// The database's time, and whether the application and the node are in state Y.
-fn switches(
-    session: &mut dyn Session,
-    query: &PollQuery,
-    host: impl Fn() -> Millis,
-) -> Result<(TimeSample, bool, bool), Fault> {
-    let question = sql(format!(
-        "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
-         (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node",
-        session.dialect().clock()
-    ));
-    let question = question.bind(query.application.as_str()).bind(query.node.to_string());
+/// What one statement tells: an idle poll needs no more.
+struct Signs {
+    time: TimeSample,
+    app: String,
+    node: String,
+    election: Option<Millis>,
+    due: bool,
+    pending: bool,
+    late: bool,
+}
+
+fn signs(session: &mut dyn Session, query: &PollQuery, host: impl Fn() -> Millis) -> Result<Signs, Fault> {
+    let question = look(session.dialect(), query);
     let asked = host();
     let row = session.rows(&question)?.pop();
     let answered = host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let time = TimeSample { asked, database: row.int()?, answered };
-    Ok((time, row.text()? == "Y", row.text()? == "Y"))
+    Ok(Signs {
+        time: TimeSample { asked, database: row.int()?, answered },
+        app: row.text()?,
+        node: row.text()?,
+        election: row.maybe_int()?,
+        due: row.int()? == 1,
+        pending: row.int()? == 1,
+        late: row.int()? == 1,
+    })
 }
 
-pub(super) fn due(dialect: Dialect, query: &PollQuery) -> Statement {
-    sql(format!(
+/// The database's time, whether the application and the node are in state Y, the election mark, and whether anything
+/// at all is due or late.
+pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
+    let question = sql(format!(
+        "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
+         (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
+         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election",
+        dialect.clock()
+    ));
+    let application = query.application.as_str();
+    let mut question = question.bind(application).bind(query.node.to_string()).bind(application);
+    for (sources, before, name) in [
+        (&[DUE][..], query.until, "due"),
+        (&[PENDING], query.until, "pending"),
+        (&[DUE, PENDING], query.late, "late"),
+    ] {
+        question =
+            question.push(&format!(", CASE WHEN {} THEN 1 ELSE 0 END AS {name}", sources.join(" OR ")));
+        for _ in sources {
+            question = question.bind(application).bind(before);
+        }
+    }
+    question
+}
+
+/// Whether there is an active schedule, or a PENDING execution, of an application (?) due before an instant (?).
+const DUE: &str = "EXISTS (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.state = 'EXECUTING' \
+     AND e.shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
+     AND e.next_fire_time > -1 AND e.next_fire_time < ?)";
+const PENDING: &str =
+    "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?)";
+
+/// What one statement brings: schedules of these jobs in some shards, or of some names.
+pub(super) struct Part<'q> {
+    jobs: Vec<&'q str>,
+    among: Among<'q>,
+}
+
+enum Among<'q> {
+    Shards(&'q [i64]),
+    Names(&'q [String]),
+}
+
+/// Mostly one: nodes that list the same jobs share them all alike.
+pub(super) fn parts(query: &PollQuery) -> Vec<Part<'_>> {
+    let shares = query.shares.iter().map(|share| Part {
+        jobs: share.jobs.iter().map(String::as_str).collect(),
+        among: Among::Shards(&share.shards),
+    });
+    let named = Part {
+        jobs: query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str).collect(),
+        among: Among::Names(&query.names),
+    };
+    shares.chain([named]).filter(|part| !part.is_empty()).collect()
+}
+
+impl Part<'_> {
+    fn is_empty(&self) -> bool {
+        let nowhere = match self.among {
+            Among::Shards(shards) => shards.is_empty(),
+            Among::Names(names) => names.is_empty(),
+        };
+        nowhere || self.jobs.is_empty()
+    }
+
+    fn shards_of(&self, question: Statement) -> Statement {
+        match self.among {
+            Among::Shards(shards) => question.push(" AND e.shard IN ").list(shards.iter().copied()),
+            Among::Names(names) => question.push(" AND e.name IN ").list(names.iter().map(String::as_str)),
+        }
+    }
+
+    fn jobs_of(&self, question: Statement) -> Statement {
+        question.push(" AND j.state = 'EXECUTING' AND j.job_class IN ").list(self.jobs.iter().copied())
+    }
+}
+
+pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Statement {
+    let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time < ? AND (e.next_fire_time > ? OR (e.next_fire_time = ? AND e.id > ?)) \
-         AND j.state = 'EXECUTING' AND j.job_class IN ",
+         WHERE e.application = ? AND e.state = 'EXECUTING'",
         entry::COLUMNS,
         join(dialect)
-    ))
-    .bind(query.application.as_str())
-    .bind(query.until)
-    .bind(query.page.schedules.0)
-    .bind(query.page.schedules.0)
-    .bind(query.page.schedules.1)
-    .list(query.jobs.iter().map(String::as_str))
-    .push(" ORDER BY e.next_fire_time, e.id LIMIT ?")
-    .bind(query.limit)
+    ));
+    let question = part
+        .shards_of(question.bind(query.application.as_str()))
+        .push(" AND e.next_fire_time < ? AND (e.next_fire_time > ? OR (e.next_fire_time = ? AND e.id > ?))")
+        .bind(query.until)
+        .bind(query.page.schedules.0)
+        .bind(query.page.schedules.0)
+        .bind(query.page.schedules.1);
+    part.jobs_of(question).push(" ORDER BY e.next_fire_time, e.id LIMIT ?").bind(query.limit)
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
-pub(super) fn pending(dialect: Dialect, query: &PollQuery) -> Statement {
-    sql(format!(
+pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Statement {
+    let question = sql(format!(
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
          FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON e.id = r.execute_id {join} QRTZ_JOB j ON j.id = e.pid \
          WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
          AND (r.due_time > ? OR (r.due_time = ? AND r.id > ?)) \
-         AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0)) \
-         AND j.state = 'EXECUTING' AND j.job_class IN ",
+         AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0))",
         entry::COLUMNS,
         join = join(dialect)
     ))
@@ -96,10 +179,48 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery) -> Statement {
     .bind(query.until)
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.0)
-    .bind(query.page.pendings.1)
-    .list(query.jobs.iter().map(String::as_str))
-    .push(" ORDER BY r.due_time, r.id LIMIT ?")
-    .bind(query.limit)
+    .bind(query.page.pendings.1);
+    part.jobs_of(part.shards_of(question)).push(" ORDER BY r.due_time, r.id LIMIT ?").bind(query.limit)
+}
+
+/// One page of each part, on the way to one page of all.
+struct Pages<T> {
+    rows: Vec<T>,
+    parts: usize,
+    /// Some part's page is full: more may come behind it.
+    full: bool,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), parts: 0, full: false }
+    }
+}
+
+impl<T> Pages<T> {
+    fn add(
+        &mut self,
+        rows: Vec<Row>,
+        query: &PollQuery,
+        read: impl FnOnce(Vec<Row>) -> Result<Vec<T>, Fault>,
+    ) -> Result<(), Fault> {
+        self.full |= rows.len() == query.limit;
+        self.parts += 1;
+        self.rows.append(&mut read(rows)?);
+        Ok(())
+    }
+
+    /// The first `limit` rows in the order of their keys, each once; and the last one's key if more may follow.
+    fn merged<K: Ord>(mut self, limit: usize, key: fn(&T) -> K) -> (Vec<T>, Option<K>) {
+        if self.parts > 1 {
+            self.rows.sort_by_key(key);
+            self.rows.dedup_by_key(|row| key(row));
+        }
+        let more = self.full || self.rows.len() > limit;
+        self.rows.truncate(limit);
+        let last = self.rows.last().filter(|_| more).map(key);
+        (self.rows, last)
+    }
 }
 
 /// A PENDING execution's row before anybody has tried to understand its schedule.
@@ -114,6 +235,15 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// A row that cannot be read was written by hand: it is left alone.
+    fn read_all(rows: Vec<Row>) -> Result<Vec<Self>, Fault> {
+        Ok(rows.into_iter().filter_map(|row| Self::read(row).ok()).collect())
+    }
+
+    fn key(&self) -> (Millis, i64) {
+        (self.due, self.id.0)
+    }
+
     fn read(mut row: Row) -> Result<Self, Fault> {
         Ok(Self {
             id: ExecutionId(row.int()?),

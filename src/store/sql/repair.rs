@@ -8,7 +8,7 @@ use super::statement::{Statement, Value, Want, batch, join, sql};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
-use crate::window::ELECTION_AHEAD;
+use crate::window::far_election;
 
 /// Appends a guard to a statement: each column compared with what was seen.
 pub(super) fn guarded_by(
@@ -23,25 +23,18 @@ pub(super) fn guarded_by(
     statement
 }
 
+/// As [`is_election_due`](crate::window::is_election_due) says, in one statement.
 pub(super) fn elect(
     session: &mut dyn Session,
     application: &str,
     now: Millis,
     interval: Millis,
 ) -> Result<bool, Fault> {
-    super::node::app(session, application)?;
-    let question = sql("SELECT time_pre, time_next FROM QRTZ_APP WHERE application = ?").bind(application);
-    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(false) };
-    // As they are, whatever somebody wrote there.
-    let (pre, next) = (row.next()?, row.next()?);
-    let far_ahead = now.saturating_add(ELECTION_AHEAD.max(interval));
-    if matches!(next, Value::Int(next) if next > now && next <= far_ahead) {
-        return Ok(false);
-    }
+    // SQLite keeps a text if it is given one: it is larger than any number.
     let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ? \
-                      WHERE application = ? AND time_pre = ? AND time_next = ?");
-    let update = update.bind(now).bind(now.saturating_add(interval)).bind(interval);
-    Ok(session.execute(&update.bind(application).bind(pre).bind(next))? == 1)
+                      WHERE application = ? AND (time_next IS NULL OR time_next <= ? OR time_next > ?)");
+    let update = update.bind(now).bind(now.saturating_add(interval)).bind(interval).bind(application);
+    Ok(session.execute(&update.bind(now).bind(far_election(now, interval)))? == 1)
 }
 
 pub(super) fn repair(session: &mut dyn Session, repair: &Repair) -> Result<bool, Fault> {
@@ -251,29 +244,21 @@ pub(super) fn broken(
         super::connection::Dialect::Sqlite => SUSPICIOUS_TYPES,
         _ => "",
     };
-    let suspicious = sql(format!(
-        "SELECT {} FROM {} WHERE e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT')) \
-         AND {SUSPICIOUS}{types}) ORDER BY e.id LIMIT ?",
-        entry::COLUMNS,
-        entry::TABLES
-    ));
-    let suspicious = suspicious.bind(application).bind(limit.saturating_mul(LOOKED_AT));
-    let overdue = sql(format!(
-        "SELECT {} FROM {} WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time < {} ORDER BY e.next_fire_time, e.id LIMIT ?",
-        entry::COLUMNS,
-        entry::TABLES,
+    let from = format!("SELECT {} FROM {} WHERE e.application = ?", entry::COLUMNS, entry::TABLES);
+    let question = sql(format!(
+        "SELECT * FROM ({from} AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT')) \
+         AND {SUSPICIOUS}{types}) ORDER BY e.id LIMIT ?) AS suspicious \
+         UNION ALL SELECT * FROM ({from} AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
+         AND e.next_fire_time < {} ORDER BY e.next_fire_time, e.id LIMIT ?) AS overdue",
         session.dialect().clock()
     ));
-    let overdue = overdue.bind(application).bind(limit.saturating_mul(LOOKED_AT));
+    let most = limit.saturating_mul(LOOKED_AT);
     let mut broken: Vec<Broken> = Vec::new();
-    for question in [suspicious, overdue] {
-        for mut row in session.rows(&question)? {
-            let raw = Raw::read(&mut row)?;
-            let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
-            if let Err(reason) = raw.understand() {
-                broken.push(Broken { id, version, state, reason });
-            }
+    for mut row in session.rows(&question.bind(application).bind(most).bind(application).bind(most))? {
+        let raw = Raw::read(&mut row)?;
+        let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
+        if let Err(reason) = raw.understand() {
+            broken.push(Broken { id, version, state, reason });
         }
     }
     broken.sort_by_key(|broken| broken.id);

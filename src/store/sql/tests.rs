@@ -2,6 +2,8 @@
 
 mod cache;
 mod caller;
+#[cfg(feature = "sqlite")]
+pub(crate) mod count;
 mod edited;
 mod faults;
 mod fixture;

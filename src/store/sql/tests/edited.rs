@@ -8,6 +8,7 @@ use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
 use crate::model::{Entry, ExecutionState, Millis, NodeId};
 use crate::schedule::Trigger;
+use crate::shards::Share;
 use crate::store::sql::statement::{Value, sql};
 use crate::store::{
     Beat, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse, Purge,
@@ -66,15 +67,17 @@ impl<'a> Case<'a> {
     /// All that nodes, the misfire handler and people ask; every question is answered.
     fn all_goes_on(&self) {
         let application = self.app.clone();
-        let beat = Beat { node: self.node, application, figures: Figures::default(), now: AT };
+        let beat =
+            Beat { node: self.node, application, figures: Figures::default(), withdraw: false, now: AT };
         assert!(matches!(self.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
         let application = self.app.clone();
-        let jobs = vec!["work".to_owned()];
         let query = PollQuery {
             node: self.node,
             application,
-            jobs,
+            shares: vec![Share::whole(vec!["work".to_owned()])],
+            names: vec!["named".to_owned()],
             until: Millis::MAX,
+            late: Millis::MAX,
             page: Page::FIRST,
             limit: 1_000,
         };

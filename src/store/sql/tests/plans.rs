@@ -7,6 +7,7 @@ use crate::model::{
     Candidate, Cursor, Entry, MisfirePolicy, NodeId, Occurrence, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::{Simple, Timing, Trigger};
+use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
@@ -147,21 +148,27 @@ fn the_hot_path_never_scans(database: &Database) {
     let query = PollQuery {
         node: NodeId::fresh(),
         application: application.clone(),
-        jobs: vec!["work".to_owned()],
+        shares: vec![Share { jobs: vec!["work".to_owned()], shards: vec![1, 3, 4, 8, 9, 12, 14, 15] }],
+        names: vec![format!("{application}-17"), format!("{application}-18")],
         until: START + 10_000,
+        late: START + 2_000,
         page: Page::FIRST,
         limit: 1_000,
     };
     let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
     let mut statements = vec![
-        ("poll", poll::due(dialect, &query)),
-        ("poll PENDING", poll::pending(dialect, &query)),
+        ("poll: look", poll::look(dialect, &query)),
+        ("beat: look", node::live(&application, NodeId::fresh())),
         ("owned", node::owned_by(&application, "node")),
         ("purge: look", purge::oldest(&purge)),
         ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
         ("purge: remove", purge::delete_for_test(1, START)),
     ];
+    for part in poll::parts(&query) {
+        statements.push(("poll", poll::due(dialect, &query, &part)));
+        statements.push(("poll PENDING", poll::pending(dialect, &query, &part)));
+    }
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
