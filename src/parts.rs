@@ -9,6 +9,7 @@ use crate::pipeline::plan::Plan;
 use crate::pipeline::poll::Planned;
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
 use crate::schedule::{Timing, Trigger, TriggerError};
+use crate::window::Window;
 
 /// Schedules' rows as a poll brings them.
 pub struct Rows(Vec<Arc<Entry>>);
@@ -47,7 +48,7 @@ fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         generation: 0,
         priority: 5,
         misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
+        threshold: Window::default().threshold,
         recover: true,
     }
 }
