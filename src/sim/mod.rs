@@ -110,7 +110,7 @@ fn an_idle_node_hardly_asks() {
         let statements = (idle(QUARTER + 600_000) - idle(QUARTER)) as f64;
         let each = statements / 120.0 / nodes as f64;
         println!("idle: nodes={nodes} statements_per_node_in_5_s={each:.2}");
-        assert!(each <= 4.0 && each >= 2.0, "{each} statements");
+        assert!((2.0..=4.0).contains(&each), "{each} statements");
     }
 }
 

@@ -23,7 +23,7 @@ fn death_takes_d_between_an_answer_and_a_question() {
     for (sent, dead) in [(DEATH + 9, false), (DEATH + 10, true)] {
         let mut observer = Observer::default();
         let other = peer(7);
-        assert!(observer.observe(&[other.clone()], 0, 10, DEATH, Millis::MAX).is_empty());
+        assert!(observer.observe(std::slice::from_ref(&other), 0, 10, DEATH, Millis::MAX).is_empty());
         assert_eq!(!observer.observe(&[other], sent, sent, DEATH, Millis::MAX).is_empty(), dead);
     }
 }
