@@ -4,6 +4,7 @@
 # as root, and are gone, folder and all, when this script is, however it ends. The command gets no stdin,
 # and: FIRETIME_TEST_POSTGRES_URL, FIRETIME_TEST_POSTGRES_PID (its user is a superuser),
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
+# FIRETIME_SERVERS=postgres or mariadb: only this one.
 # FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches.
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
 # file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
@@ -11,7 +12,7 @@
 # shellcheck disable=SC2317 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,12s/^# //p' "$0" >&2; exit 2; }
 "$(dirname "$0")/install.sh"
 PATH=$PATH:/usr/sbin:/sbin
 if ! command -v initdb >/dev/null; then
@@ -134,19 +135,27 @@ ask_mariadb() {
         -e 'SELECT @@pid_file' firetime | grep -F "$dir/mariadb.pid"
 }
 
-set_up initdb initdb -D "$dir/postgres" -U firetime -A trust -E UTF8 --locale=C --no-sync
-set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/mariadb" --skip-test-db
-cat >"$dir/mariadb.sql" <<'SQL'
+start_postgres() {
+    set_up initdb initdb -D "$dir/postgres" -U firetime -A trust -E UTF8 --locale=C --no-sync
+    start postgres INT
+    export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
+    export FIRETIME_TEST_POSTGRES_PID=$pid FIRETIME_TEST_POSTGRES_DOWN=$dir/postgres.down
+}
+
+start_mariadb() {
+    set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/mariadb" --skip-test-db
+    cat >"$dir/mariadb.sql" <<'SQL'
 CREATE DATABASE IF NOT EXISTS firetime;
 CREATE USER IF NOT EXISTS firetime@'%' IDENTIFIED BY 'secret';
 GRANT ALL ON *.* TO firetime@'%' WITH GRANT OPTION;
 SQL
-start postgres INT
-export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
-export FIRETIME_TEST_POSTGRES_PID=$pid FIRETIME_TEST_POSTGRES_DOWN=$dir/postgres.down
-start mariadb TERM
-export FIRETIME_TEST_MARIADB_URL=mysql://firetime:secret@127.0.0.1:$port/firetime
-export FIRETIME_TEST_MARIADB_PID=$pid FIRETIME_TEST_MARIADB_DOWN=$dir/mariadb.down
+    start mariadb TERM
+    export FIRETIME_TEST_MARIADB_URL=mysql://firetime:secret@127.0.0.1:$port/firetime
+    export FIRETIME_TEST_MARIADB_PID=$pid FIRETIME_TEST_MARIADB_DOWN=$dir/mariadb.down
+}
+
+read -ra wanted <<<"${FIRETIME_SERVERS:-postgres mariadb}"
+for name in "${wanted[@]}"; do "start_$name"; done
 
 setpriv --pdeathsig TERM -- "$@" </dev/null &
 command=$!

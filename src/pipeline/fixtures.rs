@@ -5,8 +5,13 @@ use std::sync::Arc;
 use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Step};
-use crate::model::{Cursor, Entry, Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::model::{
+    Candidate, Cursor, Entry, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, ScheduleId,
+    ScheduleState, Token,
+};
 use crate::schedule::{Cron, Simple, Timing, Trigger};
+use crate::store::memory::MemoryStore;
+use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store};
 
 pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
     Entry {
@@ -37,6 +42,34 @@ pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end
     let trigger = Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap());
     let timing = Timing::new(trigger, None, end).unwrap();
     entry(id, timing, Cursor { prev: None, next: Some(start) })
+}
+
+/// The claim of a one-shot planned for `at`, to begin before `deadline`.
+pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
+    let store = MemoryStore::new(at);
+    let policy =
+        JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: std::time::Duration::ZERO };
+    let definition = Definition {
+        application: "app".to_owned(),
+        name: "s".to_owned(),
+        job: JobSpec { name: "job".to_owned(), policy },
+        payload: "null".to_owned(),
+        trigger: Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap()),
+        start: None,
+        end: None,
+        priority: 5,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: 60_000,
+    };
+    store.ensure(&definition).unwrap();
+    let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
+    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    let (token, node) = (Token::fresh(), NodeId::fresh());
+    let request = ClaimRequest { candidate, token, node, at_once: true, deadline, now: at };
+    match store.claim(&[request]).unwrap().pop() {
+        Some(Claim::Won(claimed)) => claimed,
+        other => panic!("not won: {other:?}"),
+    }
 }
 
 /// Runs a machine for a minute in which every store call fails at once. Ten times a second it is given what

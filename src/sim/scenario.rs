@@ -90,6 +90,9 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
+    pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
+
     fn each(&mut self) -> [(&'static str, &mut Millis); 11] {
         [
             ("calls", &mut self.calls),

@@ -1,0 +1,124 @@
+//! What to measure: `scripts/bench.sh --help` describes each argument.
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+
+use crate::server::Kind;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    Backlog,
+    Precision,
+}
+
+impl Workload {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Backlog => "backlog",
+            Self::Precision => "precision",
+        }
+    }
+}
+
+#[derive(Parser)]
+#[command(
+    name = "bench.sh",
+    bin_name = "bench.sh",
+    disable_help_flag = true,
+    after_help = "scripts/bench.sh --help says more"
+)]
+pub struct Arguments {
+    pub workload: Workload,
+    #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Vec<u16>,
+    #[arg(long, default_value = "1", value_parser = count)]
+    pub runs: usize,
+    #[arg(long, value_parser = count)]
+    executions: Option<usize>,
+    #[arg(long, value_parser = count)]
+    schedules: Option<usize>,
+    #[arg(long, value_parser = count)]
+    seconds: Option<usize>,
+    #[arg(long, group = "where")]
+    pub database: Option<String>,
+    #[arg(long, group = "where")]
+    sqlite: bool,
+    #[arg(long, group = "where")]
+    mariadb: bool,
+    #[arg(long, default_value = "20", value_parser = count)]
+    pub threads: usize,
+    #[arg(long, default_value = "1024", value_parser = count)]
+    pub queue: usize,
+    /// Cargo adds it when it runs a bench itself.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A number of things: one at least, a million at most.
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=1_000_000) => Ok(number),
+        _ => Err("a number from 1 to 1000000 is required".to_owned()),
+    }
+}
+
+impl Arguments {
+    /// What the command line says; ends the process with code 2 if that makes no sense.
+    pub fn read() -> Self {
+        let arguments = Self::parse();
+        if let Some(problem) = arguments.problem() {
+            Self::command().error(ErrorKind::ArgumentConflict, problem).exit();
+        }
+        arguments
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        let backlog = self.workload == Workload::Backlog;
+        if backlog && (self.schedules.is_some() || self.seconds.is_some()) {
+            return Some("--schedules and --seconds belong to precision; backlog has --executions");
+        }
+        if !backlog && self.executions.is_some() {
+            return Some("--executions belongs to backlog; precision has --schedules and --seconds");
+        }
+        if self.database.as_deref().is_some_and(|url| Kind::of(url).is_none()) {
+            return Some("--database: write postgres://... or mysql://..., or say --sqlite");
+        }
+        None
+    }
+
+    pub fn kind(&self) -> Kind {
+        match &self.database {
+            Some(url) => Kind::of(url).unwrap_or(Kind::Postgres),
+            None if self.sqlite => Kind::Sqlite,
+            None if self.mariadb => Kind::Mariadb,
+            None => Kind::Postgres,
+        }
+    }
+
+    pub fn schedules(&self) -> usize {
+        match self.workload {
+            Workload::Backlog => self.executions.unwrap_or(20_000),
+            Workload::Precision => self.schedules.unwrap_or(500),
+        }
+    }
+
+    /// How long each schedule fires, once a second.
+    pub fn seconds(&self) -> usize {
+        match self.workload {
+            Workload::Backlog => 1,
+            Workload::Precision => self.seconds.unwrap_or(30),
+        }
+    }
+
+    pub fn executions(&self) -> usize {
+        self.schedules() * self.seconds()
+    }
+
+    /// Rows of the bare batch claim that the workload is compared with.
+    pub fn limit_rows(&self) -> usize {
+        match self.workload {
+            Workload::Backlog => self.schedules(),
+            Workload::Precision => 20_000,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The schedules of a workload.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use firetime::{Client, Schedule, Trigger};
+
+use crate::Result;
+use crate::arguments::{Arguments, Workload};
+use crate::node::{APPLICATION, NOTHING};
+use crate::server::{Database, Kind};
+
+/// So many of a backlog are made by the library. The others are their copies, written by one statement; with these
+/// they are spread over the shards as they would be.
+const ORIGINALS: usize = 64;
+
+/// The schedule number `n` is called this and `n`.
+const NAME: &str = "bench-";
+
+pub fn number_of(name: &str) -> usize {
+    name.strip_prefix(NAME).and_then(|number| number.parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// How long loading may take, and the nodes' start after it.
+pub fn lead(arguments: &Arguments) -> TimeDelta {
+    let schedules = i64::try_from(arguments.schedules()).unwrap_or(i64::MAX);
+    let loading = match arguments.workload {
+        Workload::Backlog => schedules / 10,
+        Workload::Precision => schedules * 6,
+    };
+    TimeDelta::milliseconds(14_000 + loading)
+}
+
+/// Makes the workload's schedules; the first fires at `start`.
+pub fn load(database: &Database, arguments: &Arguments, start: DateTime<Utc>) -> Result<()> {
+    match arguments.workload {
+        Workload::Backlog => backlog(database, arguments.schedules(), start),
+        Workload::Precision => precision(database, arguments, start),
+    }
+}
+
+/// One-shot schedules, all due at `start`.
+pub fn backlog(database: &Database, count: usize, start: DateTime<Utc>) -> Result<()> {
+    let client = Client::connect(APPLICATION, &database.url)?;
+    for n in 0..count.min(ORIGINALS) {
+        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), Trigger::once(start)?)?)?;
+    }
+    if count > ORIGINALS {
+        database.connect()?.batch(&copies(database.kind, count))?;
+    }
+    Ok(())
+}
+
+fn copies(kind: Kind, count: usize) -> String {
+    const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
+        time_triggered, prev_fire_time, next_fire_time, host_ip, host_name, start_time, end_time, payload, version, \
+        generation, fence, priority, misfire, threshold, dst_gap, dst_overlap, reason, paused_by, paused_until";
+    let deep = match kind {
+        Kind::Mariadb => format!("SET SESSION max_recursive_iterations = {count};"),
+        Kind::Postgres | Kind::Sqlite => String::new(),
+    };
+    format!(
+        "{deep} INSERT INTO QRTZ_EXECUTE (name, {SAME}) \
+         WITH RECURSIVE numbers(n) AS (SELECT {ORIGINALS} UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {count}) \
+         SELECT CONCAT('{NAME}', n), {SAME} FROM numbers \
+           JOIN QRTZ_EXECUTE e ON e.application = '{APPLICATION}' AND e.name = CONCAT('{NAME}', n % {ORIGINALS})"
+    )
+}
+
+/// Schedules that fire every second, spread over the second: separate claims, not one batch.
+fn precision(database: &Database, arguments: &Arguments, start: DateTime<Utc>) -> Result<()> {
+    let client = Client::connect(APPLICATION, &database.url)?;
+    let (count, seconds) = (i64::try_from(arguments.schedules())?, i64::try_from(arguments.seconds())?);
+    for n in 0..count {
+        let first = start + TimeDelta::milliseconds(1_000 * n / count);
+        let last = first + TimeDelta::seconds(seconds - 1);
+        let trigger = Trigger::every(Duration::from_secs(1))?.starting(first)?;
+        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), trigger)?.ending(last))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! A node process, and the harness's handle on it.
+//!
+//! The node writes nothing while it works. It answers questions on its standard input, a line each: `count` with
+//! the number of handlers it ran so far, `stop` (or the end of the input) by a shutdown and all it saw.
+
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::Utc;
+use firetime::{Context, Event, Job, Scheduler};
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::load::number_of;
+
+/// The variable that tells a process to be a node on this database.
+pub const DATABASE: &str = "FIRETIME_BENCH_DATABASE";
+pub const APPLICATION: &str = "bench";
+pub const NOTHING: Job<()> = Job::new("nothing");
+
+/// One handler's start.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    pub schedule: usize,
+    /// Epoch milliseconds.
+    pub planned: i64,
+    /// Microseconds.
+    pub late: i64,
+}
+
+impl Seen {
+    fn now(context: &Context) -> Self {
+        let now = Utc::now();
+        let planned = context.fire_time();
+        Self {
+            schedule: number_of(context.schedule()),
+            planned: planned.timestamp_millis(),
+            late: (now - planned).num_microseconds().unwrap_or(i64::MAX),
+        }
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        Some(Self {
+            schedule: words.next()?.parse().ok()?,
+            planned: words.next()?.parse().ok()?,
+            late: words.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// A node's life.
+pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
+    let seen = Arc::new(Mutex::new(Vec::with_capacity(arguments.executions())));
+    let lost = Arc::new(AtomicU64::new(0));
+    let (sees, loses) = (Arc::clone(&seen), Arc::clone(&lost));
+    let scheduler = Scheduler::builder(APPLICATION, url)
+        .handler(NOTHING, move |context, ()| {
+            let now = Seen::now(context);
+            sees.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+            Ok(())
+        })
+        .on_event(move |event| match event {
+            Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
+            Event::Polled { .. } | Event::Joined { .. } | Event::LeftToOthers { .. } => {}
+            Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
+            event => eprintln!("node {}: {event}", std::process::id()),
+        })
+        .threads(arguments.threads, arguments.threads)
+        .queue(arguments.queue)
+        .migrate(false)
+        .start()?;
+    say("ready")?;
+    for line in std::io::stdin().lines() {
+        match line?.as_str() {
+            "count" => say(&seen.lock().unwrap_or_else(PoisonError::into_inner).len().to_string())?,
+            _ => break,
+        }
+    }
+    scheduler.shutdown(Duration::from_secs(10));
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for one in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        writeln!(out, "{} {} {}", one.schedule, one.planned, one.late)?;
+    }
+    writeln!(out, "lost {}", lost.load(Ordering::Relaxed))?;
+    Ok(out.flush()?)
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// A running node process. Dropped, it is killed.
+pub struct Node {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Node {
+    /// Starts a node with the harness's own arguments.
+    pub fn start(url: &str) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(std::env::args_os().skip(1))
+            .env(DATABASE, url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().ok_or("a node without input")?;
+        let output = BufReader::new(child.stdout.take().ok_or("a node without output")?);
+        Ok(Self { child, input, output })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        match self.line()?.as_str() {
+            "ready" => Ok(()),
+            other => Err(format!("a node said {other:?}").into()),
+        }
+    }
+
+    /// How many handlers it ran so far.
+    pub fn count(&mut self) -> Result<usize> {
+        self.tell("count")?;
+        Ok(self.line()?.parse()?)
+    }
+
+    /// Asks it to stop, without waiting.
+    pub fn ask_to_stop(&mut self) -> Result<()> {
+        self.tell("stop")
+    }
+
+    /// What it saw, and how many claims it lost, once it was asked to stop.
+    pub fn ended(mut self) -> Result<(Vec<Seen>, u64)> {
+        let mut seen = Vec::new();
+        loop {
+            let line = self.line()?;
+            if let Some(lost) = line.strip_prefix("lost ") {
+                let status = self.child.wait()?;
+                let lost = lost.parse()?;
+                return if status.success() { Ok((seen, lost)) } else { Err(status.to_string().into()) };
+            }
+            seen.push(Seen::parse(&line).ok_or_else(|| format!("a node said {line:?}"))?);
+        }
+    }
+
+    fn tell(&mut self, word: &str) -> Result<()> {
+        writeln!(self.input, "{word}")?;
+        Ok(self.input.flush()?)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(format!("node {} ended early", self.pid()).into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,241 @@
+//! One run: load, start the nodes, wait for the first fire time, watch from outside, count.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::Result;
+use crate::arguments::{Arguments, Workload};
+use crate::figures::{self, Figures, Lateness};
+use crate::limit;
+use crate::load;
+use crate::node::{Node, Seen};
+use crate::process;
+use crate::server::{Connection, Database, Server};
+
+/// How often the harness looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// The costs before are read this long before the first fire time, when all is still.
+const BEFORE: TimeDelta = TimeDelta::milliseconds(200);
+/// A node polls every 5 s for what is due within little more: so long before the first fire time it must be up.
+const SETTLED: TimeDelta = TimeDelta::milliseconds(6_000);
+/// When no handler ran for so long, what is missing is missing: longer than a misfire and its repair take.
+const GIVEN_UP: Duration = Duration::from_secs(100);
+
+pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures> {
+    let limit = limit::rows_per_second(server, arguments.limit_rows())?;
+    let database = server.fresh()?;
+    firetime::migrate(&database.url)?;
+    let start = DateTime::from_timestamp((Utc::now() + load::lead(arguments)).timestamp(), 0)
+        .ok_or("no such time")?;
+    load::load(&database, arguments, start)?;
+    database.settle()?;
+    database.count_commits()?;
+    let mut cluster = start_nodes(&database, nodes)?;
+    if Utc::now() > start - SETTLED {
+        return Err(
+            "loading and starting took too long: the nodes were not up before the first fire time".into()
+        );
+    }
+    let mut observer = Observer::new(&database)?;
+    sleep_until(start - BEFORE);
+    observer.flush()?;
+    let commits = database.commits()?;
+    let before = Costs::read(server, &cluster)?;
+    sleep_until(last_planned(arguments, start));
+    wait_for_handlers(&mut cluster, arguments.executions())?;
+    let ended = observer.wait_for_outcomes()?;
+    let costs = Costs::read(server, &cluster)?.since(&before);
+    let peak = cluster.iter().map(|node| process::peak_memory(node.pid())).collect::<Result<Vec<_>>>()?;
+    let (seen, lost) = stop(cluster)?;
+    let ledger = observer.ledger()?;
+    let asked = observer.leave();
+    database.wait_until_left()?;
+    let commits = database.commits()?.zip(commits).map(|(after, before)| after - before - asked);
+
+    let verdict = Verdict::of(&seen, &ledger, arguments, start);
+    let executions = figures::real(seen.len());
+    let took = seen.iter().map(first_start).min().map_or(f64::NAN, |first| seconds(ended - first));
+    let rate = executions / took;
+    Ok(Figures {
+        workload: arguments.workload.name(),
+        scheduler: "firetime",
+        variant: format!("threads {}, queue {}", arguments.threads, arguments.queue),
+        database: server.kind.name(),
+        nodes,
+        executions: seen.len(),
+        executions_per_s: figures::rounded(rate, 1),
+        lateness_ms: Lateness::of(seen.iter().map(|one| one.late).collect()),
+        transactions_per_execution: commits.map(|n| figures::rounded(n as f64 / executions, 4)),
+        wal_bytes_per_execution: costs.wal.map(|n| figures::rounded(n as f64 / executions, 1)),
+        lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
+        cpu_s_nodes: figures::rounded(costs.nodes, 2),
+        cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
+        peak_rss_mb: figures::rounded(peak.into_iter().fold(0.0, f64::max), 1),
+        duplicates: verdict.duplicates,
+        missing: verdict.missing,
+        limit_rows_per_s: figures::rounded(limit, 1),
+        ratio_to_limit: (arguments.workload == Workload::Backlog).then(|| figures::rounded(rate / limit, 3)),
+    })
+}
+
+fn start_nodes(database: &Database, nodes: u16) -> Result<Vec<Node>> {
+    let mut cluster = (0..nodes).map(|_| Node::start(&database.url)).collect::<Result<Vec<_>>>()?;
+    cluster.iter_mut().try_for_each(Node::wait_until_ready)?;
+    Ok(cluster)
+}
+
+fn sleep_until(instant: DateTime<Utc>) {
+    std::thread::sleep((instant - Utc::now()).to_std().unwrap_or_default());
+}
+
+fn last_planned(arguments: &Arguments, start: DateTime<Utc>) -> DateTime<Utc> {
+    match arguments.workload {
+        Workload::Backlog => start,
+        Workload::Precision => start + Duration::from_secs(arguments.seconds() as u64),
+    }
+}
+
+fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
+    let (mut ran, mut changed) = (0, Instant::now());
+    loop {
+        let mut now = 0;
+        for node in &mut *cluster {
+            now += node.count()?;
+        }
+        if now >= wanted || changed.elapsed() > GIVEN_UP {
+            return Ok(());
+        }
+        if now > ran {
+            (ran, changed) = (now, Instant::now());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// What the nodes saw and how many claims they lost.
+fn stop(mut cluster: Vec<Node>) -> Result<(Vec<Seen>, u64)> {
+    cluster.iter_mut().try_for_each(Node::ask_to_stop)?;
+    let (mut all, mut lost) = (Vec::new(), 0);
+    for node in cluster {
+        let (seen, its_lost) = node.ended()?;
+        all.extend(seen);
+        lost += its_lost;
+    }
+    Ok((all, lost))
+}
+
+fn first_start(seen: &Seen) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(seen.planned).unwrap_or_default() + TimeDelta::microseconds(seen.late)
+}
+
+fn seconds(span: TimeDelta) -> f64 {
+    span.as_seconds_f64()
+}
+
+/// Asks the run's own database, and counts its questions: each is a transaction.
+struct Observer {
+    connection: Connection,
+    postgres: bool,
+    asked: i64,
+}
+
+impl Observer {
+    fn new(database: &Database) -> Result<Self> {
+        let postgres = database.kind == crate::server::Kind::Postgres;
+        Ok(Self { connection: database.connect()?, postgres, asked: 0 })
+    }
+
+    /// Makes PostgreSQL count what this session did so far.
+    fn flush(&mut self) -> Result<()> {
+        if self.postgres {
+            self.connection.counts("SELECT pg_stat_force_next_flush()::text AS word, 0::bigint AS n")?;
+        }
+        Ok(())
+    }
+
+    /// The moment from which no execution is open.
+    fn wait_for_outcomes(&mut self) -> Result<DateTime<Utc>> {
+        const OPEN: &str = "SELECT COUNT(*) AS n FROM QRTZ_RUN \
+            WHERE application = 'bench' AND state IN ('PENDING', 'CLAIMED', 'RUNNING')";
+        let began = Instant::now();
+        loop {
+            self.asked += 1;
+            let open = self.connection.number(OPEN)?;
+            let now = Utc::now();
+            if open == 0 || began.elapsed() > GIVEN_UP {
+                return Ok(now);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The ledger's rows per state.
+    fn ledger(&mut self) -> Result<HashMap<String, i64>> {
+        self.asked += 1;
+        let rows = self.connection.counts(
+            "SELECT state AS word, COUNT(*) AS n FROM QRTZ_RUN WHERE application = 'bench' GROUP BY state",
+        )?;
+        Ok(rows.into_iter().collect())
+    }
+
+    fn leave(self) -> i64 {
+        self.asked
+    }
+}
+
+/// What was spent so far.
+struct Costs {
+    nodes: f64,
+    database: Option<f64>,
+    wal: Option<i64>,
+}
+
+impl Costs {
+    fn read(server: &Server, cluster: &[Node]) -> Result<Self> {
+        let nodes = cluster.iter().map(|node| process::cpu(node.pid())).sum::<Result<f64>>()?;
+        Ok(Self { nodes, database: server.cpu()?, wal: server.wal()? })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            nodes: self.nodes - before.nodes,
+            database: self.database.zip(before.database).map(|(after, before)| after - before),
+            wal: self.wal.zip(before.wal).map(|(after, before)| after - before),
+        }
+    }
+}
+
+/// What ran too often, and what did not run, by the handlers' word and by the ledger's: the worse of the two.
+struct Verdict {
+    duplicates: usize,
+    missing: usize,
+}
+
+impl Verdict {
+    fn of(seen: &[Seen], ledger: &HashMap<String, i64>, arguments: &Arguments, start: DateTime<Utc>) -> Self {
+        let mut ran: HashMap<(usize, i64), usize> = HashMap::new();
+        for one in seen {
+            *ran.entry((one.schedule, one.planned)).or_default() += 1;
+        }
+        let planned = |(schedule, second): (usize, usize)| {
+            let phase = match arguments.workload {
+                Workload::Backlog => 0,
+                Workload::Precision => 1_000 * schedule / arguments.schedules(),
+            };
+            (schedule, start.timestamp_millis() + i64::try_from(1_000 * second + phase).unwrap_or(i64::MAX))
+        };
+        let all =
+            (0..arguments.schedules()).flat_map(|n| (0..arguments.seconds()).map(move |second| (n, second)));
+        let wanted = arguments.executions();
+        let found = all.filter(|one| ran.contains_key(&planned(*one))).count();
+        let succeeded = ledger.get("SUCCEEDED").map_or(0, |n| usize::try_from(*n).unwrap_or(0));
+        let rows = usize::try_from(ledger.values().sum::<i64>()).unwrap_or(0);
+        Self {
+            // What nobody planned is one too many as well.
+            duplicates: (seen.len() - found).max(rows.saturating_sub(wanted)),
+            missing: (wanted - found).max(wanted.saturating_sub(succeeded)),
+        }
+    }
+}
