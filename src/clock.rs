@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::model::Millis;
-use crate::window::{OFFSET_JUMP, millis};
+use crate::window::{OFFSET_JUMP, millis, span};
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,21 +29,25 @@ impl Now {
 /// The process's clock, with the offset to the database's.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// What the wall clock said when the machine booted, as far as could be told when this clock was made.
+    /// What the wall clock said when the machine booted, as far as could be told when this clock was made; in whole
+    /// milliseconds, and the rest is counted to the boot clock. So both pass to the next millisecond together, and who
+    /// waits for an instant of the one on the other wakes up at it.
     booted: Duration,
+    rest: Duration,
     offset: AtomicI64,
 }
 
 impl Default for Clock {
     fn default() -> Self {
-        let booted = read(rustix::time::ClockId::Realtime).saturating_sub(boot_time());
-        Self { booted, offset: AtomicI64::new(0) }
+        let exactly = read(rustix::time::ClockId::Realtime).saturating_sub(boot_time());
+        let booted = span(millis(exactly));
+        Self { booted, rest: exactly.saturating_sub(booted), offset: AtomicI64::new(0) }
     }
 }
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        let boot = boot_time();
+        let boot = self.since_boot();
         let host = millis(self.booted + boot);
         Now { db: host.saturating_add(self.offset.load(Ordering::Relaxed)), boot: millis(boot) }
     }
@@ -51,16 +55,18 @@ impl Clock {
     /// The host's time without the offset: the wall clock as it was at the start, counted on by the boot clock.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database is compared with"))]
     pub(crate) fn host(&self) -> Millis {
-        millis(self.booted + boot_time())
+        millis(self.booted + self.since_boot())
     }
 
-    /// How long to wait until a boot-clock instant; waiting in parts finer than the clock's millisecond, it
-    /// ends at the instant or up to a millisecond late, never early.
+    fn since_boot(&self) -> Duration {
+        boot_time() + self.rest
+    }
+
+    /// How long to wait until a boot-clock instant: exactly, in parts finer than the clock's millisecond.
     pub(crate) fn until_boot(&self, until: Millis) -> Duration {
         /// Longer waits are cut: whoever waits asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
-        let now = boot_time();
-        Duration::from_millis(u64::try_from(until).unwrap_or(0)).saturating_sub(now).min(LONGEST)
+        span(until).saturating_sub(self.since_boot()).min(LONGEST)
     }
 
     /// From now on database time is the host's time plus `offset`.

@@ -6,9 +6,9 @@
 //! # The flow
 //!
 //! ```text
-//! poll -> expand -> wheel -> permit -> claim -> pool -> complete
-//!  5 s    ordered    wait    a slot    guarded  elastic  guarded
-//!  grid   rayon    till due  in pool   UPDATE   threads  outcome
+//! poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete
+//!  5 s    ordered    wait    a slot    guarded   on     elastic  guarded
+//!  grid   rayon    till near in pool   UPDATE   time    threads  outcome
 //!                               ^
 //! misfire handler (one node) ---+--- repairs what the flow left behind, under the same guards
 //! ```

@@ -80,7 +80,7 @@ pub struct Waiting(Plan);
 impl Waiting {
     /// When the first becomes due.
     #[must_use]
-    pub fn next_due(&self, now: Millis) -> Option<Millis> {
-        self.0.next_due(now)
+    pub fn next_due(&self) -> Option<Millis> {
+        self.0.next_due()
     }
 }

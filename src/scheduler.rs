@@ -21,6 +21,7 @@ use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
+use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::runner::{Runner, panic_text};
 use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
@@ -231,6 +232,7 @@ struct Inner {
     pool: Arc<Pool<Claimed>>,
     poll: Driver<PollInput>,
     dispatch: Driver<DispatchInput>,
+    start: Driver<StartInput<Permit<Claimed>>>,
     complete: Driver<CompleteInput>,
     node: Driver<NodeInput>,
     misfire: Driver<MisfireInput>,
@@ -267,9 +269,9 @@ impl Scheduler {
         let (lease, offset, members) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
         events.emit(&Event::Joined { node });
 
-        let (polls, dispatches, completes, misfires) = (inbox(), inbox(), inbox(), inbox());
+        let (polls, dispatches, starts, completes) = (inbox(), inbox(), inbox(), inbox());
+        let (misfires, hearts) = (inbox(), inbox());
         send(&polls.0, PollInput::Members(members));
-        let hearts = inbox();
         let panicked = stop_on_panic(&events, &hearts.0, &dispatches.0);
         let wires = Wires {
             surroundings: Surroundings {
@@ -283,6 +285,7 @@ impl Scheduler {
             held: Arc::new(Held::default()),
             poll: polls.0.clone(),
             dispatch: dispatches.0.clone(),
+            start: starts.0.clone(),
             complete: completes.0.clone(),
             misfire: misfires.0.clone(),
         };
@@ -297,6 +300,7 @@ impl Scheduler {
         let inner = Inner {
             complete: wires.complete(completes)?,
             dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
+            start: wires.start(starts)?,
             misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
             poll: wires.poll(polls, polling)?,
             node: wires.heartbeat(hearts, beating, stores.heart)?,
@@ -378,6 +382,7 @@ impl Inner {
         self.poll.send(PollInput::Stop);
         self.misfire.send(MisfireInput::Stop);
         self.dispatch.send(DispatchInput::Stop);
+        self.start.send(StartInput::Stop);
     }
 
     fn shutdown(&self, deadline: Duration) -> bool {
@@ -404,6 +409,8 @@ impl Inner {
         let left = || self.clock.until_boot(deadline);
         self.stop_claiming();
         let claims = self.dispatch.join(left());
+        self.start.send(StartInput::Close);
+        let claims = self.start.join(left()) && claims;
         self.give_queue_back();
         let jobs = self.pool.wait_idle(left());
         self.complete.send(CompleteInput::Close);
@@ -437,6 +444,7 @@ struct Wires {
     held: Arc<Held>,
     poll: Sender<PollInput>,
     dispatch: Sender<DispatchInput>,
+    start: Sender<StartInput<Permit<Claimed>>>,
     complete: Sender<CompleteInput>,
     misfire: Sender<MisfireInput>,
 }
@@ -479,11 +487,28 @@ impl Wires {
         let seats = PoolSeats { pool: Arc::clone(pool), next_tick: Millis::MIN };
         let machine = DispatchMachine::new(node, Arc::clone(&self.held), lease, seats, clock.now());
         let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
+        let start = self.start.clone();
         drive("firetime-dispatch", machine, inbox, &self.surroundings, move |output| match output {
             DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
+            DispatchOutput::Hold { due, permit, claimed } => {
+                send(&start, StartInput::Hold { due, permit, claimed });
+            }
             DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
             DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
             DispatchOutput::Event(event) => events.emit(&event),
+        })
+    }
+
+    fn start(
+        &self,
+        inbox: Inbox<StartInput<Permit<Claimed>>>,
+    ) -> Result<Driver<StartInput<Permit<Claimed>>>, Error> {
+        let clock = Arc::clone(&self.surroundings.clock);
+        let (events, complete) = (Arc::clone(&self.events), self.complete.clone());
+        drive("firetime-start", StartMachine::new(), inbox, &self.surroundings, move |output| match output {
+            StartOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
+            StartOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
+            StartOutput::Event(event) => events.emit(&event),
         })
     }
 

@@ -35,7 +35,15 @@ const MARGIN: Millis = 1_000;
 const LEAST_RETENTION: Millis = 3_600_000;
 /// No other span may be longer: sums of them stay far from the end of the numbers.
 const LONGEST: Millis = 24 * 3_600_000;
-/// A claim that found its row locked is tried once more after this.
+/// A claim takes in what comes due within this, and so does not come for each occurrence: it is made so long before
+/// its time at most.
+pub(crate) const CLAIM_AHEAD: Millis = 50;
+/// A claim is sent no later than this before the first instant it is for, and sooner where claims take longer.
+pub(crate) const LEAST_LEAD: Millis = 20;
+/// A few outcomes wait for more, but no longer than this behind those stored before: what a crash may cost a second
+/// attempt although its handler had returned.
+pub(crate) const GATHER: Millis = 50;
+/// A claim that found its row locked is tried once more, and not before this.
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;

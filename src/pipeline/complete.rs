@@ -1,4 +1,7 @@
 //! Outcomes, starts and hand-backs: in batches, guarded by claim token, tried again while the database is away.
+//!
+//! A steady stream of outcomes would be a transaction for each: after one transaction the next waits a moment, unless
+//! it is worth it at once or somebody waits for the answer. So the first of all is stored without delay.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,9 +15,12 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
 use crate::node::Held;
 use crate::store::{Change, Settled, Settlement, Store};
+use crate::window::GATHER;
 
 /// The most settlements in one transaction.
 const BATCH: usize = 1_000;
+/// So many are worth a transaction at once: under a backlog nothing waits.
+const ENOUGH: usize = 64;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -54,6 +60,10 @@ pub(crate) struct CompleteMachine {
     asked: usize,
     /// So many of the queue's head are settled one by one: together they failed.
     apart: usize,
+    /// How many in the queue somebody waits for.
+    awaited: usize,
+    /// A few may come together until then.
+    gather: Millis,
     hold: Millis,
     pause: Millis,
     outbox: VecDeque<Event>,
@@ -81,6 +91,8 @@ impl CompleteMachine {
             queue: VecDeque::new(),
             asked: 0,
             apart: 0,
+            awaited: 0,
+            gather: Millis::MIN,
             hold: Millis::MIN,
             pause: FIRST_PAUSE,
             outbox: VecDeque::new(),
@@ -103,6 +115,10 @@ impl CompleteMachine {
         self.outbox.push_back(Event::StoreFailed { operation: "storing outcomes", error });
     }
 
+    fn presses(&self) -> bool {
+        self.awaited > 0 || self.apart > 0 || self.queue.len() >= ENOUGH || self.closing
+    }
+
     fn settled(&mut self, it: Waiting, settled: Settled) {
         let is_start = matches!(it.settlement.change, Change::Start { .. });
         if settled == Settled::Revoked {
@@ -112,6 +128,7 @@ impl CompleteMachine {
             self.held.remove(it.settlement.token);
         }
         if let Some(reply) = it.reply {
+            self.awaited -= 1;
             // Whoever asked may have gone; the answer is in the database anyway.
             reply.send(settled).ok();
         }
@@ -136,6 +153,9 @@ impl Machine for CompleteMachine {
         if now.boot < self.hold {
             return Step::Wait(self.hold);
         }
+        if now.boot < self.gather && !self.presses() {
+            return Step::Wait(self.gather);
+        }
         self.asked = if self.apart > 0 { 1 } else { self.queue.len().min(BATCH) };
         Step::Do(SettleOp(self.queue.iter().take(self.asked).map(|it| it.settlement.clone()).collect()))
     }
@@ -145,6 +165,7 @@ impl Machine for CompleteMachine {
         match answer {
             Ok(settled) => {
                 self.pause = FIRST_PAUSE;
+                self.gather = now.boot + GATHER;
                 self.apart = self.apart.saturating_sub(asked);
                 let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
                 for (it, settled) in batch.into_iter().zip(settled) {
@@ -157,7 +178,10 @@ impl Machine for CompleteMachine {
 
     fn receive(&mut self, _now: Now, input: CompleteInput) {
         match input {
-            CompleteInput::Settle(settlement, reply) => self.queue.push_back(Waiting { settlement, reply }),
+            CompleteInput::Settle(settlement, reply) => {
+                self.awaited += usize::from(reply.is_some());
+                self.queue.push_back(Waiting { settlement, reply });
+            }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
         }
@@ -177,6 +201,61 @@ mod tests {
     fn start(id: i64) -> CompleteInput {
         let change = Change::Start { now: NOW };
         CompleteInput::Settle(Settlement { execution: ExecutionId(id), token: Token::fresh(), change }, None)
+    }
+
+    /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when, and how much.
+    fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
+        let mut machine = CompleteMachine::new(Arc::default());
+        let mut inputs = std::collections::VecDeque::from(inputs);
+        let (mut now, mut calls) = (0, Vec::new());
+        loop {
+            let at = Now { db: NOW, boot: now };
+            while let Some((_, input)) = inputs.pop_front_if(|(at, _)| *at <= now) {
+                machine.receive(at, input);
+            }
+            match machine.next(at) {
+                Step::Do(SettleOp(batch)) => {
+                    calls.push((now, batch.len()));
+                    machine.done(at, Ok(vec![Settled::Done; batch.len()]));
+                }
+                Step::Tell(_) => {}
+                Step::Wait(until) => {
+                    assert!(until > now, "a hot loop");
+                    now = inputs.front().map_or(until, |(at, _)| until.min(*at));
+                }
+                Step::Stop => return calls,
+            }
+        }
+    }
+
+    fn outcome(at: Millis) -> (Millis, CompleteInput) {
+        (at, CompleteInput::Settle(finish(at, "plain"), None))
+    }
+
+    #[test]
+    fn a_steady_stream_of_outcomes_is_stored_in_few_transactions() {
+        let mut stream: Vec<_> = (0..2_500).map(|n| outcome(4 * n)).collect();
+        stream.push((20_000, CompleteInput::Close));
+        let calls = calls(stream);
+        assert_eq!(calls[0], (0, 1), "the first does not wait");
+        assert!(calls.iter().all(|(_, outcomes)| *outcomes <= 13), "none waits for more than {GATHER} ms");
+        assert!(calls.len() <= 201, "{} transactions for 2,500 outcomes", calls.len());
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_stored_at_once_and_takes_the_others_along() {
+        let (reply, _answer) = crossbeam::channel::bounded(1);
+        let start = (10, CompleteInput::Settle(finish(0, "plain"), Some(reply)));
+        let inputs = vec![outcome(0), outcome(5), start, outcome(15), (16, CompleteInput::Close)];
+        assert_eq!(calls(inputs), [(0, 1), (10, 2), (16, 1)], "a stop waits for nothing either");
+    }
+
+    #[test]
+    fn a_backlog_waits_for_nothing() {
+        let mut backlog: Vec<_> = (0..2 * 64).map(|n| outcome(1 + n / 64)).collect();
+        backlog.insert(0, outcome(0));
+        backlog.push((2, CompleteInput::Close));
+        assert_eq!(calls(backlog), [(0, 1), (1, 64), (2, 64)]);
     }
 
     /// And what was to be stored is still there afterwards.

@@ -1,8 +1,9 @@
-//! Wheel, permit, claim, pool: when a planned occurrence comes due, reserve a seat, claim it, hand it over.
+//! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand it over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::plan::{Plan, Slot};
 use super::poll::{POLL_LIMIT, Planned};
 use super::pool::Seat;
@@ -13,7 +14,7 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::{Candidate, Millis, NodeId, Token};
 use crate::node::Held;
 use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
-use crate::window::SKIP_RETRY;
+use crate::window::{CLAIM_AHEAD, SKIP_RETRY};
 
 /// The most claims in one transaction.
 const BATCH: usize = 1_000;
@@ -48,6 +49,12 @@ pub(crate) enum DispatchInput {
 
 pub(crate) enum DispatchOutput<P> {
     Run(P, Claimed),
+    /// Claimed ahead of its time, `due`: it runs then.
+    Hold {
+        due: Millis,
+        permit: P,
+        claimed: Claimed,
+    },
     GiveBack(Settlement),
     WakePoll,
     Event(Event),
@@ -97,6 +104,7 @@ struct InFlight<P> {
 
 pub(crate) struct DispatchMachine<S: Seats> {
     plan: Plan,
+    ahead: Ahead,
     seats: S,
     node: NodeId,
     held: Arc<Held>,
@@ -117,6 +125,7 @@ impl<S: Seats> DispatchMachine<S> {
     pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Millis, seats: S, now: Now) -> Self {
         Self {
             plan: Plan::new(now.db, 2 * POLL_LIMIT),
+            ahead: Ahead::default(),
             seats,
             node,
             held,
@@ -162,12 +171,17 @@ impl<S: Seats> DispatchMachine<S> {
         self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
     }
 
-    /// The next batch, each with a seat; empty when nothing is due or no seat is free.
+    /// The next batch, each with a seat; empty when nothing is due soon enough or no seat is free. What is due a little
+    /// later comes along.
     fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
-        self.plan.advance(now.db);
+        self.plan.advance(now.db + CLAIM_AHEAD);
+        if !self.plan.has_due(now.db + self.ahead.lead()) {
+            self.starved = false;
+            return Vec::new();
+        }
         let seats = &mut self.seats;
-        let picked = self.plan.pick(now.db, BATCH, || seats.reserve());
-        self.starved = picked.is_empty() && self.plan.has_due(now.db);
+        let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, || seats.reserve());
+        self.starved = picked.is_empty();
         for (slot, candidate, permit) in picked {
             let request = self.request(candidate, S::seat(&permit), now);
             self.in_flight.push(InFlight { slot, request, permit });
@@ -191,11 +205,14 @@ impl<S: Seats> DispatchMachine<S> {
         match claim {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
+                let due = request.candidate.due();
                 // A claim that comes in after the stop finds nobody to run it.
-                if claimed.may_start(now.boot) && !self.stopping {
-                    self.outbox.push_back(DispatchOutput::Run(permit, claimed));
-                } else {
+                if !claimed.may_start(now.boot) || self.stopping {
                     self.give_back(claimed, now);
+                } else if due > now.db {
+                    self.outbox.push_back(DispatchOutput::Hold { due, permit, claimed });
+                } else {
+                    self.outbox.push_back(DispatchOutput::Run(permit, claimed));
                 }
             }
             Claim::Lost => {
@@ -203,7 +220,8 @@ impl<S: Seats> DispatchMachine<S> {
                 self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
                 self.plan.lost(slot, now.boot);
             }
-            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY, now.boot),
+            // The plan's time is ahead.
+            Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Failed(error) => self.failed(slot, &request, &error),
         }
         if lost {
@@ -247,7 +265,7 @@ impl<S: Seats> DispatchMachine<S> {
         } else if self.starved {
             None
         } else {
-            self.plan.next_due(now.db).map(|at| now.boot_at(at))
+            self.plan.next_due().map(|at| now.boot_at(at.saturating_sub(self.ahead.lead())))
         };
         [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
@@ -281,6 +299,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         if self.may_claim(now) {
             let requests = self.batch(now);
             if !requests.is_empty() {
+                self.ahead.asked(now.boot);
                 return Step::Do(ClaimOp::Claim(requests));
             }
             if self.plan.wants_poll() {
@@ -291,6 +310,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
     }
 
     fn done(&mut self, now: Now, answer: Result<ClaimAnswer, Error>) {
+        self.ahead.answered(now.boot);
         match answer {
             Ok(ClaimAnswer::Claims(claims)) => {
                 self.unresolved = false;
@@ -344,11 +364,12 @@ mod tests {
     use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
     use crate::pipeline::expand::expand;
     use crate::pipeline::fixtures::calls_while_down;
+    use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
     use crate::schedule::Trigger;
     use crate::shards::Share;
     use crate::store::memory::MemoryStore;
     use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
-    use crate::window::Window;
+    use crate::window::{LEAST_LEAD, Window};
 
     mod edges;
 
@@ -386,11 +407,15 @@ mod tests {
     struct Bench {
         store: MemoryStore,
         machine: DispatchMachine<Chairs>,
+        start: StartMachine<Chair>,
         chairs: Arc<AtomicUsize>,
         held: Arc<Held>,
         node: NodeId,
         now: Millis,
+        claims: usize,
         ran: Vec<(Chair, Claimed)>,
+        /// How late each began.
+        late: Vec<Millis>,
         events: Vec<Event>,
         given_back: Vec<Settlement>,
         wakes: usize,
@@ -399,6 +424,11 @@ mod tests {
     impl Bench {
         /// `schedules` schedules every second from one second on, five occurrences each.
         fn new(schedules: usize, chairs: usize) -> Self {
+            Self::spread(schedules, 0, chairs)
+        }
+
+        /// One behind the other by `apart`.
+        fn spread(schedules: usize, apart: Millis, chairs: usize) -> Self {
             let store = MemoryStore::new(START);
             let policy =
                 JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
@@ -415,14 +445,14 @@ mod tests {
                     now: START,
                 })
                 .unwrap();
-            for n in 0..schedules {
+            for n in (0..).take(schedules) {
                 let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
                 let definition = Definition {
                     application: "app".to_owned(),
                     name: format!("s{n}"),
                     job: job.clone(),
                     payload: "null".to_owned(),
-                    trigger: every.anchored(START + 1_000).unwrap(),
+                    trigger: every.anchored(START + 1_000 + n * apart).unwrap(),
                     start: None,
                     end: None,
                     priority: 5,
@@ -436,8 +466,21 @@ mod tests {
             let now = Now { db: START, boot: START };
             let seats = Chairs(Arc::clone(&chairs));
             let machine = DispatchMachine::new(node, Arc::clone(&held), START + 60_000, seats, now);
-            let (ran, events, given_back) = Default::default();
-            Self { store, machine, chairs, held, node, now: START, ran, events, given_back, wakes: 0 }
+            Self {
+                store,
+                machine,
+                start: StartMachine::new(),
+                chairs,
+                held,
+                node,
+                now: START,
+                claims: 0,
+                ran: Vec::new(),
+                late: Vec::new(),
+                events: Vec::new(),
+                given_back: Vec::new(),
+                wakes: 0,
+            }
         }
 
         fn now(&self) -> Now {
@@ -476,7 +519,10 @@ mod tests {
             loop {
                 match self.machine.next(self.now()) {
                     Step::Do(op) => return Some(op),
-                    Step::Tell(DispatchOutput::Run(chair, claimed)) => self.ran.push((chair, claimed)),
+                    Step::Tell(DispatchOutput::Run(chair, claimed)) => self.begin(chair, claimed),
+                    Step::Tell(DispatchOutput::Hold { due, permit, claimed }) => {
+                        self.start.receive(self.now(), StartInput::Hold { due, permit, claimed });
+                    }
                     Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
                     Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
                     Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
@@ -485,12 +531,25 @@ mod tests {
             }
         }
 
+        fn begin(&mut self, chair: Chair, claimed: Claimed) {
+            self.late.push(self.now - claimed.scheduled());
+            self.ran.push((chair, claimed));
+        }
+
         /// Runs at `at`, performing what is asked.
         fn run(&mut self, at: Millis) {
             self.now = at;
             while let Some(op) = self.next() {
+                self.claims += usize::from(matches!(op, ClaimOp::Claim(_)));
                 let answer = op.perform(&self.store);
                 self.machine.done(self.now(), answer);
+            }
+            while let Step::Tell(output) = self.start.next(self.now()) {
+                match output {
+                    StartOutput::Run(chair, claimed) => self.begin(chair, claimed),
+                    StartOutput::GiveBack(settlement) => self.given_back.push(settlement),
+                    StartOutput::Event(event) => self.events.push(event),
+                }
             }
         }
 
@@ -529,6 +588,51 @@ mod tests {
         }
         assert_eq!(bench.times(), [1_000, 2_000, 3_000, 4_000, 5_000]);
         assert_eq!(bench.machine.planned(), 0);
+    }
+
+    #[test]
+    fn a_claim_made_ahead_of_its_time_waits_for_it() {
+        let mut bench = Bench::new(1, 9);
+        bench.poll(START + 1_500);
+        bench.run(START + 1_000 - LEAST_LEAD - 1);
+        assert_eq!((bench.claims, bench.rows(ExecutionState::Running)), (0, 0));
+        bench.run(START + 1_000 - LEAST_LEAD);
+        assert_eq!((bench.claims, bench.rows(ExecutionState::Running)), (1, 1));
+        bench.run(START + 999);
+        assert!(bench.ran.is_empty(), "never early");
+        bench.run(START + 1_000);
+        assert_eq!((bench.times(), bench.late.as_slice()), (vec![1_000], &[0][..]));
+    }
+
+    #[test]
+    fn a_steady_stream_is_claimed_in_few_transactions_and_starts_on_time() {
+        let mut bench = Bench::spread(250, 4, 250);
+        bench.poll(START + 7_000);
+        for at in START..START + 6_100 {
+            bench.run(at);
+            bench.ran.clear();
+        }
+        assert_eq!((bench.late.len(), bench.late.iter().max()), (5 * 250, Some(&0)));
+        let fewest = 5_000 / usize::try_from(CLAIM_AHEAD - LEAST_LEAD).unwrap();
+        assert!((100..=fewest + 5).contains(&bench.claims), "{} claims", bench.claims);
+    }
+
+    #[test]
+    fn slow_claims_are_sent_sooner() {
+        let mut bench = Bench::spread(2, 500, 9);
+        bench.poll(START + 1_600);
+        bench.now = START + 1_000 - LEAST_LEAD;
+        let Some(op) = bench.next() else { panic!("a claim was due") };
+        bench.now += 26;
+        let answer = op.perform(&bench.store);
+        bench.machine.done(bench.now(), answer);
+        bench.run(bench.now);
+        bench.run(START + 1_500 - 32);
+        assert_eq!(bench.claims, 0, "26 ms, and 5 for the rest");
+        bench.run(START + 1_500 - 31);
+        assert_eq!(bench.claims, 1);
+        bench.run(START + 1_500);
+        assert_eq!(bench.late, [26 - LEAST_LEAD, 0]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::model::{
     ScheduleState, Token,
 };
 use crate::schedule::{Cron, Simple, Timing, Trigger};
+use crate::store::memory::MemoryStore;
 use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store};
 
 pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
@@ -64,10 +65,22 @@ pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.
 pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
+    claim_until(i64::MAX, store, name, at_once, now)
+}
+
+/// The claim of a one-shot planned for `at`, to begin before `deadline`.
+pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
+    let store = MemoryStore::new(at);
+    let once = Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap());
+    store.ensure(&definition("s", once)).unwrap();
+    claim_until(deadline, &store, "s", true, at)
+}
+
+fn claim_until(deadline: Millis, store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
     let entry = Arc::new(store.find("app", name).unwrap().unwrap());
     let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
     let (token, node) = (Token::fresh(), NodeId::fresh());
-    let request = ClaimRequest { candidate, token, node, at_once, deadline: i64::MAX, now };
+    let request = ClaimRequest { candidate, token, node, at_once, deadline, now };
     match store.claim(&[request]).unwrap().pop() {
         Some(Claim::Won(claimed)) => claimed,
         other => panic!("{other:?}"),

@@ -1,11 +1,13 @@
-//! The flow, one way: poll -> expand -> wheel -> permit -> claim -> pool -> complete.
+//! The flow, one way: poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete.
 
+pub(crate) mod ahead;
 pub(crate) mod complete;
 pub(crate) mod dispatch;
 pub(crate) mod expand;
 pub(crate) mod plan;
 pub(crate) mod poll;
 pub(crate) mod pool;
+pub(crate) mod start;
 pub(crate) mod wheel;
 
 #[cfg(test)]

@@ -89,15 +89,18 @@ impl Plan {
         self.items.len()
     }
 
-    /// The next instant after `now`, in database time, at which something becomes due.
-    pub(crate) fn next_due(&self, now: Millis) -> Option<Millis> {
-        let ready = self.ready.keys().map(|rank| rank.0).find(|due| *due > now);
-        [self.wheel.next_due(), ready].into_iter().flatten().min()
+    /// The next instant, in database time, at which something becomes due or has done so.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.first_ready().or_else(|| self.wheel.next_due())
     }
 
-    /// Whether something is due at `now` and waits for a seat.
-    pub(crate) fn has_due(&self, now: Millis) -> bool {
-        self.ready.keys().next().is_some_and(|rank| rank.0 <= now)
+    /// Whether something is due by `until`; only what [`Plan::advance`] has reached counts.
+    pub(crate) fn has_due(&self, until: Millis) -> bool {
+        self.first_ready().is_some_and(|due| due <= until)
+    }
+
+    fn first_ready(&self) -> Option<Millis> {
+        self.ready.keys().next().map(|rank| rank.0)
     }
 
     /// Whether rows were cut off and what was brought is half done (the cap is twice what a poll brings);

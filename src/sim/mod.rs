@@ -49,6 +49,18 @@ fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
     }
 }
 
+/// Claimed ahead of its time, started at it: where a thread is free, on the millisecond.
+#[test]
+fn a_quiet_cluster_starts_on_time() {
+    let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
+    let mut cluster = Cluster::new(&quiet, database::Database::memory(), &[]);
+    cluster.run();
+    let first = cluster.effects().iter().filter(|effect| effect.attempt == 1);
+    let mut late: Vec<i64> = first.map(|effect| effect.at - effect.scheduled).collect();
+    late.sort_unstable();
+    assert_eq!([late[0], late[late.len() / 2]], [0, 0], "the earliest and the median of {}", late.len());
+}
+
 /// So many claims as `FIRETIME_CLAIMS` says, or the one simulation that `FIRETIME_SCENARIO` describes.
 #[test]
 fn clusters_under_fire_lose_and_repeat_nothing() {

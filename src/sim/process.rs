@@ -21,6 +21,7 @@ use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, 
 use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::floor::Floor;
 use crate::pipeline::pool::{Limits, Seat};
+use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::store::{Beat, Begin, Claimed, Figures, Pulse, Settled, Store};
 use crate::window::Window;
 
@@ -143,6 +144,7 @@ pub(super) struct Process {
     pub cut_until: Millis,
     poll: Actor<PollMachine>,
     dispatch: Actor<DispatchMachine<FloorSeats>>,
+    start: Actor<StartMachine<Permit>>,
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
@@ -194,6 +196,7 @@ impl Process {
                 seats,
                 now,
             )),
+            start: Actor::new(StartMachine::new()),
             complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
             misfire: Actor::new(MisfireMachine::new(application, window)),
             heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
@@ -207,7 +210,7 @@ impl Process {
         let jobs = self.running.iter().map(|it| it.ends).min().unwrap_or(Millis::MAX);
         let own = [self.poll.next_at(), self.dispatch.next_at(), self.complete.next_at()]
             .into_iter()
-            .chain([self.misfire.next_at(), self.heart.next_at(), jobs])
+            .chain([self.start.next_at(), self.misfire.next_at(), self.heart.next_at(), jobs])
             .min()
             .unwrap_or(Millis::MAX);
         self.sent_at().min(own.max(self.stopped_until))
@@ -234,6 +237,7 @@ impl Process {
     pub(super) fn die(&mut self, dice: &mut Dice) {
         self.poll.die(dice);
         self.dispatch.die(dice);
+        self.start.die(dice);
         self.complete.die(dice);
         self.misfire.die(dice);
         self.heart.die(dice);
@@ -257,6 +261,7 @@ impl Process {
         said |= self.run_poll(around);
         said |= self.run_misfire(around);
         said |= self.run_dispatch(around);
+        said |= self.run_start(around);
         said |= self.start_jobs(around);
         let mut told = Vec::new();
         self.complete.run(&mut scene(self.now(around.time), around), &mut told);
@@ -319,10 +324,10 @@ impl Process {
         let said = !told.is_empty();
         for output in told {
             match output {
-                DispatchOutput::Run(mut permit, claimed) => match permit.seat.take() {
-                    Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
-                    None => drop(claimed),
-                },
+                DispatchOutput::Run(permit, claimed) => self.submit(permit, claimed, now),
+                DispatchOutput::Hold { due, permit, claimed } => {
+                    self.start.receive(now, StartInput::Hold { due, permit, claimed });
+                }
                 DispatchOutput::GiveBack(settlement) => {
                     self.complete.receive(now, CompleteInput::Settle(settlement, None));
                 }
@@ -331,6 +336,29 @@ impl Process {
             }
         }
         said
+    }
+
+    fn run_start(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.start.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        for output in told {
+            match output {
+                StartOutput::Run(permit, claimed) => self.submit(permit, claimed, now),
+                StartOutput::GiveBack(settlement) => {
+                    self.complete.receive(now, CompleteInput::Settle(settlement, None));
+                }
+                StartOutput::Event(_) => {}
+            }
+        }
+        said
+    }
+
+    fn submit(&self, mut permit: Permit, claimed: Claimed, now: Now) {
+        match permit.seat.take() {
+            Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
+            None => drop(claimed),
+        }
     }
 
     /// Threads take what is ready, or retire.

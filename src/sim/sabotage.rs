@@ -54,7 +54,7 @@ impl Sabotage {
             ("the repair's guard: state", STARVED, blind(&guard::REPAIR, &[State])),
             (
                 "the repair's guard: next and version",
-                STARVED,
+                Faults::EDITED,
                 blind(&guard::REPAIR, &[NextFireTime, Version]),
             ),
             ("the revocation's guard: state", MANY, blind(&guard::REVOKE, &[State])),

@@ -99,6 +99,9 @@ impl Faults {
     /// Nodes wake up just when others believe them dead.
     pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
 
+    /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
+    pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
+
     fn each(&mut self) -> [(&'static str, &mut Millis); 12] {
         [
             ("calls", &mut self.calls),

@@ -14,6 +14,7 @@ use crate::node::NodeOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::PollOp;
+use crate::pipeline::start::NoOp;
 use crate::store::{
     Beat, Broken, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode,
     NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
@@ -31,6 +32,7 @@ pub(super) trait Rows {
 impl Rows for PollOp {}
 impl Rows for SettleOp {}
 impl Rows for NodeOp {}
+impl Rows for NoOp {}
 
 impl Rows for ClaimOp {
     fn rows(&self) -> Vec<ScheduleId> {

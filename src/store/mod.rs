@@ -264,6 +264,13 @@ pub(crate) struct ClaimRequest {
     pub now: Millis,
 }
 
+impl ClaimRequest {
+    /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it is due.
+    pub(crate) fn started(&self) -> Option<Millis> {
+        self.at_once.then(|| self.now.max(self.candidate.due()))
+    }
+}
+
 /// The ending of one claim.
 #[derive(Debug)]
 pub(crate) enum Claim {

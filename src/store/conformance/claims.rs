@@ -37,7 +37,11 @@ pub(crate) fn claim_for_an_idle_thread_leaves_it_running(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     assert!(claimed.is_started());
     let shown = db.execution(claimed.execution());
-    assert_eq!((shown.state.as_str(), shown.claimed, shown.started), ("RUNNING", Some(db.now), Some(db.now)));
+    let started = Some(db.base);
+    assert_eq!((shown.state.as_str(), shown.claimed, shown.started), ("RUNNING", Some(db.now), started));
+    let late = ClaimRequest { at_once: true, now: db.base + 1, ..db.head(&db.schedule("late")) };
+    let shown = db.execution(drop_claimed(db.claim(&late)));
+    assert_eq!((shown.claimed, shown.started), (Some(late.now), Some(late.now)), "not before it is claimed");
 }
 
 pub(crate) fn the_links_of_a_chain_are_claimed_under_one_version(db: &Bench) {

@@ -71,7 +71,7 @@ impl Tables {
             fence,
             node: Some(request.node),
             claimed: Some(request.now),
-            started: request.at_once.then_some(request.now),
+            started: request.started(),
             finished: None,
             prev: occurrence.prev,
             following: occurrence.following,
@@ -109,7 +109,7 @@ impl Tables {
             run.fence = fence;
             run.node = Some(request.node);
             run.claimed = Some(request.now);
-            run.started = request.at_once.then_some(request.now);
+            run.started = request.started();
         });
         Ok(Some(Claimed::won(request, pending.id, fence)))
     }

@@ -151,10 +151,9 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
 
 /// The state the execution is put into, and its start.
 pub(super) fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
-    if request.at_once {
-        (ExecutionState::Running.as_str(), request.now)
-    } else {
-        (ExecutionState::Claimed.as_str(), -1)
+    match request.started() {
+        Some(started) => (ExecutionState::Running.as_str(), started),
+        None => (ExecutionState::Claimed.as_str(), -1),
     }
 }
 

@@ -36,8 +36,8 @@ fn failed(kind: Kind) -> Result<Vec<Settled>, Error> {
 
 #[test]
 fn what_waits_is_settled_together_up_to_a_batch() {
-    let mut machine = machine(BATCH as i64 + 3);
-    for size in [BATCH, 3] {
+    let mut machine = machine((BATCH + ENOUGH) as i64);
+    for size in [BATCH, ENOUGH] {
         assert_eq!(batch(&mut machine, at(0)), size);
         machine.done(at(0), done(size));
     }

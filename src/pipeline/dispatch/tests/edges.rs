@@ -34,11 +34,11 @@ fn answer(bench: &mut Bench, claim: Claim) {
 #[test]
 fn it_sleeps_until_the_next_is_due_and_without_a_lease_for_good() {
     let (mut bench, due) = planned();
-    assert_eq!(waits_until(&mut bench), due);
+    assert_eq!(waits_until(&mut bench), due - LEAST_LEAD);
     bench.run(due);
-    assert_eq!(waits_until(&mut bench), due + 1_000, "a seat was left: nobody is waited for");
-    bench.now = due + 999;
-    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 999));
+    assert_eq!(waits_until(&mut bench), due + 1_000 - LEAST_LEAD, "a seat was left: nobody is waited for");
+    bench.now = due + 900;
+    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 900));
     assert_eq!(waits_until(&mut bench), Millis::MAX);
 }
 
@@ -74,7 +74,8 @@ fn nothing_is_claimed_in_the_instant_a_lease_ends() {
 fn a_locked_row_is_tried_once_more_after_a_moment() {
     let (mut bench, due) = planned();
     bench.now = due;
-    for tried in [due, due + SKIP_RETRY] {
+    // The plan's time is ahead, and a claim is sent before its instant.
+    for tried in [due, due + SKIP_RETRY + CLAIM_AHEAD - LEAST_LEAD] {
         assert_eq!(bench.now, tried);
         let request = claim_due(&mut bench);
         assert!(bench.held.contains(request.token));

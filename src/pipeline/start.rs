@@ -1,0 +1,255 @@
+//! What was claimed ahead of its time waits here and starts at its due instant: dispatch cannot see to that, it waits
+//! for the database.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+
+use crate::clock::Now;
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::{Machine, Operation, Step};
+use crate::model::Millis;
+use crate::store::{Claimed, Settlement, Store};
+use crate::window::{CLAIM_AHEAD, OFFSET_JUMP};
+
+pub(crate) enum StartInput<P> {
+    /// Start this at `due`, database time.
+    Hold { due: Millis, permit: P, claimed: Claimed },
+    /// Nothing starts any more: what waits goes back, and so does what comes yet.
+    Stop,
+    /// Nothing more comes.
+    Close,
+}
+
+pub(crate) enum StartOutput<P> {
+    Run(P, Claimed),
+    GiveBack(Settlement),
+    Event(Event),
+}
+
+/// There is nothing this stage asks the database.
+#[derive(Clone)]
+pub(crate) struct NoOp(Infallible);
+
+impl Operation for NoOp {
+    type Answer = Infallible;
+
+    fn name(&self) -> &'static str {
+        match self.0 {}
+    }
+
+    fn perform(self, _store: &dyn Store) -> Result<Infallible, Error> {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct StartMachine<P> {
+    /// By due instant and order of arrival.
+    waiting: BTreeMap<(Millis, u64), (P, Claimed)>,
+    arrived: u64,
+    outbox: VecDeque<StartOutput<P>>,
+    stopping: bool,
+    closing: bool,
+}
+
+impl<P> StartMachine<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            arrived: 0,
+            outbox: VecDeque::new(),
+            stopping: false,
+            closing: false,
+        }
+    }
+
+    /// Its seat is free again.
+    fn give_back(&mut self, claimed: Claimed, now: Now) {
+        self.outbox.push_back(StartOutput::Event(Event::GivenBack { execution: claimed.execution() }));
+        self.outbox.push_back(StartOutput::GiveBack(claimed.give_back(now.db)));
+    }
+
+    /// Looks at what is due first: it starts, or goes back, or there is nothing to do before the instant given.
+    fn look(&mut self, now: Now) -> Result<(), Millis> {
+        let Some(first) = self.waiting.first_entry() else { return Err(Millis::MAX) };
+        let due = first.key().0;
+        // It was claimed when it was near: the clock has been set back since, and it would wait for all of that.
+        let is_far = due > now.db.saturating_add(CLAIM_AHEAD + OFFSET_JUMP);
+        if due > now.db && !is_far {
+            return Err(now.boot_at(due));
+        }
+        let (permit, claimed) = first.remove();
+        if is_far || !claimed.may_start(now.boot) {
+            self.give_back(claimed, now);
+        } else {
+            self.outbox.push_back(StartOutput::Run(permit, claimed));
+        }
+        Ok(())
+    }
+}
+
+impl<P: Send + 'static> Machine for StartMachine<P> {
+    type Op = NoOp;
+    type Input = StartInput<P>;
+    type Output = StartOutput<P>;
+
+    fn next(&mut self, now: Now) -> Step<NoOp, StartOutput<P>> {
+        loop {
+            if let Some(output) = self.outbox.pop_front() {
+                return Step::Tell(output);
+            }
+            match self.look(now) {
+                Ok(()) => {}
+                Err(_) if self.closing && self.waiting.is_empty() => return Step::Stop,
+                Err(until) => return Step::Wait(until),
+            }
+        }
+    }
+
+    fn done(&mut self, _now: Now, answer: Result<Infallible, Error>) {
+        drop(answer); // Nothing was asked.
+    }
+
+    fn receive(&mut self, now: Now, input: StartInput<P>) {
+        match input {
+            StartInput::Hold { claimed, .. } if self.stopping => self.give_back(claimed, now),
+            StartInput::Hold { due, permit, claimed } => {
+                self.arrived += 1;
+                self.waiting.insert((due, self.arrived), (permit, claimed));
+            }
+            StartInput::Stop => {
+                self.stopping = true;
+                for (_, claimed) in std::mem::take(&mut self.waiting).into_values() {
+                    self.give_back(claimed, now);
+                }
+            }
+            StartInput::Close => self.closing = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::pipeline::fixtures::claimed;
+
+    const NOW: Millis = 1_767_225_600_000;
+    const LEASE: Millis = 20_000;
+
+    struct Bench {
+        machine: StartMachine<Arc<()>>,
+        /// Counts the permits that are held.
+        seat: Arc<()>,
+        now: Now,
+        /// When each began, and which.
+        ran: Vec<(Millis, Millis)>,
+        given_back: usize,
+        events: usize,
+        ended: bool,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let now = Now { db: NOW, boot: 0 };
+            let (ran, seat) = (Vec::new(), Arc::default());
+            Self { machine: StartMachine::new(), seat, now, ran, given_back: 0, events: 0, ended: false }
+        }
+
+        fn hold(&mut self, after: Millis, deadline: Millis) {
+            let (due, permit) = (NOW + after, Arc::clone(&self.seat));
+            let claimed = claimed(due, deadline);
+            self.machine.receive(self.now, StartInput::Hold { due, permit, claimed });
+        }
+
+        /// Everything it does at this instant; when it wants to look again.
+        fn look(&mut self) -> Option<Millis> {
+            loop {
+                match self.machine.next(self.now) {
+                    Step::Do(NoOp(never)) => match never {},
+                    Step::Tell(StartOutput::Run(_, claimed)) => {
+                        self.ran.push((self.now.db - NOW, claimed.scheduled() - NOW));
+                    }
+                    Step::Tell(StartOutput::GiveBack(_)) => self.given_back += 1,
+                    Step::Tell(StartOutput::Event(_)) => self.events += 1,
+                    Step::Wait(until) => return Some(until).filter(|until| *until < Millis::MAX),
+                    Step::Stop => {
+                        self.ended = true;
+                        return None;
+                    }
+                }
+            }
+        }
+
+        /// Runs until nothing waits any more.
+        fn run(&mut self) {
+            while let Some(until) = self.look() {
+                assert!(until > self.now.boot, "a hot loop");
+                self.now = Now { db: self.now.db + until - self.now.boot, boot: until };
+            }
+        }
+
+        fn seats_taken(&self) -> usize {
+            Arc::strong_count(&self.seat) - 1
+        }
+    }
+
+    #[test]
+    fn each_starts_at_its_instant_whatever_the_order_of_arrival() {
+        let mut bench = Bench::new();
+        [30, 10, 40, 10, 20].into_iter().for_each(|after| bench.hold(after, LEASE));
+        assert_eq!(bench.seats_taken(), 5);
+        bench.run();
+        assert_eq!(bench.ran, [(10, 10), (10, 10), (20, 20), (30, 30), (40, 40)]);
+        assert_eq!((bench.seats_taken(), bench.given_back), (0, 0));
+    }
+
+    #[test]
+    fn the_instant_is_the_databases_even_if_its_clock_is_corrected_meanwhile() {
+        let mut bench = Bench::new();
+        bench.hold(40, LEASE);
+        assert_eq!(bench.look(), Some(40));
+        bench.now = Now { db: NOW - 60, boot: 40 };
+        assert_eq!(bench.look(), Some(140), "the clock lost 100 ms");
+        bench.now = Now { db: NOW + 45, boot: 60 };
+        bench.run();
+        assert_eq!(bench.ran, [(45, 40)]);
+    }
+
+    #[test]
+    fn a_backward_clock_step_does_not_keep_seats_for_hours() {
+        let mut bench = Bench::new();
+        bench.hold(20, LEASE);
+        bench.hold(40, LEASE);
+        bench.now = Now { db: NOW - 3_600_000, boot: 20 };
+        assert_eq!(bench.look(), None);
+        assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (0, 2, 0));
+    }
+
+    #[test]
+    fn what_comes_due_after_its_lease_goes_back() {
+        let mut bench = Bench::new();
+        bench.hold(40, 40);
+        bench.hold(40, 41);
+        bench.run();
+        assert_eq!((bench.ran.len(), bench.given_back, bench.events), (1, 1, 1));
+    }
+
+    /// Even if dispatch hears of the stop later.
+    #[test]
+    fn nothing_starts_and_nothing_is_lost_after_the_stop() {
+        let mut bench = Bench::new();
+        bench.hold(0, LEASE);
+        bench.hold(40, LEASE);
+        bench.machine.receive(bench.now, StartInput::Stop);
+        bench.hold(0, LEASE);
+        bench.run();
+        assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (0, 3, 0));
+        assert!(!bench.ended, "more may come");
+        bench.hold(10, LEASE);
+        bench.machine.receive(bench.now, StartInput::Close);
+        bench.run();
+        assert_eq!((bench.given_back, bench.ended), (4, true));
+    }
+}
