@@ -82,10 +82,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
         (ON_SERVERS, served),
         (
             &[(
-                "proxy::a_claim_is_seen_to_commit_by_itself",
-                proxy_checks::a_claim_is_seen_to_commit_by_itself,
+                "proxy::a_claim_or_an_outcome_is_seen_to_commit_by_itself",
+                proxy_checks::a_claim_or_an_outcome_is_seen_to_commit_by_itself,
             )],
-            kind.name() == "postgres",
+            served,
         ),
         (FULL_EVERYWHERE, full),
         (FULL_ON_SERVERS, full && served),

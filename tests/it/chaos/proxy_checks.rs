@@ -40,15 +40,9 @@ impl Bench {
     }
 }
 
-/// As the store does it: begin and commit are text on PostgreSQL, everything is prepared on MariaDB.
 fn begin_insert_commit(kind: Kind, hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
     let insert = format!("INSERT INTO QRTZ_RUN VALUES ({id})");
-    if kind.name() == "postgres" {
-        hand.run("BEGIN")?;
-        hand.prepared(&insert)?;
-        return hand.run("COMMIT");
-    }
-    ["START TRANSACTION", &insert, "COMMIT"].iter().try_for_each(|text| hand.prepared(text))
+    ["START TRANSACTION", &insert, "COMMIT"].iter().try_for_each(|text| transact(kind, hand, text))
 }
 
 /// The client is told the same; the row tells them apart.
@@ -69,18 +63,34 @@ pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
     assert_eq!(bench.proxy.counted(), (3, 3));
 }
 
-/// A claim on PostgreSQL is one prepared statement that commits by itself; inside a transaction it does not.
-pub fn a_claim_is_seen_to_commit_by_itself(kind: Kind) {
-    let mut bench = Bench::new(kind);
-    let mut hand = bench.connect();
-    bench.proxy.cut_commit(Cut::After, Some(Commit::Claim));
-    hand.run("BEGIN").unwrap();
-    hand.run("COMMIT").unwrap();
-    hand.run("BEGIN").unwrap();
-    hand.prepared("INSERT INTO QRTZ_RUN VALUES (1)").unwrap();
-    hand.run("ROLLBACK").unwrap();
-    hand.prepared("INSERT INTO QRTZ_RUN VALUES (2)").unwrap_err();
-    assert_eq!(bench.ids(), ["2"]);
+/// A claim on PostgreSQL is one prepared statement that commits by itself, and so is an outcome on both; inside a
+/// transaction they do not.
+pub fn a_claim_or_an_outcome_is_seen_to_commit_by_itself(kind: Kind) {
+    for (commit, before, change, after) in [
+        (Commit::Claim, "1", "INSERT INTO QRTZ_RUN VALUES (2)", "1 2"),
+        (Commit::Other, "1", "UPDATE QRTZ_RUN SET id = 3", "3"),
+    ] {
+        let mut bench = Bench::new(kind);
+        let mut hand = bench.connect();
+        hand.run("INSERT INTO QRTZ_RUN VALUES (1)").unwrap();
+        bench.proxy.cut_commit(Cut::After, Some(commit));
+        ["START TRANSACTION", change, "ROLLBACK"]
+            .iter()
+            .try_for_each(|text| transact(kind, &mut hand, text))
+            .unwrap();
+        assert_eq!(bench.ids().join(" "), before);
+        hand.prepared(change).unwrap_err();
+        assert_eq!(bench.ids().join(" "), after);
+    }
+}
+
+/// As the store does it: begin and commit are text on PostgreSQL, everything is prepared on MariaDB.
+fn transact(kind: Kind, hand: &mut Hand, text: &str) -> diesel::QueryResult<()> {
+    match text {
+        "START TRANSACTION" if kind.name() == "postgres" => hand.run("BEGIN"),
+        "COMMIT" | "ROLLBACK" if kind.name() == "postgres" => hand.run(text),
+        _ => hand.prepared(text),
+    }
 }
 
 /// What is held neither arrives nor fails, and arrives later.

@@ -15,22 +15,33 @@ pub enum Commit {
     Other,
 }
 
-/// A statement that is a claim; on PostgreSQL one outside a transaction commits by itself.
+/// A statement that is a claim; outside a transaction it commits by itself, as any change does.
 const CLAIM: &str = "INSERT INTO QRTZ_RUN";
 const COMMIT: &[u8] = b"COMMIT";
 
 /// What a prepared statement is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Prepared {
+    Begin,
     Claim,
+    /// Of executions: mostly outcomes.
+    Change,
     Commit,
+    Rollback,
 }
 
 fn prepared(text: &[u8]) -> Option<Prepared> {
-    if text == COMMIT {
-        Some(Prepared::Commit)
+    match text {
+        b"START TRANSACTION" => return Some(Prepared::Begin),
+        COMMIT => return Some(Prepared::Commit),
+        b"ROLLBACK" => return Some(Prepared::Rollback),
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(text);
+    if text.contains(CLAIM) {
+        Some(Prepared::Claim)
     } else {
-        String::from_utf8_lossy(text).contains(CLAIM).then_some(Prepared::Claim)
+        (text.starts_with("UPDATE ") && text.contains("QRTZ_RUN")).then_some(Prepared::Change)
     }
 }
 
@@ -88,19 +99,28 @@ impl Watch {
     }
 
     fn commit(&mut self) -> Option<Commit> {
+        self.in_transaction = false;
         Some(if std::mem::take(&mut self.claims) { Commit::Claim } else { Commit::Other })
     }
 
     fn runs(&mut self, statement: &[u8]) -> Option<Commit> {
         match self.prepared.get(statement)? {
             Prepared::Commit => self.commit(),
-            Prepared::Claim if self.protocol == Protocol::Postgres && !self.in_transaction => {
-                Some(Commit::Claim)
-            }
+            Prepared::Claim if !self.in_transaction => Some(Commit::Claim),
+            Prepared::Change if !self.in_transaction => Some(Commit::Other),
             Prepared::Claim => {
                 self.claims = true;
                 None
             }
+            Prepared::Begin => {
+                (self.in_transaction, self.claims) = (true, false);
+                None
+            }
+            Prepared::Rollback => {
+                self.in_transaction = false;
+                None
+            }
+            Prepared::Change => None,
         }
     }
 
