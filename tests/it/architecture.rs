@@ -87,7 +87,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("pipeline/wheel.rs", &[]),
     ("pipeline/pool", &[]),
     ("pipeline/plan.rs", &["model"]),
-    ("pipeline/complete.rs", &["clock", "error", "event", "machine", "model", "node", "store"]),
+    ("pipeline/ahead.rs", &["model", "window"]),
+    ("pipeline/start.rs", &["clock", "error", "event", "machine", "model", "store", "window"]),
+    ("pipeline/complete.rs", &["clock", "error", "event", "machine", "model", "node", "store", "window"]),
     ("misfire.rs", &["clock", "error", "event", "machine", "model", "store", "window"]),
     ("node.rs", &["clock", "error", "event", "machine", "misfire", "model", "shards", "store", "window"]),
     (
