@@ -193,7 +193,8 @@ impl<S: Seats> DispatchMachine<S> {
         // Should the node die before it begins, it counts as begun: not for what may run only once, and not for what
         // has met a death before.
         let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
-        let at_once = seat == Seat::Thread || seat == Seat::Soon && expendable;
+        let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
+        let at_once = begins_now || seat != Seat::Place && expendable;
         let token = Token::fresh();
         self.held.add(token);
         ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
@@ -429,9 +430,12 @@ mod tests {
 
         /// One behind the other by `apart`.
         fn spread(schedules: usize, apart: Millis, chairs: usize) -> Self {
+            Self::of(true, schedules, apart, chairs)
+        }
+
+        fn of(recover: bool, schedules: usize, apart: Millis, chairs: usize) -> Self {
             let store = MemoryStore::new(START);
-            let policy =
-                JobPolicy { recover: true, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+            let policy = JobPolicy { recover, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
             let job = JobSpec { name: "job".to_owned(), policy };
             let node = NodeId::fresh();
             store
@@ -602,6 +606,20 @@ mod tests {
         assert!(bench.ran.is_empty(), "never early");
         bench.run(START + 1_000);
         assert_eq!((bench.times(), bench.late.as_slice()), (vec![1_000], &[0][..]));
+    }
+
+    /// If its node dies first it has not begun, and goes to another.
+    #[test]
+    fn what_may_run_only_once_is_not_called_running_before_its_time() {
+        for (at, running) in [(START + 1_000 - LEAST_LEAD, 0), (START + 1_000, 1)] {
+            let mut bench = Bench::of(false, 1, 0, 9);
+            bench.poll(START + 1_500);
+            bench.run(at);
+            assert_eq!(
+                (bench.rows(ExecutionState::Claimed), bench.rows(ExecutionState::Running)),
+                (1 - running, running)
+            );
+        }
     }
 
     #[test]
