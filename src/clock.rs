@@ -177,6 +177,20 @@ mod tests {
         assert_eq!(offset.observe(TimeSample { asked: 9_000, database: 10_950, answered: 9_200 }), 1_900);
     }
 
+    /// Or who waits on the one for an instant of the other would wake up too early, or a part of a millisecond late.
+    #[test]
+    fn both_clocks_pass_to_the_next_millisecond_together() {
+        let clock = Clock::default();
+        let first = clock.now();
+        loop {
+            let now = clock.now();
+            assert_eq!(now.db - now.boot, first.db - first.boot);
+            if now.boot > first.boot + 3 {
+                break;
+            }
+        }
+    }
+
     #[test]
     fn the_boot_clock_waits_for_database_time_and_never_for_the_past() {
         let now = Now { db: 1_000, boot: 50 };
