@@ -1,0 +1,465 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::error::Kind;
+use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
+use crate::pipeline::expand::expand;
+use crate::pipeline::fixtures::calls_while_down;
+use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
+use crate::schedule::Trigger;
+use crate::shards::Share;
+use crate::store::memory::MemoryStore;
+use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
+use crate::window::{LEAST_LEAD, Window};
+
+mod edges;
+
+const START: Millis = 1_767_225_600_000;
+
+/// As many seats as there are, all of them threads.
+#[derive(Clone)]
+struct Chairs(Arc<AtomicUsize>);
+
+struct Chair(Arc<AtomicUsize>);
+
+impl Drop for Chair {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Seats for Chairs {
+    type Permit = Chair;
+
+    fn reserve(&mut self) -> Option<Chair> {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+        taken.ok().map(|_| Chair(Arc::clone(&self.0)))
+    }
+
+    fn seat(_permit: &Chair) -> Seat {
+        Seat::Thread
+    }
+
+    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
+        (Vec::new(), None)
+    }
+}
+
+struct Bench {
+    store: MemoryStore,
+    machine: DispatchMachine<Chairs>,
+    start: StartMachine<Chair>,
+    chairs: Arc<AtomicUsize>,
+    held: Arc<Held>,
+    node: NodeId,
+    now: Millis,
+    claims: usize,
+    ran: Vec<(Chair, Claimed)>,
+    /// How late each began.
+    late: Vec<Millis>,
+    events: Vec<Event>,
+    given_back: Vec<Settlement>,
+    wakes: usize,
+}
+
+impl Bench {
+    /// `schedules` schedules every second from one second on, five occurrences each.
+    fn new(schedules: usize, chairs: usize) -> Self {
+        Self::spread(schedules, 0, chairs)
+    }
+
+    /// One behind the other by `apart`.
+    fn spread(schedules: usize, apart: Millis, chairs: usize) -> Self {
+        Self::of(true, schedules, apart, chairs)
+    }
+
+    fn of(recover: bool, schedules: usize, apart: Millis, chairs: usize) -> Self {
+        let store = MemoryStore::new(START);
+        let policy = JobPolicy { recover, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+        let job = JobSpec { name: "job".to_owned(), policy };
+        let node = NodeId::fresh();
+        store
+            .register(&NewNode {
+                id: node,
+                application: "app".to_owned(),
+                host_ip: String::new(),
+                host_name: String::new(),
+                pid: 0,
+                jobs: vec![job.clone()],
+                now: START,
+            })
+            .unwrap();
+        for n in (0..).take(schedules) {
+            let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
+            let definition = Definition {
+                application: "app".to_owned(),
+                name: format!("s{n}"),
+                job: job.clone(),
+                payload: "null".to_owned(),
+                trigger: every.anchored(START + 1_000 + n * apart).unwrap(),
+                start: None,
+                end: None,
+                priority: 5,
+                misfire: MisfirePolicy::FireOnce,
+                threshold: 60_000,
+            };
+            store.ensure(&definition).unwrap();
+        }
+        let chairs = Arc::new(AtomicUsize::new(chairs));
+        let held = Arc::new(Held::default());
+        let now = Now { db: START, boot: START };
+        let seats = Chairs(Arc::clone(&chairs));
+        let machine = DispatchMachine::new(node, Arc::clone(&held), START + 60_000, seats, now);
+        Self {
+            store,
+            machine,
+            start: StartMachine::new(),
+            chairs,
+            held,
+            node,
+            now: START,
+            claims: 0,
+            ran: Vec::new(),
+            late: Vec::new(),
+            events: Vec::new(),
+            given_back: Vec::new(),
+            wakes: 0,
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { db: self.now, boot: self.now }
+    }
+
+    fn poll(&mut self, until: Millis) {
+        let planned = self.planned(until);
+        self.machine.receive(self.now(), DispatchInput::Planned(planned));
+    }
+
+    /// What a poll sent now will bring.
+    fn planned(&self, until: Millis) -> Planned {
+        let query = PollQuery {
+            node: self.node,
+            application: "app".to_owned(),
+            shares: vec![Share::whole(vec!["job".to_owned()])],
+            names: Vec::new(),
+            until,
+            late: self.now,
+            page: Page::FIRST,
+            limit: 2 * BATCH,
+        };
+        let polled = self.store.poll(&query).unwrap();
+        Planned {
+            occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
+            pendings: polled.pendings,
+            complete: polled.next.is_none(),
+            enabled: polled.app_enabled && polled.node_enabled,
+            sent: self.now,
+        }
+    }
+
+    /// Runs at this instant until the machine asks for something or waits.
+    fn next(&mut self) -> Option<ClaimOp> {
+        loop {
+            match self.machine.next(self.now()) {
+                Step::Do(op) => return Some(op),
+                Step::Tell(DispatchOutput::Run(chair, claimed)) => self.begin(chair, claimed),
+                Step::Tell(DispatchOutput::Hold { due, permit, claimed }) => {
+                    self.start.receive(self.now(), StartInput::Hold { due, permit, claimed });
+                }
+                Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
+                Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
+                Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
+                Step::Wait(_) | Step::Stop => return None,
+            }
+        }
+    }
+
+    fn begin(&mut self, chair: Chair, claimed: Claimed) {
+        self.late.push(self.now - claimed.scheduled());
+        self.ran.push((chair, claimed));
+    }
+
+    /// Runs at `at`, performing what is asked.
+    fn run(&mut self, at: Millis) {
+        self.now = at;
+        while let Some(op) = self.next() {
+            self.claims += usize::from(matches!(op, ClaimOp::Claim(_)));
+            let answer = op.perform(&self.store);
+            self.machine.done(self.now(), answer);
+        }
+        while let Step::Tell(output) = self.start.next(self.now()) {
+            match output {
+                StartOutput::Run(chair, claimed) => self.begin(chair, claimed),
+                StartOutput::GiveBack(settlement) => self.given_back.push(settlement),
+                StartOutput::Event(event) => self.events.push(event),
+            }
+        }
+    }
+
+    fn times(&self) -> Vec<Millis> {
+        self.ran.iter().map(|(_, claimed)| claimed.scheduled() - START).collect()
+    }
+
+    fn rows(&self, state: ExecutionState) -> usize {
+        let query = ExecutionQuery { states: vec![state], limit: 1_000, ..ExecutionQuery::default() };
+        self.store.executions(&query).unwrap().len()
+    }
+}
+
+/// One that reads thousands of rows takes longer than a claim.
+#[test]
+fn a_poll_sent_before_a_claim_does_not_bring_its_occurrence_again() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.run(START + 999);
+    let late = bench.planned(START + 2_500);
+    bench.run(START + 1_000);
+    bench.machine.receive(bench.now(), DispatchInput::Planned(late));
+    bench.run(START + 2_000);
+    assert_eq!(bench.times(), [1_000, 2_000], "the link behind it is not forgotten");
+    assert!(!bench.events.iter().any(|event| matches!(event, Event::ClaimLost { .. })));
+}
+
+#[test]
+fn each_occurrence_is_claimed_when_due_and_its_link_armed() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 6_000);
+    bench.run(START + 999);
+    assert!(bench.ran.is_empty(), "never early");
+    for second in 1..=5 {
+        bench.run(START + 1_000 * second);
+    }
+    assert_eq!(bench.times(), [1_000, 2_000, 3_000, 4_000, 5_000]);
+    assert_eq!(bench.machine.planned(), 0);
+}
+
+#[test]
+fn a_claim_made_ahead_of_its_time_waits_for_it() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000 - LEAST_LEAD - 1);
+    assert_eq!((bench.claims, bench.rows(ExecutionState::Running)), (0, 0));
+    bench.run(START + 1_000 - LEAST_LEAD);
+    assert_eq!((bench.claims, bench.rows(ExecutionState::Running)), (1, 1));
+    bench.run(START + 999);
+    assert!(bench.ran.is_empty(), "never early");
+    bench.run(START + 1_000);
+    assert_eq!((bench.times(), bench.late.as_slice()), (vec![1_000], &[0][..]));
+}
+
+/// If its node dies first it has not begun, and goes to another.
+#[test]
+fn what_may_run_only_once_is_not_called_running_before_its_time() {
+    for (at, running) in [(START + 1_000 - LEAST_LEAD, 0), (START + 1_000, 1)] {
+        let mut bench = Bench::of(false, 1, 0, 9);
+        bench.poll(START + 1_500);
+        bench.run(at);
+        assert_eq!(
+            (bench.rows(ExecutionState::Claimed), bench.rows(ExecutionState::Running)),
+            (1 - running, running)
+        );
+    }
+}
+
+#[test]
+fn a_steady_stream_is_claimed_in_few_transactions_and_starts_on_time() {
+    let mut bench = Bench::spread(250, 4, 250);
+    bench.poll(START + 7_000);
+    for at in START..START + 6_100 {
+        bench.run(at);
+        bench.ran.clear();
+    }
+    assert_eq!((bench.late.len(), bench.late.iter().max()), (5 * 250, Some(&0)));
+    let fewest = 5_000 / usize::try_from(CLAIM_AHEAD - LEAST_LEAD).unwrap();
+    assert!((100..=fewest + 5).contains(&bench.claims), "{} claims", bench.claims);
+}
+
+#[test]
+fn slow_claims_are_sent_sooner() {
+    let mut bench = Bench::spread(2, 500, 9);
+    bench.poll(START + 1_600);
+    bench.now = START + 1_000 - LEAST_LEAD;
+    let Some(op) = bench.next() else { panic!("a claim was due") };
+    bench.now += 26;
+    let answer = op.perform(&bench.store);
+    bench.machine.done(bench.now(), answer);
+    bench.run(bench.now);
+    bench.run(START + 1_500 - 32);
+    assert_eq!(bench.claims, 0, "26 ms, and 5 for the rest");
+    bench.run(START + 1_500 - 31);
+    assert_eq!(bench.claims, 1);
+    bench.run(START + 1_500);
+    assert_eq!(bench.late, [26 - LEAST_LEAD, 0]);
+}
+
+#[test]
+fn a_full_pool_neither_blocks_nor_loses() {
+    let mut bench = Bench::new(3, 2);
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000);
+    assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (2, 2));
+    bench.ran.clear();
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+    bench.run(START + 1_040);
+    assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
+}
+
+#[test]
+fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let Some(ClaimOp::Claim(_)) = bench.next() else { panic!("a claim was due") };
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke in COMMIT")));
+    assert!(bench.next().is_none() && bench.ran.is_empty());
+    bench.run(START + 1_000 + FAILURE_PAUSE);
+    assert_eq!(bench.times(), [1_000], "it was not made: resolving makes it");
+    assert!(bench.events.iter().any(|event| matches!(event, Event::CommitUnknown { claims: 1 })));
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_won_once() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let Some(op) = bench.next() else { panic!("a claim was due") };
+    drop(op.perform(&bench.store));
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    bench.run(START + 1_000 + FAILURE_PAUSE);
+    assert_eq!((bench.times(), bench.rows(ExecutionState::Running)), (vec![1_000], 1));
+}
+
+#[test]
+fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
+    let mut bench = Bench::new(1, 1);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    assert!(bench.next().is_some());
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+    assert!(bench.next().is_none(), "no hot loop");
+    assert_eq!(bench.chairs.load(Ordering::Relaxed), 1, "the seat is free meanwhile");
+    bench.run(START + 1_000 + FAILURE_PAUSE);
+    assert_eq!(bench.times(), [1_000]);
+}
+
+#[test]
+fn nothing_is_claimed_without_a_lease() {
+    let mut bench = Bench::new(1, 9);
+    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 900));
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000);
+    assert!(bench.ran.is_empty());
+    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 30_000));
+    bench.run(START + 1_001);
+    assert_eq!(bench.times(), [1_000]);
+}
+
+#[test]
+fn a_claim_answered_after_its_own_deadline_goes_back() {
+    let mut bench = Bench::new(1, 9);
+    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 2_000));
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let Some(op) = bench.next() else { panic!("a claim was due") };
+    let answer = op.perform(&bench.store);
+    bench.now = START + 2_000;
+    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 60_000));
+    bench.machine.done(bench.now(), answer);
+    assert!(bench.next().is_none());
+    assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1), "a later lease does not extend it");
+}
+
+#[test]
+fn items_still_waiting_at_the_end_of_the_loop_are_not_dropped() {
+    let mut bench = Bench::new(BATCH + 44, BATCH + 44);
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000);
+    assert_eq!(bench.ran.len(), BATCH + 44, "more than one batch");
+}
+
+#[test]
+fn a_lost_claim_leaves_the_token_and_arms_the_next_link() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 3_000);
+    let mut other = Bench::new(0, 9);
+    other.node = bench.node;
+    std::mem::swap(&mut other.store, &mut bench.store);
+    other.poll(START + 1_500);
+    other.run(START + 1_000);
+    std::mem::swap(&mut other.store, &mut bench.store);
+    assert_eq!(other.times(), [1_000]);
+    bench.run(START + 1_000);
+    assert!(bench.events.iter().any(|event| matches!(event, Event::ClaimLost { .. })));
+    bench.run(START + 2_000);
+    assert_eq!(bench.times(), [2_000]);
+    let (_, claimed) = &bench.ran[0];
+    assert!(bench.held.contains(claimed.token()));
+}
+
+#[test]
+fn a_poll_that_no_longer_brings_a_schedule_takes_it_from_the_plan() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 3_000);
+    let entry = bench.store.find("app", "s0").unwrap().unwrap();
+    assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+    bench.now = START + 500;
+    bench.poll(START + 3_000);
+    assert_eq!(bench.machine.planned(), 0);
+}
+
+#[test]
+fn a_pause_holds_at_once_whatever_is_planned() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 3_000);
+    let entry = bench.store.find("app", "s0").unwrap().unwrap();
+    assert!(bench.store.pause(entry.id, entry.version, "me", "test").unwrap());
+    bench.run(START + 1_000);
+    assert!(bench.ran.is_empty());
+}
+
+#[test]
+fn a_clock_that_jumps_drops_the_plan_and_asks_for_a_poll() {
+    assert_dropped_at(START + 3_600_000);
+}
+
+/// What waits in the wheel would otherwise wait for the hour to pass again.
+#[test]
+fn a_backward_clock_step_does_not_sleep_for_hours() {
+    assert_dropped_at(START - 3_600_000);
+}
+
+fn assert_dropped_at(db: Millis) {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 3_000);
+    bench.run(START + 10);
+    let stepped = Now { db, boot: START + 20 };
+    assert!(matches!(bench.machine.next(stepped), Step::Tell(DispatchOutput::WakePoll)));
+    assert_eq!(bench.machine.planned(), 0);
+}
+
+#[test]
+fn no_hot_loop_while_the_database_is_down() {
+    for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+        let mut bench = Bench::new(3, 9);
+        bench.poll(START + 1_500);
+        let lease = || Some(DispatchInput::Lease(START + 120_000));
+        let calls = calls_while_down(&mut bench.machine, START + 1_000, kind, lease);
+        assert!((20..=130).contains(&calls), "{calls} claims in a minute");
+    }
+}
+
+/// Its claim leaves the row COMPLETE, and yet it is run.
+#[test]
+fn the_last_occurrence_of_a_finite_schedule_runs() {
+    let mut bench = Bench::new(1, 9);
+    for second in 1..=5 {
+        bench.poll(START + 1_000 * second + 500);
+        bench.run(START + 1_000 * second);
+    }
+    assert_eq!(bench.times().last(), Some(&5_000));
+    let rows = bench.store.schedules(Some("app")).unwrap();
+    assert_eq!((rows[0].state.as_str(), rows[0].next), ("COMPLETE", None));
+    assert_eq!(bench.rows(ExecutionState::Running), 5);
+}
