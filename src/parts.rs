@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::model::{Cursor, Entry, Millis, MisfirePolicy, Occurrence, ScheduleId, ScheduleState};
+use crate::model::{Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::poll::Planned;
+use crate::pipeline::sample::entry;
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
 use crate::schedule::{Timing, Trigger, TriggerError};
-use crate::window::Window;
 
 /// Schedules' rows as a poll brings them.
 pub struct Rows(Vec<Arc<Entry>>);
@@ -32,24 +32,6 @@ impl Rows {
     #[must_use]
     pub fn expand(&self, now: Millis, until: Millis) -> Links {
         Links(expand(&self.0, now, until, 0))
-    }
-}
-
-fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
-    Entry {
-        id: ScheduleId(id),
-        name: Arc::from(format!("schedule-{id}")),
-        job: Arc::from("job"),
-        payload: Arc::from("null"),
-        state: ScheduleState::Active,
-        timing,
-        cursor,
-        version: 0,
-        generation: 0,
-        priority: 5,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: Window::default().threshold,
-        recover: true,
     }
 }
 

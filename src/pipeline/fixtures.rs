@@ -7,30 +7,12 @@ use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Step};
 use crate::model::{
-    Candidate, Cursor, Entry, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, ScheduleId,
-    ScheduleState, Token,
+    Candidate, Cursor, Entry, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Token,
 };
+pub(crate) use crate::pipeline::sample::entry;
 use crate::schedule::{Cron, Simple, Timing, Trigger};
 use crate::store::memory::MemoryStore;
 use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store};
-
-pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
-    Entry {
-        id: ScheduleId(id),
-        name: Arc::from(format!("schedule-{id}")),
-        job: Arc::from("job"),
-        payload: Arc::from("null"),
-        state: ScheduleState::Active,
-        timing,
-        cursor,
-        version: 0,
-        generation: 0,
-        priority: 5,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-        recover: true,
-    }
-}
 
 /// A cron schedule in UTC whose cursor stands before `next`.
 pub(crate) fn cron(id: i64, expression: &str, next: Millis) -> Entry {

@@ -12,3 +12,5 @@ pub(crate) mod wheel;
 
 #[cfg(test)]
 pub(crate) mod fixtures;
+#[cfg(any(test, feature = "bench"))]
+pub(crate) mod sample;
