@@ -14,7 +14,8 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
 use crate::store::{
-    Broken, LedgerRow, Purge, Purged, Reason, Repair, Revocation, Stalled, StalledQuery, Store, Stranded,
+    Broken, BrokenPage, BrokenQuery, LedgerRow, Purge, Purged, Reason, Repair, Revocation, Stalled,
+    StalledQuery, Store, Stranded,
 };
 use crate::window::{Window, is_election_due};
 
@@ -26,6 +27,8 @@ const MOST_FIRED: usize = 1_000;
 const SLOWEST_PACE: Millis = 1_000;
 /// Rows per question.
 const PAGE: usize = 200;
+/// Rows a pass walks over in search of those nobody understands. A walk over more takes more passes.
+const STEP: usize = 10_000;
 /// A pass ends after this long; the next election goes on.
 const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
@@ -259,7 +262,7 @@ pub(crate) enum MisfireOp {
     Repair(Repair),
     Stranded(String),
     Revoke(Revocation),
-    Broken(String),
+    Broken(BrokenQuery),
     Quarantine(Broken),
     Purge(Purge),
 }
@@ -270,7 +273,7 @@ pub(crate) enum MisfireAnswer {
     Repaired(ScheduleId, bool),
     Stranded(Vec<Stranded>),
     Revoked(Revocation, bool),
-    Broken(Vec<Broken>),
+    Broken(BrokenPage),
     Quarantined(Broken, bool),
     Purged(Purged),
 }
@@ -308,7 +311,7 @@ impl Operation for MisfireOp {
             Self::Revoke(revocation) => {
                 store.revoke(&revocation).map(|won| MisfireAnswer::Revoked(revocation, won))
             }
-            Self::Broken(application) => store.broken(&application, PAGE).map(MisfireAnswer::Broken),
+            Self::Broken(query) => store.broken(&query).map(MisfireAnswer::Broken),
             Self::Quarantine(broken) => {
                 store.quarantine(&broken).map(|won| MisfireAnswer::Quarantined(broken, won))
             }
@@ -352,6 +355,8 @@ pub(crate) struct MisfireMachine {
     /// The schedule whose repair was asked for last, and where the next pass goes on after one that was cut off.
     reached: ScheduleId,
     goes_on: ScheduleId,
+    /// Where the walk in search of broken rows goes on.
+    walked: ScheduleId,
     /// The look for misfires under way began at the first schedule.
     from_start: bool,
     /// What is being done concerns one row alone.
@@ -376,6 +381,7 @@ impl MisfireMachine {
             repaired: false,
             reached: FIRST,
             goes_on: FIRST,
+            walked: FIRST,
             from_start: true,
             one_row: false,
             hold: Millis::MIN,
@@ -395,7 +401,13 @@ impl MisfireMachine {
             self.todo.push_back(self.stalled(now, after));
         }
         if self.cursors {
-            self.todo.push_back(MisfireOp::Broken(self.application.clone()));
+            let (application, after) = (self.application.clone(), self.walked);
+            self.todo.push_back(MisfireOp::Broken(BrokenQuery {
+                application,
+                after,
+                step: STEP,
+                limit: PAGE,
+            }));
         }
         self.purging = self.window.retention.is_some() && now.boot >= self.walk_at;
     }
@@ -527,8 +539,9 @@ impl Machine for MisfireMachine {
                 }
             }
             Ok(MisfireAnswer::Revoked(revocation, won)) => self.revoked(&revocation, won),
-            Ok(MisfireAnswer::Broken(found)) => {
-                self.todo.extend(found.into_iter().map(MisfireOp::Quarantine))
+            Ok(MisfireAnswer::Broken(page)) => {
+                self.walked = page.next.unwrap_or(FIRST);
+                self.todo.extend(page.broken.into_iter().map(MisfireOp::Quarantine));
             }
             Ok(MisfireAnswer::Quarantined(broken, won)) => {
                 if won {

@@ -484,7 +484,7 @@ impl Wires {
         pool: &Arc<Pool<Claimed>>,
     ) -> Result<Driver<DispatchInput>, Error> {
         let clock = Arc::clone(&self.surroundings.clock);
-        let seats = PoolSeats { pool: Arc::clone(pool), next_tick: Millis::MIN };
+        let seats = PoolSeats(Arc::clone(pool));
         let machine = DispatchMachine::new(node, Arc::clone(&self.held), lease, seats, clock.now());
         let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
         let start = self.start.clone();
@@ -627,32 +627,25 @@ fn noticed(notice: Notice, events: &Events, dispatch: &Sender<DispatchInput>) {
     }
 }
 
-struct PoolSeats {
-    pool: Arc<Pool<Claimed>>,
-    next_tick: Millis,
-}
+struct PoolSeats(Arc<Pool<Claimed>>);
 
 impl Seats for PoolSeats {
     type Permit = Permit<Claimed>;
 
     fn reserve(&mut self) -> Option<Self::Permit> {
-        self.pool.reserve()
+        self.0.reserve()
     }
 
     fn seat(permit: &Self::Permit) -> Seat {
         permit.seat()
     }
 
-    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
-        const EVERY: Millis = 250;
-        let late = if boot >= self.next_tick {
-            self.next_tick = boot + EVERY;
-            self.pool.tick(boot)
-        } else {
-            Vec::new()
-        };
-        let waiting = self.pool.figures().queued > 0;
-        (late, waiting.then_some(self.next_tick))
+    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
+        self.0.tick(boot)
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.0.figures().queued > 0
     }
 }
 

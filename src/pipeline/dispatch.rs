@@ -18,6 +18,8 @@ use crate::window::{CLAIM_AHEAD, SKIP_RETRY};
 
 /// The most claims in one transaction.
 const BATCH: usize = 1_000;
+/// While somebody waits in the pool it is looked after this often.
+const TEND: Millis = 250;
 /// After a failed claim nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 500;
 
@@ -30,8 +32,11 @@ pub(crate) trait Seats: Send + 'static {
 
     fn seat(permit: &Self::Permit) -> Seat;
 
-    /// Lets the pool grow for those who wait; hands back who waited too long, and says when to look again.
-    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>);
+    /// Lets the pool grow for those who wait; hands back who waited too long.
+    fn tick(&mut self, boot: Millis) -> Vec<Claimed>;
+
+    /// Whether somebody waits for a thread.
+    fn is_awaited(&self) -> bool;
 }
 
 pub(crate) enum DispatchInput {
@@ -114,6 +119,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
     /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
     unresolved: bool,
     hold: Millis,
+    tend_at: Millis,
     starved: bool,
     steady: Steady,
     broken: VecDeque<Broken>,
@@ -134,6 +140,7 @@ impl<S: Seats> DispatchMachine<S> {
             in_flight: Vec::new(),
             unresolved: false,
             hold: now.boot,
+            tend_at: Millis::MIN,
             starved: false,
             steady: Steady::default(),
             broken: VecDeque::new(),
@@ -155,11 +162,13 @@ impl<S: Seats> DispatchMachine<S> {
 
     /// Lets the pool look after those who wait in it; gives the boot-clock instant of the next look.
     fn tend(&mut self, now: Now) -> Option<Millis> {
-        let (late, next) = self.seats.tick(now.boot);
-        for claimed in late {
-            self.give_back(claimed, now);
+        if now.boot >= self.tend_at {
+            self.tend_at = now.boot + TEND;
+            for claimed in self.seats.tick(now.boot) {
+                self.give_back(claimed, now);
+            }
         }
-        next
+        self.seats.is_awaited().then_some(self.tend_at)
     }
 
     fn give_back(&mut self, claimed: Claimed, now: Now) {

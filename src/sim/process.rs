@@ -54,7 +54,6 @@ fn hire() -> bool {
 
 struct FloorSeats {
     floor: SharedFloor,
-    next_tick: Millis,
     /// A sabotage: what finds no seat is claimed all the same.
     always: bool,
 }
@@ -84,16 +83,12 @@ impl Seats for FloorSeats {
         permit.seat.unwrap_or(Seat::Place)
     }
 
-    fn tick(&mut self, boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
-        let mut floor = lock(&self.floor);
-        let late = if boot >= self.next_tick {
-            self.next_tick = boot + 250;
-            floor.tick(boot, hire)
-        } else {
-            Vec::new()
-        };
-        let waiting = floor.figures().queued > 0;
-        (late, waiting.then_some(self.next_tick))
+    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
+        lock(&self.floor).tick(boot, hire)
+    }
+
+    fn is_awaited(&self) -> bool {
+        lock(&self.floor).figures().queued > 0
     }
 }
 
@@ -173,7 +168,7 @@ impl Process {
         let held = Arc::new(Held::default());
         let (core, max, queue) = LIMITS;
         let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(Limits::new(core, max, queue))));
-        let seats = FloorSeats { floor: Arc::clone(&floor), next_tick: Millis::MIN, always };
+        let seats = FloorSeats { floor: Arc::clone(&floor), always };
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
         let mut polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);

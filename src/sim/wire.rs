@@ -16,9 +16,9 @@ use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::PollOp;
 use crate::pipeline::start::NoOp;
 use crate::store::{
-    Beat, Broken, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode,
-    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
-    Settlement, Stalled, StalledQuery, Store, Stranded,
+    Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
+    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
 };
 use crate::window::Window;
 
@@ -298,8 +298,8 @@ impl Store for Wire<'_> {
         self.store.stranded(application, limit)
     }
 
-    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
-        self.store.broken(application, limit)
+    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
+        self.store.broken(query)
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {

@@ -90,9 +90,9 @@ pub(crate) trait Store: Send + Sync {
     /// token and state.
     fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
-    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR. One whose trigger
-    /// only a parser can refuse may be left out until it is overdue.
-    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>>;
+    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step of a walk
+    /// by id, and those that are overdue. One whose trigger only a parser can refuse is among the latter alone.
+    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage>;
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
     fn quarantine(&self, broken: &Broken) -> Result<bool>;
@@ -396,6 +396,24 @@ pub(crate) struct Revocation {
     /// The token of the PENDING row this leaves.
     pub fresh: Token,
     pub now: Millis,
+}
+
+/// One step of a walk over the schedules, by id, for rows that cannot be understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BrokenQuery {
+    pub application: String,
+    pub after: ScheduleId,
+    /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
+    pub step: usize,
+    /// The most rows the step brings; at most a step.
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BrokenPage {
+    pub broken: Vec<Broken>,
+    /// The next step's `after`; `None` at the walk's end.
+    pub next: Option<ScheduleId>,
 }
 
 /// A schedule's row that cannot be understood, with what its guard compares.

@@ -8,6 +8,8 @@ pub(super) fn keeping(retention: Option<Millis>) -> MisfireMachine {
     MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
 }
 
+const NONE_BROKEN: BrokenPage = BrokenPage { broken: Vec::new(), next: None };
+
 /// One poll's pass; the names of its operations.
 pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
     machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
@@ -39,7 +41,7 @@ fn nothing_is_asked_that_the_poll_has_answered() {
                 Ok(match op {
                     MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
                     MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
-                    MisfireOp::Broken(_) => MisfireAnswer::Broken(Vec::new()),
+                    MisfireOp::Broken(_) => MisfireAnswer::Broken(NONE_BROKEN),
                     MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
                     _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
                 }),
@@ -244,7 +246,7 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
                 Step::Do(MisfireOp::Stranded(_)) => {
                     machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())))
                 }
-                Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(Vec::new()))),
+                Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(NONE_BROKEN))),
                 Step::Tell(_) => {}
                 Step::Wait(Millis::MAX) => break,
                 Step::Wait(until) => now.boot = until,
@@ -254,4 +256,27 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
         now.boot += 15_000;
     }
     assert_eq!(repaired, [7, 8, 9, 10]);
+}
+
+/// However many rows there are, a pass walks over a step of them; once at the end, it begins anew.
+#[test]
+fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
+    let mut machine = keeping(None);
+    let mut begun_after = Vec::new();
+    for next in [Some(ScheduleId(7)), Some(ScheduleId(9)), None, None] {
+        machine.receive(at(0), polled(true, true));
+        while let Step::Do(op) = machine.next(at(0)) {
+            let answer = match op {
+                MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+                MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
+                MisfireOp::Broken(query) => {
+                    begun_after.push(query.after);
+                    MisfireAnswer::Broken(BrokenPage { broken: Vec::new(), next })
+                }
+                _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+            };
+            machine.done(at(0), Ok(answer));
+        }
+    }
+    assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
 }

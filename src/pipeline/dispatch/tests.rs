@@ -41,8 +41,12 @@ impl Seats for Chairs {
         Seat::Thread
     }
 
-    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
-        (Vec::new(), None)
+    fn tick(&mut self, _boot: Millis) -> Vec<Claimed> {
+        Vec::new()
+    }
+
+    fn is_awaited(&self) -> bool {
+        false
     }
 }
 

@@ -158,15 +158,33 @@ pub(crate) fn healthy_rows_are_not_broken(db: &Bench) {
 }
 
 pub(crate) fn broken_rows_are_found_page_by_page(db: &Bench) {
-    for name in ["a", "b", "c"] {
+    let ids = ["a", "b", "c"].map(|name| {
         let entry = db.schedule(name);
+        db.schedule(&format!("behind {name}"));
         db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
+        entry.id
+    });
+    for limit in [1, 2, 3, 4] {
+        let found = all_broken(db.store.as_ref(), &db.app, 10_000, limit);
+        assert_eq!(found.iter().map(|broken| broken.id).collect::<Vec<_>>(), ids, "{limit} at a time");
     }
-    let mut quarantined = 0;
-    while let [broken] = &db.store.broken(&db.app, 1).unwrap()[..] {
-        assert!(db.store.quarantine(broken).unwrap());
-        quarantined += 1;
+    assert_eq!(all_broken(db.store.as_ref(), &fresh_name(), 10_000, 10), []);
+}
+
+/// A walk over a large table is many looks at a few rows.
+pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
+    let ids = ["a", "b", "c"].map(|name| db.schedule(name).id);
+    db.set(RowKey::Schedule(ids[0]), "job_type", "'CALENDAR'");
+    db.set(RowKey::Schedule(ids[2]), "job_type", "'CALENDAR'");
+    let mut query = BrokenQuery { application: db.app.clone(), after: ids[0], step: 1, limit: 1 };
+    let (mut steps, mut found) = (0, Vec::new());
+    while query.after < ids[2] {
+        let page = db.store.broken(&query).unwrap();
+        found.extend(page.broken.iter().map(|broken| broken.id));
+        let next = page.next.expect("there are rows behind this one");
+        assert!(query.after < next);
+        (query.after, steps) = (next, steps + 1);
     }
-    assert_eq!(quarantined, 3);
-    assert!(db.store.broken(&fresh_name(), 10).unwrap().is_empty());
+    assert_eq!(found, [ids[2]]);
+    assert!(steps >= 2, "{steps} steps of one row");
 }

@@ -49,9 +49,29 @@ use crate::model::{
 use crate::schedule::{Simple, Trigger};
 use crate::shards::Share;
 use crate::store::{
-    Broken, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, Page,
-    PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store, Stranded,
+    Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow,
+    NewNode, Page, PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store,
+    Stranded,
 };
+
+/// All that a walk in steps of so many rows finds.
+pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
+    let mut found: Vec<Broken> = Vec::new();
+    let mut query =
+        BrokenQuery { application: application.to_owned(), after: ScheduleId(i64::MIN), step, limit };
+    loop {
+        let page = store.broken(&query).unwrap();
+        found.extend(page.broken);
+        match page.next {
+            Some(next) if next > query.after => query.after = next,
+            Some(next) => panic!("a step from {:?} to {next:?}", query.after),
+            None => break,
+        }
+    }
+    found.sort_by_key(|broken| broken.id);
+    found.dedup_by_key(|broken| broken.id);
+    found
+}
 
 /// A database under test.
 pub(crate) trait Fixture: Send + Sync {
@@ -294,7 +314,7 @@ impl Bench {
     }
 
     pub fn broken(&self) -> Vec<Broken> {
-        self.store.broken(&self.app, 1_000).unwrap()
+        all_broken(self.store.as_ref(), &self.app, 10_000, 1_000)
     }
 
     /// Every execution of the application, newest first.

@@ -19,9 +19,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, NewNode, NodeRow,
-    PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled, Settlement,
-    Stalled, StalledQuery, Store, Stranded,
+    Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
+    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
 };
 use crate::clock::TimeSample;
 use crate::model::{Entry, Millis, NodeId, ScheduleId};
@@ -158,8 +158,8 @@ impl Store for MemoryStore {
         self.transaction(|tables| tables.revoke(revocation))
     }
 
-    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
-        Ok(self.tables().broken(application, limit))
+    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
+        Ok(self.tables().broken(query))
     }
 
     fn quarantine(&self, broken: &Broken) -> Result<bool> {

@@ -8,7 +8,10 @@ use crate::model::{
 };
 use crate::store::guard::{self, Column};
 use crate::store::when;
-use crate::store::{Broken, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery, Stranded};
+use crate::store::{
+    Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery,
+    Stranded,
+};
 use crate::window::is_election_due;
 
 /// What a job's executions get when its row is gone: they are not run again.
@@ -155,11 +158,18 @@ impl Tables {
         Ok(true)
     }
 
-    pub(super) fn broken(&self, application: &str, limit: usize) -> Vec<Broken> {
-        let ids = self.index(application).into_iter().flat_map(|index| index.schedules.values());
-        let mut ids: Vec<i64> = ids.copied().collect();
+    pub(super) fn broken(&self, query: &BrokenQuery) -> BrokenPage {
+        let ids = self.index(&query.application).into_iter().flat_map(|index| index.schedules.values());
+        let mut ids: Vec<i64> = ids.copied().filter(|id| *id > query.after.0).collect();
         ids.sort_unstable();
-        ids.into_iter().filter_map(|id| self.as_broken(id)).take(limit).collect()
+        let walked = ids.len().min(query.step);
+        let step = ids.iter().take(walked);
+        let broken: Vec<Broken> = step.filter_map(|id| self.as_broken(*id)).take(query.limit).collect();
+        let next = match broken.last() {
+            Some(last) if broken.len() == query.limit => Some(last.id),
+            _ => ids[..walked].last().filter(|_| walked == query.step).map(|last| ScheduleId(*last)),
+        };
+        BrokenPage { broken, next }
     }
 
     fn as_broken(&self, id: i64) -> Option<Broken> {

@@ -46,9 +46,9 @@ use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Limits, NewNode,
-    NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation, ScheduleRow, Settled,
-    Settlement, Stalled, StalledQuery, Store, Stranded,
+    Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
+    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
@@ -316,8 +316,8 @@ impl Store for SqlStore {
         self.write("revoke an execution", |session| repair::revoke(session, revocation))
     }
 
-    fn broken(&self, application: &str, limit: usize) -> Result<Vec<Broken>> {
-        self.read("look for broken schedules", |session| repair::broken(session, application, limit))
+    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
+        self.read("look for broken schedules", |session| repair::broken(session, query))
     }
 
     fn quarantine(&self, broken: &Broken) -> Result<bool> {

@@ -1,13 +1,14 @@
 //! What the misfire handler changes: every step guarded, so that two handlers at once only waste work.
 
-use super::entry::{self, Raw, SHARDS};
+use super::connection::Dialect;
+use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
 use super::node::{OPEN_AGAIN, both_open_states};
 use super::session::{Fault, Session};
 use super::settle::follow_up;
 use super::statement::{Statement, Value, Want, batch, join, sql};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
-use crate::store::{Broken, LedgerRow, Reason, Repair, Revocation, Stranded};
+use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Revocation, Stranded};
 use crate::window::far_election;
 
 /// Appends a guard to a statement: each column compared with what was seen.
@@ -230,50 +231,59 @@ const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUS
 const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typeof(e.next_fire_time) <> 'integer' \
      OR typeof(e.version) <> 'integer' OR typeof(e.shard) <> 'integer' OR typeof(e.name) <> 'text'";
 
-/// The most rows looked at in full for each that is asked for.
+/// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
 
-/// Rows that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
+/// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
 /// can understand stays behind and becomes the most overdue.
-pub(super) fn broken(
-    session: &mut dyn Session,
-    application: &str,
-    limit: usize,
-) -> Result<Vec<Broken>, Fault> {
-    let types = match session.dialect() {
-        super::connection::Dialect::Sqlite => SUSPICIOUS_TYPES,
-        _ => "",
-    };
-    let from = format!("SELECT {} FROM {} WHERE e.application = ?", entry::COLUMNS, entry::TABLES);
-    let question = sql(format!(
-        "SELECT * FROM ({from} AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT')) \
-         AND {SUSPICIOUS}{types}) ORDER BY e.id LIMIT ?) AS suspicious \
-         UNION ALL SELECT * FROM ({from} AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time < {} ORDER BY e.next_fire_time, e.id LIMIT ?) AS overdue",
-        session.dialect().clock()
-    ));
-    let most = limit.saturating_mul(LOOKED_AT);
-    let mut broken: Vec<Broken> = Vec::new();
-    for mut row in session.rows(&question.bind(application).bind(most).bind(application).bind(most))? {
+pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
+    let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
+    for mut row in session.rows(&suspects(session.dialect(), query))? {
+        let (is_walked, is_asked_for) = (row.int()? == 1, row.int()? == 1);
+        let end_of_step = row.maybe_int()?;
         let raw = Raw::read(&mut row)?;
         let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
-        if let Err(reason) = raw.understand() {
+        if is_walked {
+            walked += 1;
+            next = if walked == query.limit { Some(id) } else { end_of_step.map(ScheduleId) };
+        }
+        if let Some(reason) = raw.understand().err().filter(|_| is_asked_for) {
             broken.push(Broken { id, version, state, reason });
         }
     }
-    broken.sort_by_key(|broken| broken.id);
+    broken.sort_by_key(|broken: &Broken| broken.id);
     broken.dedup_by_key(|broken| broken.id);
-    broken.truncate(limit);
-    Ok(broken)
+    Ok(BrokenPage { broken, next })
+}
+
+/// One statement: the step's last row is always brought, so that the next step's beginning is known.
+pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
+    let types = if dialect == Dialect::Sqlite { SUSPICIOUS_TYPES } else { "" };
+    let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
+    let statement = sql(format!(
+        "SELECT * FROM (SELECT 1 AS walked, CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, \
+         step.ends AS ends, {COLUMNS} \
+         FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
+         {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
+         LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?) AS suspicious \
+         UNION ALL SELECT * FROM (SELECT 0 AS walked, 1 AS asked_for, 0 AS ends, {COLUMNS} FROM {TABLES} \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < {} \
+         ORDER BY e.next_fire_time, e.id LIMIT ?) AS overdue",
+        join(dialect),
+        dialect.clock()
+    ));
+    let application = query.application.as_str();
+    let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
+    let most = query.limit.saturating_mul(LOOKED_AT);
+    walk.bind(application).bind(query.limit).bind(application).bind(most)
 }
 
 /// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it could not
 /// grow. A state that is none of ours may be anything, NULL and what cannot be read included: it must still be none.
 pub(super) fn quarantine(session: &mut dyn Session, broken: &Broken) -> Result<bool, Fault> {
     let version = match session.dialect() {
-        super::connection::Dialect::Sqlite => {
-            "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)"
-        }
+        Dialect::Sqlite => "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)",
         _ => "COALESCE(version, -1)",
     };
     let known = ScheduleState::ALL.iter().map(|state| state.as_str());

@@ -1,5 +1,7 @@
 //! When it waits and until when, what is not claimed, and what goes back.
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::model::{Entry, ExecutionId, Occurrence, Pending};
 use crate::pipeline::fixtures::{claim, definition, simple};
@@ -156,8 +158,11 @@ fn a_plan_that_was_cut_off_asks_for_the_rest() {
     assert_eq!(bench.wakes, 1);
 }
 
-/// A pool in which an execution has waited too long, and which wants to be looked at again.
-struct Waiting(Vec<Claimed>, Millis);
+/// A pool in which executions have waited too long, and others wait; when it was looked after.
+struct Waiting {
+    late: Vec<Claimed>,
+    looks: Arc<Mutex<Vec<Millis>>>,
+}
 
 impl Seats for Waiting {
     type Permit = ();
@@ -170,8 +175,13 @@ impl Seats for Waiting {
         Seat::Place
     }
 
-    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
-        (std::mem::take(&mut self.0), Some(self.1))
+    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
+        self.looks.lock().unwrap().push(boot - START);
+        std::mem::take(&mut self.late)
+    }
+
+    fn is_awaited(&self) -> bool {
+        true
     }
 }
 
@@ -180,8 +190,9 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let store = MemoryStore::new(START);
     store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
     let claimed = claim(&store, "s", false, START);
-    let (execution, seats) = (claimed.execution(), Waiting(vec![claimed], START + 70));
-    let now = Now { db: START, boot: START };
+    let (execution, looks) = (claimed.execution(), Arc::default());
+    let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
+    let mut now = Now { db: START, boot: START };
     let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), Millis::MAX, seats, now);
     let told = machine.next(now);
     assert!(
@@ -190,7 +201,12 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     assert!(
         matches!(machine.next(now), Step::Tell(DispatchOutput::GiveBack(back)) if back.execution == execution)
     );
-    assert!(matches!(machine.next(now), Step::Wait(until) if until == START + 70));
+    for _ in 0..3 {
+        let Step::Wait(until) = machine.next(now) else { panic!("nothing else is to be done") };
+        machine.next(Now { db: until - 1, boot: until - 1 });
+        now = Now { db: until, boot: until };
+    }
+    assert_eq!(*looks.lock().unwrap(), [0, 250, 500]);
 }
 
 /// A pool of such seats.
@@ -207,8 +223,12 @@ impl Seats for All {
         *permit
     }
 
-    fn tick(&mut self, _boot: Millis) -> (Vec<Claimed>, Option<Millis>) {
-        (Vec::new(), None)
+    fn tick(&mut self, _boot: Millis) -> Vec<Claimed> {
+        Vec::new()
+    }
+
+    fn is_awaited(&self) -> bool {
+        false
     }
 }
 

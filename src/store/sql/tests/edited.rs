@@ -9,10 +9,11 @@ use super::fixture::{AT, Database, definition, request};
 use crate::model::{Entry, ExecutionState, Millis, NodeId};
 use crate::schedule::Trigger;
 use crate::shards::Share;
+use crate::store::conformance::all_broken;
 use crate::store::sql::statement::{Value, sql};
 use crate::store::{
-    Beat, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse, Purge,
-    StalledQuery, Store,
+    Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
+    Purge, StalledQuery, Store,
 };
 
 struct Case<'a> {
@@ -64,6 +65,10 @@ impl<'a> Case<'a> {
         rows.into_iter().find(|row| row.name == name).expect("it is shown").state
     }
 
+    fn broken(&self) -> Vec<Broken> {
+        all_broken(self.store.as_ref(), &self.app, 10_000, 1_000)
+    }
+
     /// All that nodes, the misfire handler and people ask; every question is answered.
     fn all_goes_on(&self) {
         let application = self.app.clone();
@@ -86,10 +91,10 @@ impl<'a> Case<'a> {
         self.store.stalled(&StalledQuery { application, before: AT + 9_000, after, limit: 1_000 }).unwrap();
         self.store.stranded(&self.app, 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();
-        for broken in self.store.broken(&self.app, 1_000).unwrap() {
+        for broken in self.broken() {
             assert!(self.store.quarantine(&broken).unwrap(), "{broken:?}");
         }
-        assert_eq!(self.store.broken(&self.app, 1_000).unwrap(), []);
+        assert_eq!(self.broken(), []);
         self.purged();
         self.store.schedules(Some(&self.app)).unwrap();
         self.store.executions(&ExecutionQuery { limit: 1_000, ..self.executions() }).unwrap();
@@ -102,7 +107,7 @@ impl<'a> Case<'a> {
         let trigger = Trigger::cron("@hourly", "UTC").unwrap();
         self.store.ensure(&Definition { trigger, ..definition(&self.app, name) }).unwrap();
         assert_eq!(self.state(name), "EXECUTING", "{name}");
-        assert_eq!(self.store.broken(&self.app, 1_000).unwrap(), [], "{name}");
+        assert_eq!(self.broken(), [], "{name}");
     }
 
     fn executions(&self) -> ExecutionQuery {
@@ -129,7 +134,7 @@ fn a_shard_that_is_none_is_quarantined(database: &Database) {
     {
         let id = case.schedule(name).id;
         case.set("QRTZ_EXECUTE", &format!("shard = {shard}"), &format!("id = {id}"));
-        let broken = case.store.broken(&case.app, 10).unwrap();
+        let broken = case.broken();
         assert!(matches!(&broken[..], [it] if it.reason.contains(shard)), "{broken:?}");
         case.all_goes_on();
         assert_eq!(case.state(name), "ERROR");

@@ -11,8 +11,8 @@ use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::{claim, node, planned, poll, purge, settle};
-use crate::store::{ClaimRequest, Page, PollQuery, Purge};
+use crate::store::sql::{claim, node, planned, poll, purge, repair, settle};
+use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -156,10 +156,13 @@ fn the_hot_path_never_scans(database: &Database) {
         limit: 1_000,
     };
     let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
+    let after = ScheduleId(ROWS / 2);
+    let broken = BrokenQuery { application: application.clone(), after, step: 1_000, limit: 200 };
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
         ("beat: look", node::live(&application, NodeId::fresh())),
         ("owned", node::owned_by(&application, "node")),
+        ("look for broken rows", repair::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge)),
         ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
