@@ -489,10 +489,7 @@ impl Wires {
         let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
         let start = self.start.clone();
         drive("firetime-dispatch", machine, inbox, &self.surroundings, move |output| match output {
-            DispatchOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
-            DispatchOutput::Hold { due, permit, claimed } => {
-                send(&start, StartInput::Hold { due, permit, claimed });
-            }
+            DispatchOutput::Won(won) => send(&start, StartInput::Won(won)),
             DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
             DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
             DispatchOutput::Event(event) => events.emit(&event),
@@ -506,7 +503,7 @@ impl Wires {
         let clock = Arc::clone(&self.surroundings.clock);
         let (events, complete) = (Arc::clone(&self.events), self.complete.clone());
         drive("firetime-start", StartMachine::new(), inbox, &self.surroundings, move |output| match output {
-            StartOutput::Run(permit, claimed) => permit.submit(claimed, clock.now().boot),
+            StartOutput::Run(run) => Permit::submit(run, clock.now().boot),
             StartOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
             StartOutput::Event(event) => events.emit(&event),
         })

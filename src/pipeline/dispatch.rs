@@ -7,6 +7,7 @@ use super::ahead::Ahead;
 use super::plan::{Plan, Slot};
 use super::poll::{POLL_LIMIT, Planned};
 use super::pool::Seat;
+use super::start::Ready;
 use crate::clock::{Now, Steady};
 use crate::error::Error;
 use crate::event::Event;
@@ -53,13 +54,7 @@ pub(crate) enum DispatchInput {
 }
 
 pub(crate) enum DispatchOutput<P> {
-    Run(P, Claimed),
-    /// Claimed ahead of its time, `due`: it runs then.
-    Hold {
-        due: Millis,
-        permit: P,
-        claimed: Claimed,
-    },
+    Won(Vec<Ready<P>>),
     GiveBack(Settlement),
     WakePoll,
     Event(Event),
@@ -209,21 +204,27 @@ impl<S: Seats> DispatchMachine<S> {
         ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
     }
 
-    fn ended(&mut self, it: InFlight<S::Permit>, claim: Claim, now: Now) {
+    fn claimed(&mut self, claims: Vec<Claim>, now: Now) {
+        self.unresolved = false;
+        let in_flight = std::mem::take(&mut self.in_flight);
+        let ended = in_flight.into_iter().zip(claims).filter_map(|(it, claim)| self.ended(it, claim, now));
+        let won: Vec<Ready<S::Permit>> = ended.collect();
+        if !won.is_empty() {
+            self.outbox.push_back(DispatchOutput::Won(won));
+        }
+    }
+
+    fn ended(&mut self, it: InFlight<S::Permit>, claim: Claim, now: Now) -> Option<Ready<S::Permit>> {
         let InFlight { slot, request, permit } = it;
-        let lost = !matches!(claim, Claim::Won(_));
         match claim {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
-                let due = request.candidate.due();
                 // A claim that comes in after the stop finds nobody to run it.
-                if !claimed.may_start(now.boot) || self.stopping {
-                    self.give_back(claimed, now);
-                } else if due > now.db {
-                    self.outbox.push_back(DispatchOutput::Hold { due, permit, claimed });
-                } else {
-                    self.outbox.push_back(DispatchOutput::Run(permit, claimed));
+                if claimed.may_start(now.boot) && !self.stopping {
+                    return Some(Ready { due: request.candidate.due(), permit, claimed });
                 }
+                self.give_back(claimed, now);
+                return None;
             }
             Claim::Lost => {
                 let schedule = request.candidate.entry().id;
@@ -234,9 +235,8 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Failed(error) => self.failed(slot, &request, &error),
         }
-        if lost {
-            self.held.remove(request.token);
-        }
+        self.held.remove(request.token);
+        None
     }
 
     /// A row that alone makes the claim fail would fail for ever: it goes into quarantine.
@@ -322,12 +322,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
     fn done(&mut self, now: Now, answer: Result<ClaimAnswer, Error>) {
         self.ahead.answered(now.boot);
         match answer {
-            Ok(ClaimAnswer::Claims(claims)) => {
-                self.unresolved = false;
-                for (it, claim) in std::mem::take(&mut self.in_flight).into_iter().zip(claims) {
-                    self.ended(it, claim, now);
-                }
-            }
+            Ok(ClaimAnswer::Claims(claims)) => self.claimed(claims, now),
             Ok(ClaimAnswer::Quarantined(broken, true)) => {
                 let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
                 self.outbox.push_back(DispatchOutput::Event(event));

@@ -1,5 +1,4 @@
-//! What was claimed ahead of its time waits here and starts at its due instant: dispatch cannot see to that, it waits
-//! for the database.
+//! What was claimed starts here, each at its due instant: dispatch cannot see to that, it asks the database for the next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -12,9 +11,15 @@ use crate::model::Millis;
 use crate::store::{Claimed, Settlement, Store};
 use crate::window::{CLAIM_AHEAD, OFFSET_JUMP};
 
+/// A won claim, with its seat: to start at `due`, database time.
+pub(crate) struct Ready<P> {
+    pub due: Millis,
+    pub permit: P,
+    pub claimed: Claimed,
+}
+
 pub(crate) enum StartInput<P> {
-    /// Start this at `due`, database time.
-    Hold { due: Millis, permit: P, claimed: Claimed },
+    Won(Vec<Ready<P>>),
     /// Nothing starts any more: what waits goes back, and so does what comes yet.
     Stop,
     /// Nothing more comes.
@@ -22,7 +27,8 @@ pub(crate) enum StartInput<P> {
 }
 
 pub(crate) enum StartOutput<P> {
-    Run(P, Claimed),
+    /// All that is due.
+    Run(Vec<(P, Claimed)>),
     GiveBack(Settlement),
     Event(Event),
 }
@@ -69,22 +75,28 @@ impl<P> StartMachine<P> {
         self.outbox.push_back(StartOutput::GiveBack(claimed.give_back(now.db)));
     }
 
-    /// Looks at what is due first: it starts, or goes back, or there is nothing to do before the instant given.
-    fn look(&mut self, now: Now) -> Result<(), Millis> {
-        let Some(first) = self.waiting.first_entry() else { return Err(Millis::MAX) };
-        let due = first.key().0;
-        // It was claimed when it was near: the clock has been set back since, and it would wait for all of that.
-        let is_far = due > now.db.saturating_add(CLAIM_AHEAD + OFFSET_JUMP);
-        if due > now.db && !is_far {
-            return Err(now.boot_at(due));
+    /// All that is due starts, or goes back; says when the next is due.
+    fn look(&mut self, now: Now) -> Millis {
+        let mut run = Vec::new();
+        let next = loop {
+            let Some(first) = self.waiting.first_entry() else { break Millis::MAX };
+            let due = first.key().0;
+            // It was claimed when it was near: the clock has been set back since, and it would wait for all of that.
+            let is_far = due > now.db.saturating_add(CLAIM_AHEAD + OFFSET_JUMP);
+            if due > now.db && !is_far {
+                break now.boot_at(due);
+            }
+            let (permit, claimed) = first.remove();
+            if is_far || !claimed.may_start(now.boot) {
+                self.give_back(claimed, now);
+            } else {
+                run.push((permit, claimed));
+            }
+        };
+        if !run.is_empty() {
+            self.outbox.push_back(StartOutput::Run(run));
         }
-        let (permit, claimed) = first.remove();
-        if is_far || !claimed.may_start(now.boot) {
-            self.give_back(claimed, now);
-        } else {
-            self.outbox.push_back(StartOutput::Run(permit, claimed));
-        }
-        Ok(())
+        next
     }
 }
 
@@ -94,15 +106,11 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
     type Output = StartOutput<P>;
 
     fn next(&mut self, now: Now) -> Step<NoOp, StartOutput<P>> {
-        loop {
-            if let Some(output) = self.outbox.pop_front() {
-                return Step::Tell(output);
-            }
-            match self.look(now) {
-                Ok(()) => {}
-                Err(_) if self.closing && self.waiting.is_empty() => return Step::Stop,
-                Err(until) => return Step::Wait(until),
-            }
+        let next = self.look(now);
+        match self.outbox.pop_front() {
+            Some(output) => Step::Tell(output),
+            None if self.closing && self.waiting.is_empty() => Step::Stop,
+            None => Step::Wait(next),
         }
     }
 
@@ -112,10 +120,14 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
 
     fn receive(&mut self, now: Now, input: StartInput<P>) {
         match input {
-            StartInput::Hold { claimed, .. } if self.stopping => self.give_back(claimed, now),
-            StartInput::Hold { due, permit, claimed } => {
-                self.arrived += 1;
-                self.waiting.insert((due, self.arrived), (permit, claimed));
+            StartInput::Won(won) if self.stopping => {
+                won.into_iter().for_each(|Ready { claimed, .. }| self.give_back(claimed, now));
+            }
+            StartInput::Won(won) => {
+                for Ready { due, permit, claimed } in won {
+                    self.arrived += 1;
+                    self.waiting.insert((due, self.arrived), (permit, claimed));
+                }
             }
             StartInput::Stop => {
                 self.stopping = true;
@@ -160,7 +172,7 @@ mod tests {
         fn hold(&mut self, after: Millis, deadline: Millis) {
             let (due, permit) = (NOW + after, Arc::clone(&self.seat));
             let claimed = claimed(due, deadline);
-            self.machine.receive(self.now, StartInput::Hold { due, permit, claimed });
+            self.machine.receive(self.now, StartInput::Won(vec![Ready { due, permit, claimed }]));
         }
 
         /// Everything it does at this instant; when it wants to look again.
@@ -168,8 +180,9 @@ mod tests {
             loop {
                 match self.machine.next(self.now) {
                     Step::Do(NoOp(never)) => match never {},
-                    Step::Tell(StartOutput::Run(_, claimed)) => {
-                        self.ran.push((self.now.db - NOW, claimed.scheduled() - NOW));
+                    Step::Tell(StartOutput::Run(run)) => {
+                        let began = run.iter().map(|(_, claimed)| claimed.scheduled() - NOW);
+                        self.ran.extend(began.map(|scheduled| (self.now.db - NOW, scheduled)));
                     }
                     Step::Tell(StartOutput::GiveBack(_)) => self.given_back += 1,
                     Step::Tell(StartOutput::Event(_)) => self.events += 1,

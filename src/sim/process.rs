@@ -319,10 +319,7 @@ impl Process {
         let said = !told.is_empty();
         for output in told {
             match output {
-                DispatchOutput::Run(permit, claimed) => self.submit(permit, claimed, now),
-                DispatchOutput::Hold { due, permit, claimed } => {
-                    self.start.receive(now, StartInput::Hold { due, permit, claimed });
-                }
+                DispatchOutput::Won(won) => self.start.receive(now, StartInput::Won(won)),
                 DispatchOutput::GiveBack(settlement) => {
                     self.complete.receive(now, CompleteInput::Settle(settlement, None));
                 }
@@ -339,7 +336,9 @@ impl Process {
         let said = !told.is_empty();
         for output in told {
             match output {
-                StartOutput::Run(permit, claimed) => self.submit(permit, claimed, now),
+                StartOutput::Run(run) => {
+                    run.into_iter().for_each(|(permit, claimed)| self.submit(permit, claimed, now));
+                }
                 StartOutput::GiveBack(settlement) => {
                     self.complete.receive(now, CompleteInput::Settle(settlement, None));
                 }

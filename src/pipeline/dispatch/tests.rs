@@ -168,10 +168,7 @@ impl Bench {
         loop {
             match self.machine.next(self.now()) {
                 Step::Do(op) => return Some(op),
-                Step::Tell(DispatchOutput::Run(chair, claimed)) => self.begin(chair, claimed),
-                Step::Tell(DispatchOutput::Hold { due, permit, claimed }) => {
-                    self.start.receive(self.now(), StartInput::Hold { due, permit, claimed });
-                }
+                Step::Tell(DispatchOutput::Won(won)) => self.start.receive(self.now(), StartInput::Won(won)),
                 Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
                 Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
                 Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
@@ -195,7 +192,9 @@ impl Bench {
         }
         while let Step::Tell(output) = self.start.next(self.now()) {
             match output {
-                StartOutput::Run(chair, claimed) => self.begin(chair, claimed),
+                StartOutput::Run(run) => {
+                    run.into_iter().for_each(|(chair, claimed)| self.begin(chair, claimed));
+                }
                 StartOutput::GiveBack(settlement) => self.given_back.push(settlement),
                 StartOutput::Event(event) => self.events.push(event),
             }

@@ -110,11 +110,17 @@ impl<T: Send + 'static> Permit<T> {
         self.seat
     }
 
-    /// Hands the item in at `now` (monotonic milliseconds). It is never refused: should no thread
-    /// be had for it, it waits.
-    pub fn submit(mut self, item: T, now: i64) {
-        self.spent = true;
-        self.core.change(|floor, hire| floor.submit(self.seat, item, now, hire));
+    /// Hands the items in at `now` (monotonic milliseconds), all under one lock: the permits are of
+    /// one pool. None is refused: should no thread be had for it, it waits.
+    pub fn submit(items: Vec<(Self, T)>, now: i64) {
+        let Some((first, _)) = items.first() else { return };
+        let core = Arc::clone(&first.core);
+        core.change(|floor, hire| {
+            for (mut permit, item) in items {
+                permit.spent = true;
+                floor.submit(permit.seat, item, now, &mut *hire);
+            }
+        });
     }
 }
 

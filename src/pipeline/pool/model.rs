@@ -132,7 +132,7 @@ impl Bench {
     }
 
     fn submit(&self, item: u32) {
-        self.reserve().submit(item, 0);
+        Permit::submit(vec![(self.reserve(), item)], 0);
     }
 
     /// Waits for `runs` runs and the end of all threads; `0..items` were each run, or handed back.
@@ -214,7 +214,7 @@ fn a_promised_start_waits_for_no_other_item() {
         let submitting: Vec<_> = (0..)
             .zip(threads)
             .chain((3..).zip(places))
-            .map(|(item, permit)| thread::spawn(move || permit.submit(item, 0)))
+            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], 0)))
             .collect();
         join(submitting);
         bench.finish(6, vec![], 6);
@@ -239,12 +239,29 @@ fn the_queue_moves_on_beside_a_promise() {
         let seats = [&first, &queued, &promised].map(|permit| permit.seat());
         assert_eq!(seats, [Seat::Thread, Seat::Place, Seat::Thread]);
         let submitting = thread::spawn(move || {
-            first.submit(0, 0);
-            queued.submit(1, 0);
+            Permit::submit(vec![(first, 0)], 0);
+            Permit::submit(vec![(queued, 1)], 0);
         });
-        thread::spawn(move || promised.submit(2, 0)).join().unwrap();
+        thread::spawn(move || Permit::submit(vec![(promised, 2)], 0)).join().unwrap();
         submitting.join().unwrap();
         bench.finish(3, vec![], 3);
+    });
+}
+
+/// Seats of both kinds handed in at once, while a thread ends its item and another looks for one.
+#[test]
+fn each_of_a_batch_is_run() {
+    explore(|| {
+        let bench = Bench::new(Limits::new(1, 2, 2), |_| {});
+        let permits: Vec<_> = (0..4).map_while(|_| bench.pool.reserve()).collect();
+        let submitting: Vec<_> = [permits.into_iter().zip(0..).collect::<Vec<_>>()]
+            .map(|mut items| [items.split_off(1), items])
+            .into_iter()
+            .flatten()
+            .map(|items| thread::spawn(move || Permit::submit(items, 0)))
+            .collect();
+        join(submitting);
+        bench.finish(4, vec![], 4);
     });
 }
 
@@ -253,8 +270,10 @@ fn closing_beside_submits_loses_nothing() {
     explore(|| {
         let bench = Bench::new(Limits::new(1, 2, 2), |_| {});
         let permits: Vec<_> = (0..4).map_while(|_| bench.pool.reserve()).collect();
-        let submitting: Vec<_> =
-            (0..).zip(permits).map(|(item, permit)| thread::spawn(move || permit.submit(item, 0))).collect();
+        let submitting: Vec<_> = (0..)
+            .zip(permits)
+            .map(|(item, permit)| thread::spawn(move || Permit::submit(vec![(permit, item)], 0)))
+            .collect();
         let mut handed_back = bench.pool.close();
         join(submitting);
         handed_back.extend(bench.pool.close());

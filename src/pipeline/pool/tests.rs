@@ -59,7 +59,7 @@ impl Bench {
 
     fn submit(&self, id: u32, permit: Permit<Work>) -> Gate {
         let (gate, go) = channel();
-        permit.submit(Work::Job(id, go), self.now);
+        Permit::submit(vec![(permit, Work::Job(id, go))], self.now);
         gate
     }
 
@@ -159,7 +159,8 @@ fn a_full_pool_neither_blocks_nor_loses() {
 fn a_panic_is_an_outcome_not_a_dead_thread() {
     let bench = Bench::new(Limits::new(1, 1, 10));
     for _ in 0..3 {
-        bench.pool.reserve().expect("a seat").submit(Work::Panic("on purpose"), 0);
+        let permit = bench.pool.reserve().expect("a seat");
+        Permit::submit(vec![(permit, Work::Panic("on purpose"))], 0);
         assert_eq!(bench.next(), Panicked("on purpose".into()));
     }
     let gate = bench.job(1);
@@ -282,7 +283,7 @@ fn a_busy_pool_runs_each_item_once() {
                             None => freed.recv_timeout(DEADLINE).expect("to be told"),
                         }
                     };
-                    permit.submit(item, 0);
+                    Permit::submit(vec![(permit, item)], 0);
                 }
             });
         }

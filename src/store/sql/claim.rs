@@ -39,7 +39,7 @@ impl Wins {
 }
 
 pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    in_parts(store, requests, |part| claim_once(store, part))
+    or_apart(requests, |requests| claim_once(store, requests))
 }
 
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot be
@@ -49,7 +49,7 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
         Kind::Data => error,
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
-    let claims = in_parts(store, requests, |part| {
+    let claims = or_apart(requests, |part| {
         let wins = store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or(Claim::Lost)).collect())
     })?;
@@ -57,30 +57,26 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
     Ok(claims.into_iter().map(known).collect())
 }
 
-/// Batch by batch; a batch refused for what a row holds is done row by row, and the row so found has failed. What
-/// is already committed must not be lost with an error: from then on errors are of unknown outcome.
-fn in_parts(
-    store: &SqlStore,
+/// A batch refused for what a row holds is done row by row, and the row so found has failed. What is already
+/// committed must not be lost with an error: from then on errors are of unknown outcome.
+fn or_apart(
     requests: &[ClaimRequest],
     once: impl Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,
 ) -> Result<Vec<Claim>> {
-    let mut claims: Vec<Claim> = Vec::with_capacity(requests.len());
-    for batch in requests.chunks(batch(store.connections.target.dialect)) {
-        match once(batch) {
-            Ok(part) => claims.extend(part),
-            Err(error) if error.kind() == Kind::Data && batch.len() > 1 => {
-                for single in batch.chunks(1) {
-                    let part =
-                        once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
-                    claims.extend(part);
-                }
-            }
-            Err(error) => {
-                claims.extend(alone_refused(error).map_err(|error| halfway(&claims, error))?);
-            }
-        }
+    if requests.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(claims)
+    match once(requests) {
+        Err(error) if error.kind() == Kind::Data && requests.len() > 1 => {
+            let mut claims: Vec<Claim> = Vec::with_capacity(requests.len());
+            for single in requests.chunks(1) {
+                let claim = once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
+                claims.extend(claim);
+            }
+            Ok(claims)
+        }
+        claims => claims.or_else(alone_refused),
+    }
 }
 
 fn alone_refused(error: Error) -> Result<Vec<Claim>> {
@@ -99,18 +95,12 @@ fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let (planned, pending) = split(requests);
     let dialect = store.connections.target.dialect;
-    let wins = if pending.is_empty() && dialect == Dialect::Postgres {
-        store.alone("claim", |session| {
-            Ok(Wins { planned: win_planned(session, planned_want(&planned))?, ..Wins::default() })
-        })?
-    } else {
-        store.write("claim", |session| {
-            Ok(Wins {
-                planned: win_planned(session, planned_want(&planned))?,
-                pending: win_pending(session, &pending)?,
-            })
-        })?
+    let win = |session: &mut dyn Session| {
+        Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
     };
+    let is_one_statement =
+        pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
+    let wins = if is_one_statement { store.alone("claim", win)? } else { store.write("claim", win)? };
     let rest: Vec<&ClaimRequest> = requests.iter().filter(|request| wins.of(request).is_none()).collect();
     // The wins are committed: if nobody can say what became of the rest, they are asked for again later.
     let locked = if rest.is_empty() || dialect == Dialect::Sqlite {
@@ -186,19 +176,18 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
     let lock = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules);
     session.rows(&lock.push(&format!(" ORDER BY e.id{}", session.dialect().lock("e"))))?;
 
-    let mut wins = Wins::default();
-    if !planned.is_empty() {
-        wins.planned = mine(session, &planned_want(&planned), "r.execute_id", FIRST_ATTEMPT)?;
-        let open: Vec<Planned<'_>> =
-            planned.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
-        wins.planned.extend(win_planned(session, planned_want(&open))?);
+    let (mut wins, size) = (Wins::default(), batch(session.dialect()));
+    for planned in planned.chunks(size) {
+        wins.planned.extend(mine(session, &planned_want(planned), "r.execute_id", FIRST_ATTEMPT)?);
     }
-    if !pending.is_empty() {
-        wins.pending = mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?;
-        let open: Vec<Waiting<'_>> =
-            pending.into_iter().filter(|(request, _)| wins.of(request).is_none()).collect();
-        wins.pending.extend(win_pending(session, &open)?);
+    for pending in pending.chunks(size) {
+        wins.pending.extend(mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?);
     }
+    let open = |request: &ClaimRequest| wins.of(request).is_none();
+    let planned: Vec<Planned<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
+    let pending: Vec<Waiting<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
+    wins.planned.extend(win_planned(session, &planned)?);
+    wins.pending.extend(win_pending(session, &pending)?);
     Ok(wins)
 }
 
@@ -211,13 +200,13 @@ fn still_there(
     let (planned, pending) = split(&owned);
     let dialect = session.dialect();
     let mut there = Vec::new();
-    if !planned.is_empty() {
+    for planned in planned.chunks(batch(dialect)) {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
-            .want(dialect, &planned_want(&planned))
+            .want(dialect, &planned_want(planned))
             .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(&guard::CLAIM, "e")));
         there.extend(session.rows(&question)?);
     }
-    if !pending.is_empty() {
+    for pending in pending.chunks(batch(dialect)) {
         let question = sql("SELECT r.execute_id, r.id FROM ")
             .want(dialect, &pending_want(pending.iter()))
             .push(&format!(

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::claim::{Planned, by_first_column, ids, mine, put_into};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Value, Want, guarded, join, sql, update};
+use super::statement::{Statement, Value, Want, batch, guarded, join, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 
@@ -69,10 +69,19 @@ const MOVE: &[(&str, &str)] = &[
 const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
      due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
 
-pub(super) fn win_planned(session: &mut dyn Session, want: Want) -> Step<HashMap<i64, (i64, i64)>> {
-    if want.len() == 0 {
-        return Ok(HashMap::new());
+/// Each by its schedule: the execution and its fence.
+pub(super) fn win_planned(
+    session: &mut dyn Session,
+    planned: &[Planned<'_>],
+) -> Step<HashMap<i64, (i64, i64)>> {
+    let mut wins = HashMap::with_capacity(planned.len());
+    for planned in planned.chunks(batch(session.dialect())) {
+        wins.extend(win_batch(session, planned_want(planned))?);
     }
+    Ok(wins)
+}
+
+fn win_batch(session: &mut dyn Session, want: Want) -> Step<HashMap<i64, (i64, i64)>> {
     let dialect = session.dialect();
     match dialect {
         Dialect::Postgres => by_first_column(session.rows(&move_and_insert(&want))?),

@@ -93,7 +93,23 @@ pub trait Session {
     fn batch(&mut self, text: &str) -> Result<(), Fault>;
 }
 
-struct Sql<'a>(&'a Statement);
+/// A statement's text between its binds, and these: taken apart once, for diesel walks it several times.
+struct Sql<'a> {
+    first: &'a str,
+    binds: Vec<(&'a Value, &'a str)>,
+}
+
+impl<'a> Sql<'a> {
+    fn of(statement: &'a Statement) -> Result<Self, Fault> {
+        let mut pieces = statement.text.split('?');
+        let first = pieces.next().unwrap_or_default();
+        let behind: Vec<&str> = pieces.collect();
+        if behind.len() != statement.binds.len() {
+            return Err(Fault::new(Nature::Refused, "a statement has another number of binds"));
+        }
+        Ok(Self { first, binds: statement.binds.iter().zip(behind).collect() })
+    }
+}
 
 impl QueryId for Sql<'_> {
     type QueryId = ();
@@ -139,14 +155,8 @@ where
     Option<String>: ToSql<Nullable<Text>, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        let mut pieces = self.0.text.split('?');
-        if self.0.text.matches('?').count() != self.0.binds.len() {
-            return Err(diesel::result::Error::QueryBuilderError(
-                "a statement has another number of binds".into(),
-            ));
-        }
-        out.push_sql(pieces.next().unwrap_or_default());
-        for (bind, piece) in self.0.binds.iter().zip(pieces) {
+        out.push_sql(self.first);
+        for (bind, piece) in &self.binds {
             match bind {
                 Value::Int(value) => out.push_bind_param::<BigInt, _>(value)?,
                 Value::Text(value) => out.push_bind_param::<Text, _>(value)?,
@@ -254,11 +264,11 @@ macro_rules! session {
             }
 
             fn execute(&mut self, statement: &Statement) -> Result<usize, Fault> {
-                RunQueryDsl::execute(Sql(statement), self).map_err(fault)
+                RunQueryDsl::execute(Sql::of(statement)?, self).map_err(fault)
             }
 
             fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
-                RunQueryDsl::load::<Row>(Sql(statement), self).map_err(fault)
+                RunQueryDsl::load::<Row>(Sql::of(statement)?, self).map_err(fault)
             }
 
             fn batch(&mut self, text: &str) -> Result<(), Fault> {
