@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::model::{ExecutionId, NodeId, ScheduleId};
@@ -25,6 +26,8 @@ pub enum Event {
         planned: usize,
         /// Pending executions found.
         pending: usize,
+        /// How long it took to ask for all its pages.
+        took: Duration,
     },
     /// Polls came too late and whole ticks of the grid were left out.
     TicksSkipped {
@@ -187,9 +190,9 @@ impl Event {
     fn words(&self, f: &mut String) -> fmt::Result {
         match self {
             Self::Joined { node } => write!(f, "node {node} joined"),
-            Self::Polled { tick, planned, pending } => {
+            Self::Polled { tick, planned, pending, took } => {
                 let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
-                write!(f, "{poll}: {planned} planned, {pending} pending")
+                write!(f, "{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
             }
             Self::TicksSkipped { count } => write!(f, "polls fell behind: {count} ticks left out"),
             Self::StoreFailed { operation, error } => {

@@ -35,6 +35,9 @@ pub struct Arguments {
     pub runs: usize,
     #[arg(long, value_parser = count)]
     executions: Option<usize>,
+    /// Schedules that exist beside those of a backlog and are due in a year.
+    #[arg(long, default_value = "0")]
+    pub among: usize,
     #[arg(long, value_parser = count)]
     schedules: Option<usize>,
     #[arg(long, value_parser = count)]
@@ -77,8 +80,10 @@ impl Arguments {
         if backlog && (self.schedules.is_some() || self.seconds.is_some()) {
             return Some("--schedules and --seconds belong to precision; backlog has --executions");
         }
-        if !backlog && self.executions.is_some() {
-            return Some("--executions belongs to backlog; precision has --schedules and --seconds");
+        if !backlog && (self.executions.is_some() || self.among > 0) {
+            return Some(
+                "--executions and --among belong to backlog; precision has --schedules and --seconds",
+            );
         }
         if self.database.as_deref().is_some_and(|url| Kind::of(url).is_none()) {
             return Some("--database: write postgres://... or mysql://..., or say --sqlite");

@@ -1,5 +1,6 @@
 //! The schedules of a workload.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -24,8 +25,9 @@ pub fn number_of(name: &str) -> usize {
 /// How long loading may take, and the nodes' start after it.
 pub fn lead(arguments: &Arguments) -> TimeDelta {
     let schedules = i64::try_from(arguments.schedules()).unwrap_or(i64::MAX);
+    let among = i64::try_from(arguments.among).unwrap_or(i64::MAX);
     let loading = match arguments.workload {
-        Workload::Backlog => schedules / 10,
+        Workload::Backlog => (schedules + among) / 10,
         Workload::Precision => schedules * 6,
     };
     TimeDelta::milliseconds(14_000 + loading)
@@ -34,7 +36,10 @@ pub fn lead(arguments: &Arguments) -> TimeDelta {
 /// Makes the workload's schedules; the first fires at `start`.
 pub fn load(database: &Database, arguments: &Arguments, start: DateTime<Utc>) -> Result<()> {
     match arguments.workload {
-        Workload::Backlog => backlog(database, arguments.schedules(), start),
+        Workload::Backlog => {
+            backlog(database, arguments.schedules(), start)?;
+            among(database, arguments.among)
+        }
         Workload::Precision => precision(database, arguments, start),
     }
 }
@@ -46,23 +51,38 @@ pub fn backlog(database: &Database, count: usize, start: DateTime<Utc>) -> Resul
         client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), Trigger::once(start)?)?)?;
     }
     if count > ORIGINALS {
-        database.connect()?.batch(&copies(database.kind, count))?;
+        database.connect()?.batch(&insert(database.kind, NAME, ORIGINALS..count, SAME))?;
     }
     Ok(())
 }
 
-fn copies(kind: Kind, count: usize) -> String {
-    const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
+/// As many again that are due a year later.
+fn among(database: &Database, count: usize) -> Result<()> {
+    const YEAR: &str = " + 31536000000";
+    if count == 0 {
+        return Ok(());
+    }
+    let later = |column: &str| (column.to_owned(), format!("{column}{YEAR}"));
+    let columns = [later("next_fire_time"), later("start_time")];
+    let values = columns.iter().fold(SAME.to_owned(), |all, (column, value)| all.replace(column, value));
+    Ok(database.connect()?.batch(&insert(database.kind, "later-", 0..count, &values))?)
+}
+
+const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
         time_triggered, prev_fire_time, next_fire_time, host_ip, host_name, start_time, end_time, payload, version, \
         generation, fence, priority, misfire, threshold, dst_gap, dst_overlap, reason, paused_by, paused_until";
+
+/// Copies of the first schedules, called `name` and their number; `values` are those of the columns [`SAME`].
+fn insert(kind: Kind, name: &str, numbers: Range<usize>, values: &str) -> String {
+    let Range { start, end } = numbers;
     let deep = match kind {
-        Kind::Mariadb => format!("SET SESSION max_recursive_iterations = {count};"),
+        Kind::Mariadb => format!("SET SESSION max_recursive_iterations = {end};"),
         Kind::Postgres | Kind::Sqlite => String::new(),
     };
     format!(
         "{deep} INSERT INTO QRTZ_EXECUTE (name, {SAME}) \
-         WITH RECURSIVE numbers(n) AS (SELECT {ORIGINALS} UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {count}) \
-         SELECT CONCAT('{NAME}', n), {SAME} FROM numbers \
+         WITH RECURSIVE numbers(n) AS (SELECT {start} UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end}) \
+         SELECT CONCAT('{name}', n), {values} FROM numbers \
            JOIN QRTZ_EXECUTE e ON e.application = '{APPLICATION}' AND e.name = CONCAT('{NAME}', n % {ORIGINALS})"
     )
 }

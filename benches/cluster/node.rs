@@ -52,11 +52,21 @@ impl Seen {
     }
 }
 
+/// What a node has to tell in the end.
+pub struct Told {
+    pub seen: Vec<Seen>,
+    /// Milliseconds, of the polls that found something.
+    pub longest_poll: u64,
+    /// Claims lost.
+    pub lost: u64,
+}
+
 /// A node's life.
 pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     let seen = Arc::new(Mutex::new(Vec::with_capacity(arguments.executions())));
     let lost = Arc::new(AtomicU64::new(0));
-    let (sees, loses) = (Arc::clone(&seen), Arc::clone(&lost));
+    let poll = Arc::new(AtomicU64::new(0));
+    let (sees, loses, polls) = (Arc::clone(&seen), Arc::clone(&lost), Arc::clone(&poll));
     let scheduler = Scheduler::builder(APPLICATION, url)
         .handler(NOTHING, move |context, ()| {
             let now = Seen::now(context);
@@ -65,6 +75,9 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
         })
         .on_event(move |event| match event {
             Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
+            Event::Polled { planned: 1.., took, .. } => {
+                polls.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
             Event::Polled { .. } | Event::Joined { .. } | Event::LeftToOthers { .. } => {}
             Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
             event => eprintln!("node {}: {event}", std::process::id()),
@@ -85,6 +98,7 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     for one in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         writeln!(out, "{} {} {}", one.schedule, one.planned, one.late)?;
     }
+    writeln!(out, "poll {}", poll.load(Ordering::Relaxed))?;
     writeln!(out, "lost {}", lost.load(Ordering::Relaxed))?;
     Ok(out.flush()?)
 }
@@ -138,17 +152,20 @@ impl Node {
         self.tell("stop")
     }
 
-    /// What it saw, and how many claims it lost, once it was asked to stop.
-    pub fn ended(mut self) -> Result<(Vec<Seen>, u64)> {
-        let mut seen = Vec::new();
+    /// What became of it, once it was asked to stop.
+    pub fn ended(mut self) -> Result<Told> {
+        let mut told = Told { seen: Vec::new(), longest_poll: 0, lost: 0 };
         loop {
             let line = self.line()?;
             if let Some(lost) = line.strip_prefix("lost ") {
+                told.lost = lost.parse()?;
                 let status = self.child.wait()?;
-                let lost = lost.parse()?;
-                return if status.success() { Ok((seen, lost)) } else { Err(status.to_string().into()) };
+                return if status.success() { Ok(told) } else { Err(status.to_string().into()) };
             }
-            seen.push(Seen::parse(&line).ok_or_else(|| format!("a node said {line:?}"))?);
+            match line.strip_prefix("poll ") {
+                Some(longest) => told.longest_poll = longest.parse()?,
+                None => told.seen.push(Seen::parse(&line).ok_or_else(|| format!("a node said {line:?}"))?),
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::arguments::{Arguments, Workload};
 use crate::figures::{self, Figures, Lateness};
 use crate::limit;
 use crate::load;
-use crate::node::{Node, Seen};
+use crate::node::{Node, Seen, Told};
 use crate::process;
 use crate::server::{Connection, Database, Server};
 
@@ -48,7 +48,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     let ended = observer.wait_for_outcomes()?;
     let costs = Costs::read(server, &cluster)?.since(&before);
     let peak = cluster.iter().map(|node| process::peak_memory(node.pid())).collect::<Result<Vec<_>>>()?;
-    let (seen, lost) = stop(cluster)?;
+    let Told { seen, longest_poll, lost } = stop(cluster)?;
     let ledger = observer.ledger()?;
     let asked = observer.leave();
     database.wait_until_left()?;
@@ -65,10 +65,12 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
         database: server.kind.name(),
         nodes,
         executions: seen.len(),
+        among: arguments.among,
         executions_per_s: figures::rounded(rate, 1),
         lateness_ms: Lateness::of(seen.iter().map(|one| one.late).collect()),
         transactions_per_execution: commits.map(|n| figures::rounded(n as f64 / executions, 4)),
         wal_bytes_per_execution: costs.wal.map(|n| figures::rounded(n as f64 / executions, 1)),
+        poll_ms: longest_poll,
         lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
         cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
@@ -114,16 +116,17 @@ fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
     }
 }
 
-/// What the nodes saw and how many claims they lost.
-fn stop(mut cluster: Vec<Node>) -> Result<(Vec<Seen>, u64)> {
+/// What all nodes have to tell.
+fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     cluster.iter_mut().try_for_each(Node::ask_to_stop)?;
-    let (mut all, mut lost) = (Vec::new(), 0);
+    let mut all = Told { seen: Vec::new(), longest_poll: 0, lost: 0 };
     for node in cluster {
-        let (seen, its_lost) = node.ended()?;
-        all.extend(seen);
-        lost += its_lost;
+        let told = node.ended()?;
+        all.seen.extend(told.seen);
+        all.longest_poll = all.longest_poll.max(told.longest_poll);
+        all.lost += told.lost;
     }
-    Ok((all, lost))
+    Ok(all)
 }
 
 fn first_start(seen: &Seen) -> DateTime<Utc> {

@@ -15,7 +15,7 @@ use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
 use crate::shards::{self, Member, SHARDS, Share};
 use crate::store::{Page, PollQuery, Polled, Store};
-use crate::window::{GRACE, OFFSET_JUMP, OFFSET_WARNING, Window};
+use crate::window::{GRACE, OFFSET_JUMP, OFFSET_WARNING, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
@@ -351,6 +351,7 @@ impl PollMachine {
             tick: asked.tick,
             planned: occurrences.len(),
             pending: asked.pendings.len(),
+            took: span(now.boot - asked.sent),
         }));
         self.outbox.push(PollOutput::Seen { app, node, election, late });
         self.outbox.push(PollOutput::Planned(Planned {

@@ -188,6 +188,12 @@ pub(super) fn start_for_test(dialect: Dialect, count: i64) -> Statement {
     guarded_update(dialect, &START, &Want::new(START.columns, rows))
 }
 
+#[cfg(test)]
+pub(super) fn outcomes_for_test(dialect: Dialect, settlements: &[Settlement]) -> Statement {
+    let rows = settlements.iter().filter_map(finish).map(|row| row.values).collect();
+    guarded_update(dialect, &FINISH, &Want::new(FINISH.columns, rows))
+}
+
 fn read_back(session: &mut dyn Session, want: &Want) -> Result<Vec<(Value, String, String)>, Fault> {
     let dialect = session.dialect();
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")

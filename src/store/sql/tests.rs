@@ -2,7 +2,7 @@
 
 mod cache;
 mod caller;
-#[cfg(feature = "sqlite")]
+mod costs;
 pub(crate) mod count;
 mod edited;
 mod faults;

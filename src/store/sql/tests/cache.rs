@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::fixture::{AT, Database, LIMITS, definition, request};
+use super::fixture::{AT, Database, LIMITS, request, schedules};
 use crate::clock::Clock;
 use crate::model::{Entry, NodeId};
 use crate::store::Limits;
@@ -10,15 +10,6 @@ use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::{Claim, ClaimRequest, Store};
-
-fn schedules(store: &SqlStore, application: &str, count: usize) -> Vec<Arc<Entry>> {
-    let define = |number| {
-        let definition = definition(application, &format!("schedule-{number}"));
-        store.ensure(&definition).unwrap();
-        Arc::new(store.find(application, &definition.name).unwrap().unwrap())
-    };
-    (0..count).map(define).collect()
-}
 
 /// Claims all, starts all, gives all back.
 fn round(store: &SqlStore, entries: &[Arc<Entry>]) {

@@ -51,6 +51,16 @@ pub(super) fn definition(application: &str, name: &str) -> Definition {
     }
 }
 
+/// So many of those.
+pub(super) fn schedules(store: &dyn Store, application: &str, count: usize) -> Vec<Arc<Entry>> {
+    let define = |number| {
+        let definition = definition(application, &format!("schedule-{number}"));
+        store.ensure(&definition).unwrap();
+        Arc::new(store.find(application, &definition.name).unwrap().unwrap())
+    };
+    (0..count).map(define).collect()
+}
+
 /// A request for the occurrence the entry's cursor points at, for an idle thread.
 pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
     let candidate = Candidate::Planned(Occurrence::head(entry).unwrap());

@@ -1,0 +1,119 @@
+//! What an execution costs, counted: statements, allocations, and what PostgreSQL writes to its log. Whoever makes it
+//! dearer hears of it here; docs/performance.md says what it was.
+
+use std::sync::Arc;
+
+use allocation_counter::measure;
+
+use super::count;
+use super::fixture::{AT, Database, LIMITS, application, request, schedules};
+use crate::clock::Clock;
+use crate::model::{Entry, NodeId, Outcome};
+use crate::store::sql::SqlStore;
+use crate::store::{Claim, ClaimRequest, Claimed, Settlement, Store};
+
+/// In one batch on every database.
+const EXECUTIONS: usize = 200;
+
+fn requests(entries: &[Arc<Entry>]) -> Vec<ClaimRequest> {
+    let node = NodeId::fresh();
+    entries.iter().map(|entry| request(entry, node)).collect()
+}
+
+fn outcomes(claims: Vec<Claim>) -> Vec<Settlement> {
+    let outcome = |claim| match claim {
+        Claim::Won(claimed) => Claimed::finish(claimed, Outcome::Succeeded, None, AT + 10),
+        other => panic!("{other:?}"),
+    };
+    claims.into_iter().map(outcome).collect()
+}
+
+/// The statements of a call, and its allocations per execution.
+fn counted<T>(call: impl FnOnce() -> T) -> (T, (usize, u64)) {
+    let (before, mut answer) = (count::statements(), None);
+    let allocated = measure(|| answer = Some(call()));
+    let cost = (count::statements() - before, allocated.count_total / EXECUTIONS as u64);
+    (answer.unwrap(), cost)
+}
+
+/// A batch of claims, and of outcomes: at most so many statements, and so many allocations for each of it.
+fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize, u64)) {
+    count::begin();
+    let limits = crate::store::Limits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let entries = schedules(&store, &application(), 2 * EXECUTIONS);
+    let (first, second) = entries.split_at(EXECUTIONS);
+    // Whatever is prepared is prepared now.
+    store.settle(&outcomes(store.claim(&requests(first)).unwrap())).unwrap();
+
+    let requests = requests(second);
+    let (won, claiming) = counted(|| store.claim(&requests).unwrap());
+    let outcomes = outcomes(won);
+    let (_, settling) = counted(|| store.settle(&outcomes).unwrap());
+    println!(
+        "costs: claims={claiming:?} outcomes={settling:?} (statements of {EXECUTIONS}, allocations of one)"
+    );
+    for (cost, bound) in [(claiming, claims), (settling, settlements)] {
+        assert!(cost.0 == bound.0 && cost.1 <= bound.1, "{cost:?}, not {bound:?}");
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    #[test]
+    fn a_batch_costs_so_much() {
+        super::a_batch_costs(&super::Database::sqlite(), (4, 30), (3, 17));
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mariadb {
+    #[test]
+    fn a_batch_costs_so_much() {
+        super::a_batch_costs(&super::Database::mariadb(), (6, 115), (1, 23));
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::*;
+    use crate::store::sql::connection::Dialect;
+    use crate::store::sql::session::Session;
+    use crate::store::sql::statement::Statement;
+    use crate::store::sql::{claim, planned, settle};
+
+    #[test]
+    fn a_batch_costs_so_much() {
+        a_batch_costs(&Database::postgres(), (1, 15), (1, 14));
+    }
+
+    /// Bytes of the log for each execution. Pages written whole after a checkpoint come on top.
+    fn written(session: &mut dyn Session, statement: Statement) -> usize {
+        let text = format!("EXPLAIN (ANALYZE, WAL, COSTS OFF, TIMING OFF) {}", statement.text);
+        let mut most = 0;
+        for mut row in session.rows(&Statement { text, ..statement }).unwrap() {
+            let line = row.text().unwrap();
+            if let Some((_, bytes)) = line.split_once("WAL: ").and_then(|(_, wal)| wal.split_once("bytes=")) {
+                assert!(!line.contains("fpi="), "{line}: full_page_writes is on");
+                most = most.max(bytes.parse().unwrap());
+            }
+        }
+        most / EXECUTIONS
+    }
+
+    #[test]
+    fn an_execution_writes_so_much_to_the_log() {
+        let (database, node) = (Database::postgres(), NodeId::fresh());
+        let store = database.store();
+        let entries = schedules(store.as_ref(), &application(), 2 * EXECUTIONS);
+        let (first, second) = entries.split_at(EXECUTIONS);
+        let mut session = database.session();
+        let requests: Vec<ClaimRequest> = first.iter().map(|entry| request(entry, node)).collect();
+        let claim = written(session.as_mut(), planned::move_and_insert(&claim::want_for_test(&requests)));
+        let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
+        let outcomes = outcomes(store.claim(&requests).unwrap());
+        let outcome = written(session.as_mut(), settle::outcomes_for_test(Dialect::Postgres, &outcomes));
+        println!("costs: wal_bytes claim={claim} outcome={outcome}");
+        assert!(claim <= 1_400 && outcome <= 620, "{claim} and {outcome} bytes");
+    }
+}
