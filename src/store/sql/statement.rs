@@ -1,10 +1,12 @@
 //! SQL text with its binds, and the rows that come back: the whole vocabulary between store code and diesel.
 //!
 //! A statement's text never contains a value, so the same question always has the same text and its
-//! prepared form is found again. Lists are padded to a few sizes for the same reason ([`padded`]); PostgreSQL takes
-//! a whole column of a batch as one bind, whatever the batch's size.
+//! prepared form is found again. PostgreSQL takes a whole column of a batch as one bind and MariaDB the whole batch as
+//! one text of JSON, whatever its size; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
 
 use std::collections::HashSet;
+
+use serde::Serialize;
 
 use super::connection::Dialect;
 use super::session::Fault;
@@ -12,7 +14,8 @@ use crate::store::guard::{Column, Guard};
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     Int(i64),
     Text(String),
@@ -89,17 +92,20 @@ impl Statement {
         self
     }
 
-    /// The rows of `want` as a derived table called `w`. To be compared with and inserted from, never
-    /// selected: MariaDB announces a bind's type as NULL when it prepares, and diesel takes that for good.
+    /// The rows of `want` as a derived table called `w`.
     pub(super) fn want(mut self, dialect: Dialect, want: &Want) -> Self {
         match dialect {
             Dialect::Postgres => {
                 self.text.push_str(&want.unnested());
                 self.binds.extend(want.by_column());
             }
-            Dialect::Sqlite | Dialect::Mysql => {
+            Dialect::Mysql => {
+                self.text.push_str(&want.parsed());
+                self.binds.push(want.json());
+            }
+            Dialect::Sqlite => {
                 let rows = want.padded_rows();
-                self.text.push_str(&want.derived(dialect, rows.len()));
+                self.text.push_str(&want.derived(rows.len()));
                 self.binds.extend(rows.into_iter().flatten());
             }
         }
@@ -113,8 +119,8 @@ const SIZES: [usize; 5] = [1, 4, 16, 64, 256];
 /// The most rows one statement is given.
 pub(super) fn batch(dialect: Dialect) -> usize {
     match dialect {
-        Dialect::Postgres => 1_000,
-        Dialect::Sqlite | Dialect::Mysql => SIZES[SIZES.len() - 1],
+        Dialect::Postgres | Dialect::Mysql => 1_000,
+        Dialect::Sqlite => SIZES[SIZES.len() - 1],
     }
 }
 
@@ -158,13 +164,8 @@ impl Want {
         rows
     }
 
-    fn derived(&self, dialect: Dialect, rows: usize) -> String {
+    fn derived(&self, rows: usize) -> String {
         let marks = vec!["?"; self.columns.len()].join(", ");
-        if dialect == Dialect::Mysql {
-            let first: Vec<String> = self.columns.iter().map(|name| format!("? AS {name}")).collect();
-            let rest = format!(" UNION ALL SELECT {marks}").repeat(rows - 1);
-            return format!("(SELECT {}{rest}) AS w", first.join(", "));
-        }
         let names = |(index, name)| format!("column{} AS {name}", index + 1);
         let names: Vec<String> = self.columns.iter().enumerate().map(names).collect();
         format!(
@@ -178,10 +179,33 @@ impl Want {
         format!("unnest({}) AS w({})", vec!["?"; self.columns.len()].join(", "), self.columns.join(", "))
     }
 
+    /// A text too long for its column is an error: JSON_TABLE would make it NULL.
+    fn parsed(&self) -> String {
+        let column = |(index, name): (usize, &&str)| {
+            let kind = if self.are_numbers(index) {
+                "BIGINT"
+            } else {
+                "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+            };
+            format!("{name} {kind} PATH '$[{index}]' NULL ON EMPTY ERROR ON ERROR")
+        };
+        let columns: Vec<String> = self.columns.iter().enumerate().map(column).collect();
+        format!("JSON_TABLE(?, '$[*]' COLUMNS ({})) AS w", columns.join(", "))
+    }
+
+    fn json(&self) -> Value {
+        // Numbers and texts: there is nothing that JSON cannot say.
+        serde_json::to_string(&self.rows).map_or(Value::Null, Value::Text)
+    }
+
+    fn are_numbers(&self, column: usize) -> bool {
+        self.rows.iter().all(|row| matches!(row.get(column), Some(Value::Int(_))))
+    }
+
     fn by_column(&self) -> impl Iterator<Item = Value> {
         (0..self.columns.len()).map(|index| {
             let column = || self.rows.iter().filter_map(move |row| row.get(index));
-            if column().all(|value| matches!(value, Value::Int(_))) {
+            if self.are_numbers(index) {
                 let int = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
                 return Value::Ints(column().filter_map(int).collect());
             }

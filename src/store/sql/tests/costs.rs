@@ -70,7 +70,7 @@ mod sqlite {
 mod mariadb {
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::mariadb(), (6, 115), (1, 23));
+        super::a_batch_costs(&super::Database::mariadb(), (6, 11), (1, 11));
     }
 }
 
