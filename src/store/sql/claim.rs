@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{FIRST_ATTEMPT, planned_want, win_planned};
+use super::planned::{FIRST_ATTEMPT, FOUND, planned_want, win_planned};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, sql};
 use crate::error::{Error, Kind};
@@ -178,7 +178,7 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
 
     let (mut wins, size) = (Wins::default(), batch(session.dialect()));
     for planned in planned.chunks(size) {
-        wins.planned.extend(mine(session, &planned_want(planned), "r.execute_id", FIRST_ATTEMPT)?);
+        wins.planned.extend(mine(session, &planned_want(planned).of(FOUND), "r.execute_id", FIRST_ATTEMPT)?);
     }
     for pending in pending.chunks(size) {
         wins.pending.extend(mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?);

@@ -27,6 +27,23 @@ const PLANNED: &[&str] = &[
     "started",
 ];
 
+/// What locking, moving, inserting and finding again read of it.
+const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
+const MOVED: &[&str] =
+    &["id", "state", "prev_fire_time", "next_fire_time", "version", "following", "becomes"];
+const INSERTED: &[&str] = &[
+    "id",
+    "prev_fire_time",
+    "next_fire_time",
+    "following",
+    "token",
+    "node",
+    "run_state",
+    "claimed",
+    "started",
+];
+pub(super) const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
+
 pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
     let row = |(request, occurrence): &Planned<'_>| {
         let (run_state, started) = put_into(request);
@@ -105,15 +122,14 @@ fn win_batch(session: &mut dyn Session, want: Want) -> Step<HashMap<i64, (i64, i
 
 pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
     let condition = guarded(&guard::CLAIM, "e");
-    sql("SELECT e.id FROM ").want(dialect, want).push(&format!(
-        " {} QRTZ_EXECUTE e ON {condition} ORDER BY e.id{}",
-        join(dialect),
-        dialect.lock_free("e")
-    ))
+    let skipping = dialect.lock_free("e");
+    sql("SELECT e.id FROM ")
+        .want(dialect, &want.of(LOCKED))
+        .push(&format!(" {} QRTZ_EXECUTE e ON {condition}{skipping}", join(dialect)))
 }
 
 pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(&guard::CLAIM, "e"))
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &guarded(&guard::CLAIM, "e"))
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
@@ -128,12 +144,13 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64
         "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
          w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
     ));
-    let insert =
-        insert.want(dialect, want).push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
+    let insert = insert
+        .want(dialect, &want.of(INSERTED))
+        .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
     let inserted = match dialect {
         Dialect::Mysql => {
             session.execute(&insert)?;
-            mine(session, want, "r.execute_id", FIRST_ATTEMPT)?
+            mine(session, &want.of(FOUND), "r.execute_id", FIRST_ATTEMPT)?
         }
         _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
     };

@@ -5,6 +5,7 @@
 //! one text of JSON, whatever its size; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -133,12 +134,14 @@ pub(super) fn padded(count: usize) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     columns: &'static [&'static str],
-    rows: Vec<Vec<Value>>,
+    /// Where in a row these columns are.
+    places: Vec<usize>,
+    rows: Rc<Vec<Vec<Value>>>,
 }
 
 impl Want {
     pub(super) fn new(columns: &'static [&'static str], rows: Vec<Vec<Value>>) -> Self {
-        Self { columns, rows }
+        Self { columns, places: (0..columns.len()).collect(), rows: Rc::new(rows) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -148,13 +151,30 @@ impl Want {
     /// Only the rows whose first column is one of `ids`.
     pub(super) fn only(mut self, ids: &[i64]) -> Self {
         let ids: HashSet<i64> = ids.iter().copied().collect();
-        self.rows.retain(|row| matches!(row.first(), Some(Value::Int(id)) if ids.contains(id)));
+        let is_wanted = |row: &Vec<Value>| matches!(row.first(), Some(Value::Int(id)) if ids.contains(id));
+        Rc::make_mut(&mut self.rows).retain(is_wanted);
         self
+    }
+
+    /// The same rows with only these columns, the id first: what a statement does not read need not be bound and parsed.
+    pub(super) fn of(&self, columns: &'static [&'static str]) -> Self {
+        let place = |column: &&str| self.columns.iter().position(|name| name == column);
+        let places = columns.iter().filter_map(place).filter_map(|place| self.places.get(place).copied());
+        Self { columns, places: places.collect(), rows: Rc::clone(&self.rows) }
+    }
+
+    fn column(&self, place: usize) -> impl Iterator<Item = &Value> {
+        self.rows.iter().map(move |row| row.get(place).unwrap_or(&Value::Null))
+    }
+
+    fn row<'a>(&'a self, row: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+        self.places.iter().map(|place| row.get(*place).unwrap_or(&Value::Null))
     }
 
     /// Padding rows have the id -1, which no row has.
     fn padded_rows(&self) -> Vec<Vec<Value>> {
-        let mut rows = self.rows.clone();
+        let mut rows: Vec<Vec<Value>> =
+            self.rows.iter().map(|row| self.row(row).cloned().collect()).collect();
         if let Some(mut filler) = rows.first().cloned() {
             if let Some(id) = filler.first_mut() {
                 *id = Value::Int(-1);
@@ -175,42 +195,42 @@ impl Want {
         )
     }
 
-    fn unnested(&self) -> String {
-        format!("unnest({}) AS w({})", vec!["?"; self.columns.len()].join(", "), self.columns.join(", "))
-    }
-
     /// A text too long for its column is an error: JSON_TABLE would make it NULL.
     fn parsed(&self) -> String {
-        let column = |(index, name): (usize, &&str)| {
-            let kind = if self.are_numbers(index) {
+        let column = |(index, (name, place)): (usize, (&&str, &usize))| {
+            let kind = if self.are_numbers(*place) {
                 "BIGINT"
             } else {
                 "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
             };
             format!("{name} {kind} PATH '$[{index}]' NULL ON EMPTY ERROR ON ERROR")
         };
-        let columns: Vec<String> = self.columns.iter().enumerate().map(column).collect();
+        let columns: Vec<String> = self.columns.iter().zip(&self.places).enumerate().map(column).collect();
         format!("JSON_TABLE(?, '$[*]' COLUMNS ({})) AS w", columns.join(", "))
     }
 
     fn json(&self) -> Value {
+        let rows: Vec<Vec<&Value>> = self.rows.iter().map(|row| self.row(row).collect()).collect();
         // Numbers and texts: there is nothing that JSON cannot say.
-        serde_json::to_string(&self.rows).map_or(Value::Null, Value::Text)
+        serde_json::to_string(&rows).map_or(Value::Null, Value::Text)
     }
 
-    fn are_numbers(&self, column: usize) -> bool {
-        self.rows.iter().all(|row| matches!(row.get(column), Some(Value::Int(_))))
+    fn are_numbers(&self, place: usize) -> bool {
+        self.column(place).all(|value| matches!(value, Value::Int(_)))
+    }
+
+    fn unnested(&self) -> String {
+        format!("unnest({}) AS w({})", vec!["?"; self.columns.len()].join(", "), self.columns.join(", "))
     }
 
     fn by_column(&self) -> impl Iterator<Item = Value> {
-        (0..self.columns.len()).map(|index| {
-            let column = || self.rows.iter().filter_map(move |row| row.get(index));
-            if self.are_numbers(index) {
+        self.places.iter().map(|place| {
+            if self.are_numbers(*place) {
                 let int = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
-                return Value::Ints(column().filter_map(int).collect());
+                return Value::Ints(self.column(*place).filter_map(int).collect());
             }
             let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
-            Value::Texts(column().map(text).collect())
+            Value::Texts(self.column(*place).map(text).collect())
         })
     }
 }

@@ -62,7 +62,7 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
 mod sqlite {
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::sqlite(), (4, 30), (3, 17));
+        super::a_batch_costs(&super::Database::sqlite(), (4, 24), (3, 17));
     }
 }
 
@@ -70,7 +70,7 @@ mod sqlite {
 mod mariadb {
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::mariadb(), (6, 11), (1, 11));
+        super::a_batch_costs(&super::Database::mariadb(), (6, 15), (1, 11));
     }
 }
 
