@@ -14,11 +14,16 @@ cargo mutants --version >/dev/null 2>&1 || {
 # Small builds, one after the other: what was built before is what makes them quick.
 export CARGO_INCREMENTAL=1
 mkdir -p target/mutants
-# pass ARGS...: exit code 2 of cargo-mutants says that mutants were missed: the next pass has more tests.
-pass() { cargo mutants --iterate --output target/mutants --colors never "$@" || [ $? = 2 ]; }
+# pass ARGS...: exit code 2 of cargo-mutants says that mutants were missed: the next pass has more tests; 3, that some
+# made a test hang.
+pass() {
+    local code=0
+    cargo mutants --iterate --output target/mutants --colors never "$@" || code=$?
+    case $code in 0 | 2 | 3) ;; *) return 1 ;; esac
+}
 slow=(sim:: pool:: driver:: any_history_agrees every_change_of_the_clocks offsets_stay_within the_seconds_around odd_changes)
 quick=("${slow[@]/#/--skip=}")
 pass --re '^src/schedule/' -- -- schedule:: "${quick[@]}"
-pass --exclude-re '^src/schedule/' -- -- "${quick[@]}" --skip=schedule::
+pass -- -- "${quick[@]}" --skip=schedule::
 pass
 [ ! -s target/mutants/mutants.out/missed.txt ]
