@@ -14,16 +14,18 @@ cargo mutants --version >/dev/null 2>&1 || {
 # Small builds, one after the other: what was built before is what makes them quick.
 export CARGO_INCREMENTAL=1
 mkdir -p target/mutants
+found=target/mutants/mutants.out
 # pass ARGS...: exit code 2 of cargo-mutants says that mutants were missed: the next pass has more tests; 3, that some
-# made a test hang.
+# made a test hang, which is as good as caught but not to cargo-mutants.
 pass() {
     local code=0
     cargo mutants --iterate --output target/mutants --colors never "$@" || code=$?
     case $code in 0 | 2 | 3) ;; *) return 1 ;; esac
+    cat $found/timeout.txt >>$found/previously_caught.txt
 }
 slow=(sim:: pool:: driver:: any_history_agrees every_change_of_the_clocks offsets_stay_within the_seconds_around odd_changes)
 quick=("${slow[@]/#/--skip=}")
 pass --re '^src/schedule/' -- -- schedule:: "${quick[@]}"
 pass -- -- "${quick[@]}" --skip=schedule::
 pass
-[ ! -s target/mutants/mutants.out/missed.txt ]
+[ ! -s $found/missed.txt ]
