@@ -28,7 +28,7 @@ const SLOWEST_PACE: Millis = 1_000;
 /// Rows per question.
 const PAGE: usize = 200;
 /// Rows a pass walks over in search of those nobody understands. A walk over more takes more passes.
-const STEP: usize = 10_000;
+const STEP: usize = 50_000;
 /// A pass ends after this long; the next election goes on.
 const BUDGET: Millis = 3_000;
 const FAILURE_PAUSE: Millis = 1_000;
@@ -355,8 +355,9 @@ pub(crate) struct MisfireMachine {
     /// The schedule whose repair was asked for last, and where the next pass goes on after one that was cut off.
     reached: ScheduleId,
     goes_on: ScheduleId,
-    /// Where the walk in search of broken rows goes on.
+    /// Where the step of the walk in search of broken rows began, and where the next one does if nothing cuts this short.
     walked: ScheduleId,
+    walks_on: ScheduleId,
     /// The look for misfires under way began at the first schedule.
     from_start: bool,
     /// What is being done concerns one row alone.
@@ -382,6 +383,7 @@ impl MisfireMachine {
             reached: FIRST,
             goes_on: FIRST,
             walked: FIRST,
+            walks_on: FIRST,
             from_start: true,
             one_row: false,
             hold: Millis::MIN,
@@ -401,6 +403,7 @@ impl MisfireMachine {
             self.todo.push_back(self.stalled(now, after));
         }
         if self.cursors {
+            self.walked = self.walks_on;
             let (application, after) = (self.application.clone(), self.walked);
             self.todo.push_back(MisfireOp::Broken(BrokenQuery {
                 application,
@@ -478,9 +481,17 @@ impl MisfireMachine {
         if !self.todo.is_empty() {
             self.goes_on = self.reached;
         }
+        self.drop_rest();
+        self.wake_poll();
+    }
+
+    /// What is left of the pass is left to the next.
+    fn drop_rest(&mut self) {
+        if self.todo.iter().any(|op| matches!(op, MisfireOp::Quarantine(_))) {
+            self.walks_on = self.walked;
+        }
         self.todo.clear();
         self.purging = false;
-        self.wake_poll();
     }
 
     fn wake_poll(&mut self) {
@@ -540,7 +551,7 @@ impl Machine for MisfireMachine {
             }
             Ok(MisfireAnswer::Revoked(revocation, won)) => self.revoked(&revocation, won),
             Ok(MisfireAnswer::Broken(page)) => {
-                self.walked = page.next.unwrap_or(FIRST);
+                self.walks_on = page.next.unwrap_or(FIRST);
                 self.todo.extend(page.broken.into_iter().map(MisfireOp::Quarantine));
             }
             Ok(MisfireAnswer::Quarantined(broken, won)) => {
@@ -556,8 +567,7 @@ impl Machine for MisfireMachine {
                     self.hold = now.boot + ROW_PAUSE;
                 } else {
                     self.hold = now.boot + FAILURE_PAUSE;
-                    self.todo.clear();
-                    self.purging = false;
+                    self.drop_rest();
                 }
                 let event = Event::StoreFailed { operation: "misfire handling", error };
                 self.outbox.push_back(MisfireOutput::Event(event));

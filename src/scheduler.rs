@@ -642,7 +642,7 @@ impl Seats for PoolSeats {
     }
 
     fn is_awaited(&self) -> bool {
-        self.0.figures().queued > 0
+        self.0.is_awaited()
     }
 }
 

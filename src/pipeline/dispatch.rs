@@ -36,7 +36,7 @@ pub(crate) trait Seats: Send + 'static {
     /// Lets the pool grow for those who wait; hands back who waited too long.
     fn tick(&mut self, boot: Millis) -> Vec<Claimed>;
 
-    /// Whether somebody waits for a thread.
+    /// Whether that is needed: somebody waits for a thread, or has a permit and may wait soon.
     fn is_awaited(&self) -> bool;
 }
 
@@ -210,7 +210,8 @@ impl<S: Seats> DispatchMachine<S> {
         let ended = in_flight.into_iter().zip(claims).filter_map(|(it, claim)| self.ended(it, claim, now));
         let won: Vec<Ready<S::Permit>> = ended.collect();
         if !won.is_empty() {
-            self.outbox.push_back(DispatchOutput::Won(won));
+            // Before what is told of the others: observers take their time.
+            self.outbox.push_front(DispatchOutput::Won(won));
         }
     }
 

@@ -88,7 +88,7 @@ impl Seats for FloorSeats {
     }
 
     fn is_awaited(&self) -> bool {
-        lock(&self.floor).figures().queued > 0
+        lock(&self.floor).is_awaited()
     }
 }
 

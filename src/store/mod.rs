@@ -405,7 +405,7 @@ pub(crate) struct BrokenQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// The most rows the step brings; at most a step.
+    /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,
 }
 

@@ -280,3 +280,40 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
     }
     assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
 }
+
+/// What a pass found and had no time for is looked for by the next, not by the next walk.
+#[test]
+fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
+    let broken = |id| Broken { id: ScheduleId(id), version: 0, state: String::new(), reason: String::new() };
+    for spent in [BUDGET + 1, 1] {
+        let (mut machine, mut boot, mut begun_after) = (keeping(None), 0, Vec::new());
+        for _ in 0..3 {
+            machine.receive(at(boot), polled(true, true));
+            loop {
+                let op = match machine.next(at(boot)) {
+                    Step::Do(op) => op,
+                    Step::Tell(_) => continue,
+                    Step::Wait(_) | Step::Stop => break,
+                };
+                let answer = match op {
+                    MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+                    MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
+                    MisfireOp::Broken(query) => {
+                        begun_after.push(query.after.0);
+                        let next = Some(ScheduleId(query.after.0.max(0) + 10));
+                        MisfireAnswer::Broken(BrokenPage { broken: vec![broken(1), broken(2)], next })
+                    }
+                    MisfireOp::Quarantine(row) => {
+                        boot += spent;
+                        MisfireAnswer::Quarantined(row, true)
+                    }
+                    _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+                };
+                machine.done(at(boot), Ok(answer));
+            }
+            boot += 15_000;
+        }
+        let walked_on = if spent > BUDGET { [i64::MIN; 3] } else { [i64::MIN, 10, 20] };
+        assert_eq!(begun_after, walked_on, "each quarantine took {spent} ms");
+    }
+}

@@ -84,6 +84,11 @@ impl<T: Send + 'static> Pool<T> {
         self.core.wait_idle(deadline)
     }
 
+    /// Whether [`Pool::tick`] is needed: somebody waits for a thread, or holds a permit and may wait soon.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.core.lock().floor.is_awaited()
+    }
+
     /// What the pool is doing now.
     pub fn figures(&self) -> Figures {
         self.core.lock().floor.figures()
@@ -115,10 +120,15 @@ impl<T: Send + 'static> Permit<T> {
     pub fn submit(items: Vec<(Self, T)>, now: i64) {
         let Some((first, _)) = items.first() else { return };
         let core = Arc::clone(&first.core);
+        let seated = |(mut permit, item): (Self, T)| {
+            permit.spent = true;
+            (permit.seat, item)
+        };
+        // No permit is left to be dropped under the lock, which it would take.
+        let items: Vec<(Seat, T)> = items.into_iter().map(seated).collect();
         core.change(|floor, hire| {
-            for (mut permit, item) in items {
-                permit.spent = true;
-                floor.submit(permit.seat, item, now, &mut *hire);
+            for (seat, item) in items {
+                floor.submit(seat, item, now, &mut *hire);
             }
         });
     }

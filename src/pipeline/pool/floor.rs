@@ -23,6 +23,12 @@ impl<T> Floor<T> {
         self.admission.figures()
     }
 
+    /// Whether somebody waits for a thread, or may soon: what has a permit may be on its way.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let figures = self.figures();
+        figures.queued + figures.reserved > 0
+    }
+
     /// A seat for one item; `None` when there is none.
     pub(crate) fn reserve(&mut self) -> Option<Seat> {
         self.admission.reserve()
@@ -151,5 +157,24 @@ impl<T> Floor<T> {
             self.admission.spawn_failed();
         }
         hired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_on_its_way_is_awaited_and_what_runs_is_not() {
+        let mut floor = Floor::new(Limits::new(1, 1, 1));
+        assert!(!floor.is_awaited());
+        let [thread, place] = [(); 2].map(|()| floor.reserve().expect("a seat"));
+        assert!(floor.is_awaited());
+        floor.submit(thread, 1, 0, || true);
+        assert!(floor.is_awaited(), "the other permit");
+        floor.submit(place, 2, 0, || true);
+        assert!(floor.is_awaited(), "it waits in the queue");
+        assert_eq!(floor.close(), [2]);
+        assert!(!floor.is_awaited());
     }
 }

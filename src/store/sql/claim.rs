@@ -39,7 +39,7 @@ impl Wins {
 }
 
 pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    or_apart(requests, |requests| claim_once(store, requests))
+    or_apart(requests, &|requests| claim_once(store, requests))
 }
 
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot be
@@ -49,7 +49,7 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
         Kind::Data => error,
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
-    let claims = or_apart(requests, |part| {
+    let claims = or_apart(requests, &|part| {
         let wins = store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or(Claim::Lost)).collect())
     })?;
@@ -57,22 +57,20 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
     Ok(claims.into_iter().map(known).collect())
 }
 
-/// A batch refused for what a row holds is done row by row, and the row so found has failed. What is already
+/// A batch refused for what a row holds is done by halves, until the row is found: it has failed. What is already
 /// committed must not be lost with an error: from then on errors are of unknown outcome.
 fn or_apart(
     requests: &[ClaimRequest],
-    once: impl Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,
+    once: &dyn Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,
 ) -> Result<Vec<Claim>> {
     if requests.is_empty() {
         return Ok(Vec::new());
     }
     match once(requests) {
         Err(error) if error.kind() == Kind::Data && requests.len() > 1 => {
-            let mut claims: Vec<Claim> = Vec::with_capacity(requests.len());
-            for single in requests.chunks(1) {
-                let claim = once(single).or_else(alone_refused).map_err(|error| halfway(&claims, error))?;
-                claims.extend(claim);
-            }
+            let (first, second) = requests.split_at(requests.len() / 2);
+            let mut claims = or_apart(first, once)?;
+            claims.append(&mut or_apart(second, once).map_err(|error| halfway(&claims, error))?);
             Ok(claims)
         }
         claims => claims.or_else(alone_refused),

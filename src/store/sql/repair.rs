@@ -237,7 +237,7 @@ const LOOKED_AT: usize = 10;
 /// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
 /// can understand stays behind and becomes the most overdue.
 pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
-    let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
+    let (mut broken, mut overdue, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
         let (is_walked, is_asked_for) = (row.int()? == 1, row.int()? == 1);
         let end_of_step = row.maybe_int()?;
@@ -248,11 +248,13 @@ pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<B
             next = if walked == query.limit { Some(id) } else { end_of_step.map(ScheduleId) };
         }
         if let Some(reason) = raw.understand().err().filter(|_| is_asked_for) {
-            broken.push(Broken { id, version, state, reason });
+            let found = if is_walked { &mut broken } else { &mut overdue };
+            found.push(Broken { id, version, state, reason });
         }
     }
-    broken.sort_by_key(|broken: &Broken| broken.id);
-    broken.dedup_by_key(|broken| broken.id);
+    overdue.retain(|it: &Broken| broken.iter().all(|walked: &Broken| walked.id != it.id));
+    overdue.truncate(query.limit);
+    broken.append(&mut overdue);
     Ok(BrokenPage { broken, next })
 }
 

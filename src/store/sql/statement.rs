@@ -115,13 +115,13 @@ impl Statement {
 }
 
 /// The sizes batches are padded to.
-const SIZES: [usize; 5] = [1, 4, 16, 64, 256];
+const SIZES: [usize; 6] = [1, 4, 16, 64, 256, 1_024];
 
 /// The most rows one statement is given.
 pub(super) fn batch(dialect: Dialect) -> usize {
     match dialect {
         Dialect::Postgres | Dialect::Mysql => 1_000,
-        Dialect::Sqlite => SIZES[SIZES.len() - 1],
+        Dialect::Sqlite => 256,
     }
 }
 

@@ -41,19 +41,18 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
     count::begin();
     let limits = crate::store::Limits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
-    let entries = schedules(&store, &application(), 2 * EXECUTIONS);
-    let (first, second) = entries.split_at(EXECUTIONS);
-    // Whatever is prepared is prepared now.
-    store.settle(&outcomes(store.claim(&requests(first)).unwrap())).unwrap();
-
-    let requests = requests(second);
-    let (won, claiming) = counted(|| store.claim(&requests).unwrap());
-    let outcomes = outcomes(won);
-    let (_, settling) = counted(|| store.settle(&outcomes).unwrap());
-    println!(
-        "costs: claims={claiming:?} outcomes={settling:?} (statements of {EXECUTIONS}, allocations of one)"
-    );
-    for (cost, bound) in [(claiming, claims), (settling, settlements)] {
+    let entries = schedules(&store, &application(), 4 * EXECUTIONS);
+    // The first prepares its statements, and any may meet a lock of the tests beside this one and be tried again.
+    let mut least = [(usize::MAX, u64::MAX); 2];
+    for batch in entries.chunks(EXECUTIONS) {
+        let requests = requests(batch);
+        let (won, claiming) = counted(|| store.claim(&requests).unwrap());
+        let outcomes = outcomes(won);
+        let (_, settling) = counted(|| store.settle(&outcomes).unwrap());
+        least = [least[0].min(claiming), least[1].min(settling)];
+    }
+    println!("costs: claims={:?} outcomes={:?} (statements, allocations for each)", least[0], least[1]);
+    for (cost, bound) in least.into_iter().zip([claims, settlements]) {
         assert!(cost.0 == bound.0 && cost.1 <= bound.1, "{cost:?}, not {bound:?}");
     }
 }
@@ -87,32 +86,33 @@ mod postgres {
         a_batch_costs(&Database::postgres(), (1, 15), (1, 14));
     }
 
-    /// Bytes of the log for each execution. Pages written whole after a checkpoint come on top.
-    fn written(session: &mut dyn Session, statement: Statement) -> usize {
+    /// Bytes of the log for each execution; none if pages were written whole, as they are after a checkpoint.
+    fn written(session: &mut dyn Session, statement: Statement) -> Option<usize> {
         let text = format!("EXPLAIN (ANALYZE, WAL, COSTS OFF, TIMING OFF) {}", statement.text);
-        let mut most = 0;
-        for mut row in session.rows(&Statement { text, ..statement }).unwrap() {
-            let line = row.text().unwrap();
-            if let Some((_, bytes)) = line.split_once("WAL: ").and_then(|(_, wal)| wal.split_once("bytes=")) {
-                assert!(!line.contains("fpi="), "{line}: full_page_writes is on");
-                most = most.max(bytes.parse().unwrap());
-            }
-        }
-        most / EXECUTIONS
+        let rows = session.rows(&Statement { text, ..statement }).unwrap();
+        let lines: Vec<String> = rows.into_iter().map(|mut row| row.text().unwrap()).collect();
+        let bytes =
+            |line: &String| Some(line.split_once("WAL: ")?.1.split_once("bytes=")?.1.parse().unwrap());
+        let most: usize = lines.iter().filter_map(bytes).max().expect("a statement that writes");
+        (!lines.iter().any(|line| line.contains("fpi="))).then_some(most / EXECUTIONS)
     }
 
     #[test]
     fn an_execution_writes_so_much_to_the_log() {
         let (database, node) = (Database::postgres(), NodeId::fresh());
         let store = database.store();
-        let entries = schedules(store.as_ref(), &application(), 2 * EXECUTIONS);
-        let (first, second) = entries.split_at(EXECUTIONS);
         let mut session = database.session();
-        let requests: Vec<ClaimRequest> = first.iter().map(|entry| request(entry, node)).collect();
-        let claim = written(session.as_mut(), planned::move_and_insert(&claim::want_for_test(&requests)));
-        let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
-        let outcomes = outcomes(store.claim(&requests).unwrap());
-        let outcome = written(session.as_mut(), settle::outcomes_for_test(Dialect::Postgres, &outcomes));
+        let costs = (0..5).find_map(|_| {
+            let entries = schedules(store.as_ref(), &application(), 2 * EXECUTIONS);
+            let (first, second) = entries.split_at(EXECUTIONS);
+            let requests: Vec<ClaimRequest> = first.iter().map(|entry| request(entry, node)).collect();
+            let claim = written(session.as_mut(), planned::move_and_insert(&claim::want_for_test(&requests)));
+            let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
+            let outcomes = outcomes(store.claim(&requests).unwrap());
+            let outcome = settle::outcomes_for_test(Dialect::Postgres, &outcomes);
+            claim.zip(written(session.as_mut(), outcome))
+        });
+        let (claim, outcome) = costs.expect("once of five times no checkpoint right before");
         println!("costs: wal_bytes claim={claim} outcome={outcome}");
         assert!(claim <= 1_400 && outcome <= 620, "{claim} and {outcome} bytes");
     }
