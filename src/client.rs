@@ -239,6 +239,7 @@ impl Client {
             }
             // Lost: somebody else changed the row; what it is now decides.
             if self.store.pause(entry.id, entry.version, by, reason)? {
+                (self.changed)(name);
                 return Ok(true);
             }
         }

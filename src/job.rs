@@ -77,8 +77,9 @@ impl<P> Job<P> {
         self
     }
 
-    /// Tries again up to `retries` times after a failure, each `delay` after the last; an attempt that its node's
-    /// death ended counts as one of them. Default: none.
+    /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an attempt that
+    /// its node's death ended counts as one of them. Polls find what is to be tried again, so a delay shorter than the
+    /// poll interval may become as long as that. Default: none.
     #[must_use]
     pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
         self.policy.max_tries = retries.saturating_add(1);

@@ -109,6 +109,8 @@ show_mysql() {
 
 show_sqlite() {
     local sqlite
+    # A mistyped URL is no file either, and may hold a password: it is not repeated.
+    [ -f "$1" ] || { echo "claimed.sh: no such SQLite file, and no URL of another database; see claimed.sh --help" >&2; return 1; }
     sqlite=$(client sqlite3) || exit 2
     "$sqlite" -init /dev/null -bail -readonly -table -cmd '.timeout 5000' "$1" "$sql" | printable | grep . ||
         empty "${PIPESTATUS[0]}"

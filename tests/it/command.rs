@@ -111,6 +111,14 @@ fn it_never_shows_a_password(kind: Kind) {
         let said = text(&output.stdout) + &text(&output.stderr);
         assert!(!said.contains("hunter2") && !said.is_empty(), "{said}");
     }
+    // To the operators' script a mistyped URL looks like a file's name.
+    for url in ["postgres:/me:hunter2@127.0.0.1/x", "sqlite://me:hunter2@x", "me:hunter2@127.0.0.1"] {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/ops/claimed.sh");
+        let output = Command::new(script).env("FIRETIME_DATABASE_URL", url).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("no such SQLite file"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
 }
 
 fn the_demos_verdict_is_clean() {

@@ -149,7 +149,12 @@ impl Target {
         let lost = |error: diesel::ConnectionError| Fault::new(Nature::Lost, self.redact(&error.to_string()));
         let mut session: Box<dyn Session + Send> = match self.dialect {
             #[cfg(feature = "sqlite")]
-            Dialect::Sqlite => Box::new(diesel::SqliteConnection::establish(&self.address).map_err(lost)?),
+            Dialect::Sqlite => {
+                let unopened = |error: diesel::ConnectionError| {
+                    Fault::new(Nature::Lost, format!("{error}{}", advice(&self.address)))
+                };
+                Box::new(diesel::SqliteConnection::establish(&self.address).map_err(unopened)?)
+            }
             #[cfg(feature = "postgres")]
             Dialect::Postgres => {
                 Box::new(diesel::PgConnection::establish(&impatient(&self.address)).map_err(lost)?)
@@ -166,6 +171,13 @@ impl Target {
     pub(super) fn clean(&self, fault: Fault) -> Fault {
         Fault::new(fault.nature, self.redact(&fault.message))
     }
+}
+
+/// What to look at when a file cannot be opened. One whose name looks like a login is not shown.
+#[cfg(feature = "sqlite")]
+fn advice(file: &str) -> String {
+    let name = if file.contains('@') { String::new() } else { format!(" {file}") };
+    format!(" (the file{name}: is it a database, does its folder exist, may both be written?)")
 }
 
 /// A PostgreSQL URL whose connections notice a silent network within seconds, unless the URL says otherwise.
@@ -411,6 +423,18 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named_unless_it_looks_like_a_login() {
+        let opened = |url: &str| {
+            let limits = Limits { call: 1_000, connections: 1, spare: 0 };
+            Target::parse(url).unwrap().connect(limits).err().expect("no such folder").message
+        };
+        let said = opened("sqlite:/nowhere/at/all/x.db");
+        assert!(said.contains("/nowhere/at/all/x.db") && said.contains("folder"), "{said}");
+        assert!(!opened("sqlite:/nowhere/me:hunter2@host.db").contains("hunter2"));
+    }
 
     #[test]
     fn a_url_names_its_database() {

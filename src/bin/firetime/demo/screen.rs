@@ -54,7 +54,7 @@ impl<'a> Screen<'a> {
         self.line(&format!(
             "From {from} to {to} UTC they run these schedules. Half-way one node is killed with"
         ))?;
-        self.line("SIGKILL; the others notice its death after 6 s and run again what it was at.")?;
+        self.line("SIGKILL; the others notice its death within 8 s and run again what it was at.")?;
         self.line("")?;
         for one in plan {
             self.line(&format!(
