@@ -258,3 +258,17 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         assert_eq!(requests[0].at_once, at_once, "{context}");
     }
 }
+
+/// It was within reach before the database's clock was corrected by 15 ms.
+#[test]
+fn what_a_step_of_the_clock_moved_out_of_reach_is_not_claimed_yet() {
+    let mut bench = Bench::spread(2, 40, 0);
+    bench.poll(START + 3_000);
+    bench.now = START + 1_000;
+    assert!(bench.next().is_none(), "there is no seat");
+    bench.now = START + 985;
+    bench.chairs.store(9, Ordering::Relaxed);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+    let claimed = claim_due(&mut bench);
+    assert_eq!(claimed.candidate.due(), START + 1_000);
+}
