@@ -41,6 +41,8 @@ impl Settled {
                 && it.change.at > killed
                 && is_owned(it.change.from.as_ref())
                 && !is_owned(it.change.to.as_ref())
+                // An outcome that was on its way.
+                && it.change.to.as_deref() != Some("SUCCEEDED")
         });
         let mut latest = 0;
         let mut count = 0;
