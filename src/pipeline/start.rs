@@ -240,6 +240,17 @@ mod tests {
         assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (0, 2, 0));
     }
 
+    /// As far as a claim reaches ahead, and a step of the clock that nobody notices.
+    #[test]
+    fn what_is_farther_than_a_claim_reaches_goes_back() {
+        let mut bench = Bench::new();
+        bench.hold(CLAIM_AHEAD + OFFSET_JUMP, LEASE);
+        assert_eq!((bench.look(), bench.given_back), (Some(CLAIM_AHEAD + OFFSET_JUMP), 0));
+        let mut bench = Bench::new();
+        bench.hold(CLAIM_AHEAD + OFFSET_JUMP + 1, LEASE);
+        assert_eq!((bench.look(), bench.given_back), (None, 1));
+    }
+
     #[test]
     fn what_comes_due_after_its_lease_goes_back() {
         let mut bench = Bench::new();

@@ -68,11 +68,23 @@ fn a_stale_handle_is_harmless() {
     assert_eq!(wheel.cancel(cancelled), None);
     let drained = wheel.insert(due(3), 'c').unwrap();
     let _ = wheel.drain();
-    wheel.insert(due(4), 'd').unwrap();
+    // At the same place, and under the same index.
+    wheel.insert(due(3), 'd').unwrap();
     for stale in [expired, cancelled, drained] {
         assert_eq!(wheel.cancel(stale), None);
     }
-    assert_eq!(wheel.len(), 1);
+    assert_eq!((wheel.len(), wheel.is_empty()), (1, false));
+}
+
+#[test]
+fn nothing_is_due_once_the_last_of_a_slot_is_cancelled() {
+    let mut wheel = Wheel::new(0, 10);
+    for at in [1, 40, 5_000] {
+        let handle = wheel.insert(due(at), ()).unwrap();
+        assert_eq!(wheel.next_due().map(|due| due <= at), Some(true));
+        wheel.cancel(handle).unwrap();
+        assert_eq!(wheel.next_due(), None, "{at}");
+    }
 }
 
 #[test]
