@@ -135,3 +135,16 @@ fn only_what_the_database_refused_is_said_in_other_words() {
         assert_eq!(error.as_deref(), Some(text), "{kind:?}");
     }
 }
+
+#[test]
+fn what_is_asked_for_is_stored() {
+    use crate::pipeline::fixtures::{claim, definition};
+    use crate::schedule::Trigger;
+    const AT: Millis = 1_767_225_600_000;
+    let store = crate::store::memory::MemoryStore::new(AT);
+    store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
+    let outcome = claim(&store, "s", true, AT).finish(crate::model::Outcome::Succeeded, None, AT);
+    assert_eq!(SettleOp(vec![outcome]).perform(&store).unwrap(), [Settled::Done]);
+    let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();
+    assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);
+}
