@@ -31,7 +31,7 @@ step() {
 # figure LOG NAME: the last NAME=... in what LOG says, or 0.
 figure() { sed -n "s/.*\b$2=\([0-9/]*\).*/\1/p" "$logs/$1" | tail -n 1 | grep . || echo 0; }
 
-# shellcheck disable=SC2317 # called by name
+# shellcheck disable=SC2317,SC2329 # called by name
 simulate() {
     local binary
     binary=$(cargo test --locked --release --no-default-features --features sqlite --lib --no-run \

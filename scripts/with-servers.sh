@@ -9,7 +9,7 @@
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
 # file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
 # server's death, not the machine's.
-# shellcheck disable=SC2317 # functions called by traps and by name look unreachable
+# shellcheck disable=SC2317,SC2329 # functions called by traps and by name look unreachable
 set -euo pipefail
 
 [ $# -gt 0 ] || { sed -n '2,12s/^# //p' "$0" >&2; exit 2; }
