@@ -150,10 +150,12 @@ impl Target {
         let mut session: Box<dyn Session + Send> = match self.dialect {
             #[cfg(feature = "sqlite")]
             Dialect::Sqlite => {
-                let unopened = |error: diesel::ConnectionError| {
-                    Fault::new(Nature::Lost, format!("{error}{}", advice(&self.address)))
+                let unopened = |fault: Fault| Fault {
+                    message: format!("{}{}", fault.message, advice(&self.address)),
+                    ..fault
                 };
-                Box::new(diesel::SqliteConnection::establish(&self.address).map_err(unopened)?)
+                let opened = diesel::SqliteConnection::establish(&self.address).map_err(lost);
+                Box::new(opened.map_err(unopened)?)
             }
             #[cfg(feature = "postgres")]
             Dialect::Postgres => {
