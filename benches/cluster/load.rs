@@ -15,6 +15,11 @@ use crate::server::{Database, Kind};
 /// they are spread over the shards as they would be.
 const ORIGINALS: usize = 64;
 
+/// The columns of a copy, but for its name.
+const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
+    time_triggered, prev_fire_time, next_fire_time, host_ip, host_name, start_time, end_time, payload, version, \
+    generation, fence, priority, misfire, threshold, dst_gap, dst_overlap, reason, paused_by, paused_until";
+
 /// The schedule number `n` is called this and `n`.
 const NAME: &str = "bench-";
 
@@ -56,21 +61,16 @@ pub fn backlog(database: &Database, count: usize, start: DateTime<Utc>) -> Resul
     Ok(())
 }
 
-/// As many again that are due a year later.
+/// So many more that are due a year later.
 fn among(database: &Database, count: usize) -> Result<()> {
-    const YEAR: &str = " + 31536000000";
+    const YEAR: i64 = 365 * 24 * 3_600_000;
     if count == 0 {
         return Ok(());
     }
-    let later = |column: &str| (column.to_owned(), format!("{column}{YEAR}"));
-    let columns = [later("next_fire_time"), later("start_time")];
-    let values = columns.iter().fold(SAME.to_owned(), |all, (column, value)| all.replace(column, value));
+    let later = |values: String, column| values.replace(column, &format!("{column} + {YEAR}"));
+    let values = ["next_fire_time", "start_time"].into_iter().fold(SAME.to_owned(), later);
     database.connect()?.batch(&insert(database.kind, "later-", 0..count, &values))
 }
-
-const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
-        time_triggered, prev_fire_time, next_fire_time, host_ip, host_name, start_time, end_time, payload, version, \
-        generation, fence, priority, misfire, threshold, dst_gap, dst_overlap, reason, paused_by, paused_until";
 
 /// Copies of the first schedules, called `name` and their number; `values` are those of the columns [`SAME`].
 fn insert(kind: Kind, name: &str, numbers: Range<usize>, values: &str) -> String {

@@ -8,7 +8,16 @@ pub(super) fn keeping(retention: Option<Millis>) -> MisfireMachine {
     MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
 }
 
-const NONE_BROKEN: BrokenPage = BrokenPage { broken: Vec::new(), next: None };
+/// The answer of a database in which nothing is amiss.
+fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
+    match op {
+        MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+        MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
+        MisfireOp::Broken(_) => MisfireAnswer::Broken(BrokenPage { broken: Vec::new(), next: None }),
+        MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
+        _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+    }
+}
 
 /// One poll's pass; the names of its operations.
 pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
@@ -36,16 +45,7 @@ fn nothing_is_asked_that_the_poll_has_answered() {
         let mut asked = Vec::new();
         while let Step::Do(op) = machine.next(now) {
             asked.push(op.name());
-            machine.done(
-                now,
-                Ok(match op {
-                    MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
-                    MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
-                    MisfireOp::Broken(_) => MisfireAnswer::Broken(NONE_BROKEN),
-                    MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
-                    _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
-                }),
-            );
+            machine.done(now, Ok(nothing_found(&op)));
         }
         asked
     };
@@ -229,7 +229,6 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
         machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
         loop {
             match machine.next(now) {
-                Step::Do(MisfireOp::Elect { .. }) => machine.done(now, Ok(MisfireAnswer::Elected(true))),
                 Step::Do(MisfireOp::Stalled(query)) => {
                     let left = |entry: &&Entry| entry.id > query.after && !repaired.contains(&entry.id.0);
                     let found = entries.iter().filter(left).cloned().collect();
@@ -243,10 +242,7 @@ fn rows_held_locked_do_not_keep_those_behind_them_from_being_repaired() {
                     repaired.push(repair.id.0);
                     machine.done(now, Ok(MisfireAnswer::Repaired(repair.id, true)));
                 }
-                Step::Do(MisfireOp::Stranded(_)) => {
-                    machine.done(now, Ok(MisfireAnswer::Stranded(Vec::new())))
-                }
-                Step::Do(_) => machine.done(now, Ok(MisfireAnswer::Broken(NONE_BROKEN))),
+                Step::Do(op) => machine.done(now, Ok(nothing_found(&op))),
                 Step::Tell(_) => {}
                 Step::Wait(Millis::MAX) => break,
                 Step::Wait(until) => now.boot = until,
@@ -267,13 +263,11 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
         machine.receive(at(0), polled(true, true));
         while let Step::Do(op) = machine.next(at(0)) {
             let answer = match op {
-                MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
-                MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
                 MisfireOp::Broken(query) => {
                     begun_after.push(query.after);
                     MisfireAnswer::Broken(BrokenPage { broken: Vec::new(), next })
                 }
-                _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+                op => nothing_found(&op),
             };
             machine.done(at(0), Ok(answer));
         }
@@ -296,8 +290,6 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                     Step::Wait(_) | Step::Stop => break,
                 };
                 let answer = match op {
-                    MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
-                    MisfireOp::Stranded(_) => MisfireAnswer::Stranded(Vec::new()),
                     MisfireOp::Broken(query) => {
                         begun_after.push(query.after.0);
                         let next = Some(ScheduleId(query.after.0.max(0) + 10));
@@ -307,7 +299,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                         boot += spent;
                         MisfireAnswer::Quarantined(row, true)
                     }
-                    _ => MisfireAnswer::Stalled(Stalled { entries: Vec::new(), next: None }),
+                    op => nothing_found(&op),
                 };
                 machine.done(at(boot), Ok(answer));
             }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{FIRST_ATTEMPT, FOUND, planned_want, win_planned};
+use super::planned::{FIRST_ATTEMPT, FOUND, LOCKED, planned_want, win_planned};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, sql};
 use crate::error::{Error, Kind};
@@ -22,11 +22,14 @@ use crate::model::{Candidate, ExecutionId, ExecutionState, Occurrence, Pending};
 use crate::store::guard;
 use crate::store::{Claim, ClaimRequest, Claimed, Result};
 
+/// By a key, an execution with its fence.
+pub(super) type Found = HashMap<i64, (i64, i64)>;
+
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
 #[derive(Default)]
 struct Wins {
-    planned: HashMap<i64, (i64, i64)>,
-    pending: HashMap<i64, (i64, i64)>,
+    planned: Found,
+    pending: Found,
 }
 
 impl Wins {
@@ -145,8 +148,21 @@ pub(super) fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
     }
 }
 
+/// What `find` finds for each batch of `rows`, of a size that one statement takes.
+pub(super) fn in_batches<R>(
+    session: &mut dyn Session,
+    rows: &[R],
+    find: impl Fn(&mut dyn Session, &[R]) -> std::result::Result<Found, Fault>,
+) -> std::result::Result<Found, Fault> {
+    let mut found = HashMap::with_capacity(rows.len());
+    for rows in rows.chunks(batch(session.dialect())) {
+        found.extend(find(session, rows)?);
+    }
+    Ok(found)
+}
+
 /// Reads rows of three numbers: a key, an execution, its fence.
-pub(super) fn by_first_column(rows: Vec<Row>) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+pub(super) fn by_first_column(rows: Vec<Row>) -> std::result::Result<Found, Fault> {
     let no_fence = |_| Fault::undecodable("the schedule's fence is no number or can grow no more".to_owned());
     rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int().map_err(no_fence)?)))).collect()
 }
@@ -157,7 +173,7 @@ pub(super) fn mine(
     want: &Want,
     by: &str,
     condition: &str,
-) -> std::result::Result<HashMap<i64, (i64, i64)>, Fault> {
+) -> std::result::Result<Found, Fault> {
     let dialect = session.dialect();
     let question =
         sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
@@ -174,13 +190,14 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
     let lock = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules);
     session.rows(&lock.push(&format!(" ORDER BY e.id{}", session.dialect().lock("e"))))?;
 
-    let (mut wins, size) = (Wins::default(), batch(session.dialect()));
-    for planned in planned.chunks(size) {
-        wins.planned.extend(mine(session, &planned_want(planned).of(FOUND), "r.execute_id", FIRST_ATTEMPT)?);
-    }
-    for pending in pending.chunks(size) {
-        wins.pending.extend(mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")?);
-    }
+    let mut wins = Wins {
+        planned: in_batches(session, &planned, |session, planned| {
+            mine(session, &planned_want(planned).of(FOUND), "r.execute_id", FIRST_ATTEMPT)
+        })?,
+        pending: in_batches(session, &pending, |session, pending| {
+            mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")
+        })?,
+    };
     let open = |request: &ClaimRequest| wins.of(request).is_none();
     let planned: Vec<Planned<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
     let pending: Vec<Waiting<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
@@ -200,7 +217,7 @@ fn still_there(
     let mut there = Vec::new();
     for planned in planned.chunks(batch(dialect)) {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
-            .want(dialect, &planned_want(planned))
+            .want(dialect, &planned_want(planned).of(LOCKED))
             .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(&guard::CLAIM, "e")));
         there.extend(session.rows(&question)?);
     }

@@ -1,10 +1,10 @@
 //! PENDING executions: their schedule's row is locked first, then the execution changes hands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::claim::{Waiting, ids, mine, put_into};
+use super::claim::{Found, Waiting, ids, in_batches, mine, put_into};
 use super::session::{Fault, Session};
-use super::statement::{Value, Want, batch, guarded, join, sql, update};
+use super::statement::{Value, Want, guarded, join, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 
@@ -36,26 +36,19 @@ pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>>) -
 pub(super) const CLAIMABLE: &str =
     "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0))";
 
-/// Each by its id: the execution and its fence.
-pub(super) fn win_pending(
-    session: &mut dyn Session,
-    pending: &[Waiting<'_>],
-) -> Step<HashMap<i64, (i64, i64)>> {
-    let mut wins = HashMap::with_capacity(pending.len());
-    for pending in pending.chunks(batch(session.dialect())) {
-        wins.extend(win_batch(session, pending)?);
-    }
-    Ok(wins)
+/// Each by its id.
+pub(super) fn win_pending(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
+    in_batches(session, pending, win_batch)
 }
 
-fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<HashMap<i64, (i64, i64)>> {
+fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
     let dialect = session.dialect();
     let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
         " {} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
         join(dialect),
         dialect.lock_free("e")
     ));
-    let locked = ids(session.rows(&lock)?)?;
+    let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
     let free = |(_, pending): &&Waiting<'_>| locked.contains(&pending.entry.id.0);
     let want = pending_want(pending.iter().filter(free));
     if want.len() == 0 {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::claim::{Planned, by_first_column, ids, mine, put_into};
+use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine, put_into};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Value, Want, batch, guarded, join, sql, update};
+use super::statement::{Statement, Value, Want, guarded, join, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 
@@ -27,8 +27,8 @@ const PLANNED: &[&str] = &[
     "started",
 ];
 
-/// What locking, moving, inserting and finding again read of it.
-const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
+/// What locking, moving, inserting and finding again read of a batch.
+pub(super) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
 const MOVED: &[&str] =
     &["id", "state", "prev_fire_time", "next_fire_time", "version", "following", "becomes"];
 const INSERTED: &[&str] = &[
@@ -86,20 +86,13 @@ const MOVE: &[(&str, &str)] = &[
 const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
      due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
 
-/// Each by its schedule: the execution and its fence.
-pub(super) fn win_planned(
-    session: &mut dyn Session,
-    planned: &[Planned<'_>],
-) -> Step<HashMap<i64, (i64, i64)>> {
-    let mut wins = HashMap::with_capacity(planned.len());
-    for planned in planned.chunks(batch(session.dialect())) {
-        wins.extend(win_batch(session, planned_want(planned))?);
-    }
-    Ok(wins)
+/// Each by its schedule.
+pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    in_batches(session, planned, win_batch)
 }
 
-fn win_batch(session: &mut dyn Session, want: Want) -> Step<HashMap<i64, (i64, i64)>> {
-    let dialect = session.dialect();
+fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let (dialect, want) = (session.dialect(), planned_want(planned));
     match dialect {
         Dialect::Postgres => by_first_column(session.rows(&move_and_insert(&want))?),
         Dialect::Sqlite => {
@@ -135,7 +128,7 @@ pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
 /// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
 /// rows are read back by their tokens.
-fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<HashMap<i64, (i64, i64)>> {
+fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
