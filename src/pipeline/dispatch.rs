@@ -18,7 +18,7 @@ use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
 use crate::window::{CLAIM_AHEAD, SKIP_RETRY};
 
 /// The most claims in one transaction.
-const BATCH: usize = 1_000;
+const BATCH: usize = 500;
 /// While somebody waits in the pool it is looked after this often.
 const TEND: Millis = 250;
 /// After a failed claim nothing is tried for this long.

@@ -73,6 +73,8 @@ const PACED: i64 = 20;
 const SOON: usize = 5;
 /// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
 const FAST: usize = 20;
+/// So many may wait while nobody knows how fast the queue moves: enough to find out.
+const UNMEASURED: usize = 8;
 
 /// What becomes of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +96,9 @@ pub(super) struct Admission {
     queued: usize,
     promised_threads: usize,
     promised_places: usize,
-    /// How many items were started since `paced_at`, and how many per [`PACED`] before that.
+    /// How many items were started since `paced_at`, and how many per [`PACED`] before that, if that is known.
     starts: usize,
-    pace: usize,
+    pace: Option<usize>,
     paced_at: i64,
     /// The last thread could not be made: count on those there are until one can.
     stunted: bool,
@@ -117,7 +119,7 @@ impl Admission {
             promised_threads: 0,
             promised_places: 0,
             starts: 0,
-            pace: 0,
+            pace: None,
             paced_at: i64::MIN,
             stunted: false,
             closed: false,
@@ -141,15 +143,23 @@ impl Admission {
         self.now = self.now.max(now);
         let span = self.now.saturating_sub(self.paced_at);
         if span >= PACED {
-            // A pool at rest says nothing about how long its items take.
-            if !self.at_rest() {
-                let periods = usize::try_from(span / PACED).unwrap_or(usize::MAX);
-                self.pace = self.starts / periods;
-            }
+            let periods = u32::try_from(span / PACED).unwrap_or(u32::MAX);
+            self.measured(self.starts / periods as usize, periods);
             self.starts = 0;
             self.paced_at = self.now;
         }
         self.now
+    }
+
+    /// A pool at rest had nothing more to start: it says nothing of how slow it is. One that is busy may only have been
+    /// short of processor time: what is known is forgotten by halves.
+    fn measured(&mut self, pace: usize, periods: u32) {
+        let known = self.pace.unwrap_or_default();
+        self.pace = if self.at_rest() {
+            Some(known.max(pace)).filter(|pace| *pace > 0)
+        } else {
+            Some(pace.max(known.checked_shr(periods).unwrap_or_default()))
+        }
     }
 
     // Seats.
@@ -185,27 +195,22 @@ impl Admission {
     }
 
     /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
-    /// when what comes next could not start soon.
+    /// when what comes next could not start soon, and one that has not been measured takes a few and waits until it is.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
-            None
-        } else if self.committed() < self.settled() {
-            Some(Seat::Thread)
-        } else {
-            let thread = self.can_grow().then_some(Seat::Thread);
-            self.free_place().or(thread)
+            return None;
         }
-    }
-
-    fn free_place(&self) -> Option<Seat> {
+        if self.committed() < self.settled() {
+            return Some(Seat::Thread);
+        }
         let ahead = self.queued + self.promised_places;
-        let soon = self.pace.saturating_mul(SOON);
-        if ahead >= self.limits.queue {
-            None
-        } else if ahead < soon {
-            Some(Seat::Soon)
-        } else {
-            (self.pace < FAST).then_some(Seat::Place)
+        let growth = self.can_grow().then_some(Seat::Thread);
+        match self.pace {
+            _ if ahead >= self.limits.queue => growth,
+            None => (ahead < UNMEASURED).then_some(Seat::Place),
+            Some(pace) if ahead < pace.saturating_mul(SOON) => Some(Seat::Soon),
+            Some(pace) if pace < FAST => Some(Seat::Place),
+            Some(_) => growth,
         }
     }
 

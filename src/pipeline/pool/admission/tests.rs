@@ -86,10 +86,53 @@ fn a_queue_that_moves_fast_is_full_when_the_next_could_not_start_soon() {
 
 #[test]
 fn how_fast_a_queue_moved_is_soon_forgotten() {
-    let mut pool = paced(19);
+    let mut pool = paced(1_000);
     pool.started();
-    pool.observe(60);
+    pool.observe(270);
     assert_eq!(pool.reserve(), Some(Seat::Place));
+}
+
+/// Twenty threads of a backlog share the processors with the database: now and then none of them gets a turn.
+#[test]
+fn a_moment_without_processor_time_is_no_slow_queue() {
+    let mut pool = paced(400);
+    pool.observe(60);
+    let seats: Vec<Seat> = std::iter::from_fn(|| pool.reserve()).take(500).collect();
+    assert_eq!(seats, [Seat::Soon; 500]);
+}
+
+/// Else the first thousand of a backlog would each wait for the answer to its start.
+#[test]
+fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
+    let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 2, 0) });
+    pool.observe(0);
+    pool.spawned();
+    pool.started();
+    assert!((0..8).all(|_| pool.reserve() == Some(Seat::Place)));
+    assert_eq!(pool.reserve(), None, "nor does it grow before its queue is full");
+    pool.observe(19);
+    assert!(!pool.freed());
+    pool.observe(20);
+    assert!(pool.freed());
+    assert!((8..1_000).all(|_| pool.reserve() == Some(Seat::Place)), "its items are long");
+}
+
+#[test]
+fn a_pool_at_rest_has_been_measured_only_if_it_was_fast() {
+    let run = |items: usize, then: i64| {
+        let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 1, 0) });
+        pool.observe(0);
+        pool.spawned();
+        for _ in 0..items {
+            pool.started();
+            pool.finished();
+        }
+        pool.observe(then);
+        pool.started();
+        std::iter::from_fn(|| pool.reserve()).take(500).collect::<Vec<Seat>>()
+    };
+    assert_eq!(run(100, 20), [Seat::Soon; 500]);
+    assert_eq!(run(100, 2_020), [Seat::Place; 8], "now and then one: it says nothing");
 }
 
 #[test]
