@@ -18,7 +18,7 @@ use super::planned::{FIRST_ATTEMPT, FOUND, LOCKED, planned_want, win_planned};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, sql};
 use crate::error::{Error, Kind};
-use crate::model::{Candidate, ExecutionId, ExecutionState, Occurrence, Pending};
+use crate::model::{Candidate, ExecutionId, Occurrence, Pending};
 use crate::store::guard;
 use crate::store::{Claim, ClaimRequest, Claimed, Result};
 
@@ -137,14 +137,6 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
     match &request.candidate {
         Candidate::Planned(occurrence) => (occurrence.entry.id.0, 0),
         Candidate::Pending(pending) => (pending.entry.id.0, pending.id.0),
-    }
-}
-
-/// The state the execution is put into, and its start.
-pub(super) fn put_into(request: &ClaimRequest) -> (&'static str, i64) {
-    match request.started() {
-        Some(started) => (ExecutionState::Running.as_str(), started),
-        None => (ExecutionState::Claimed.as_str(), -1),
     }
 }
 

@@ -2,34 +2,27 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::claim::{Found, Waiting, ids, in_batches, mine, put_into};
+use super::claim::{Found, Waiting, ids, in_batches, mine};
+use super::planned::CLAIMED_OR_RUNNING;
 use super::session::{Fault, Session};
-use super::statement::{Value, Want, guarded, join, sql, update};
+use super::statement::{Want, guarded, join, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 
 type Step<T> = Result<T, Fault>;
 
-const WAITING: &[&str] =
-    &["id", "schedule", "origin", "state", "claim_token", "token", "node", "run_state", "claimed", "started"];
-
-pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>>) -> Want {
-    let row = |(request, pending): &Waiting<'_>| {
-        let (run_state, started) = put_into(request);
-        vec![
-            Value::from(pending.id.0),
-            Value::from(pending.entry.id.0),
-            Value::from(pending.origin),
-            Value::from(ExecutionState::Pending.as_str()),
-            Value::from(pending.token.to_string()),
-            Value::from(request.token.to_string()),
-            Value::from(request.node.to_string()),
-            Value::from(run_state),
-            Value::from(request.now),
-            Value::from(started),
-        ]
-    };
-    Want::new(WAITING, pending.map(row).collect())
+pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + Clone) -> Want {
+    let requests = || pending.clone().map(|(request, _)| *request);
+    let pendings = || pending.clone().map(|(_, pending)| *pending);
+    Want::new(pendings().map(|it| it.id.0))
+        .ints("schedule", pendings().map(|it| it.entry.id.0))
+        .ints("origin", pendings().map(|it| it.origin))
+        .same("state", ExecutionState::Pending.as_str())
+        .texts("claim_token", pendings().map(|it| it.token.to_string()))
+        .texts("token", requests().map(|it| it.token.to_string()))
+        .alike("node", requests().map(|it| it.node.to_string()))
+        .alike("claimed", requests().map(|it| it.now))
+        .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
 }
 
 /// The schedule's states in which its PENDING executions may be claimed.
@@ -57,7 +50,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     let schedule = "e.id = w.schedule AND w.id <> -1";
     session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &[("fence", "e.fence + 1")], &want, schedule))?;
     let sets = [
-        ("state", "w.run_state"),
+        ("state", CLAIMED_OR_RUNNING),
         ("claim_token", "w.token"),
         ("fence", "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)"),
         ("node", "w.node"),

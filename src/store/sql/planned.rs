@@ -2,79 +2,59 @@
 
 use std::collections::HashMap;
 
-use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine, put_into};
+use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Value, Want, guarded, join, sql, update};
+use super::statement::{Statement, Want, guarded, join, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 
 type Step<T> = Result<T, Fault>;
 
-const PLANNED: &[&str] = &[
+/// What locking, moving, inserting and finding again read of a batch.
+pub(super) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
+const MOVED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version", "following"];
+const INSERTED: &[&str] =
+    &["id", "prev_fire_time", "next_fire_time", "following", "token", "node", "claimed", "started"];
+pub(super) const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
+/// All of it but what only finding again reads.
+const MOVED_AND_INSERTED: &[&str] = &[
     "id",
     "state",
     "prev_fire_time",
     "next_fire_time",
     "version",
-    "generation",
-    "following",
-    "becomes",
-    "token",
-    "node",
-    "run_state",
-    "claimed",
-    "started",
-];
-
-/// What locking, moving, inserting and finding again read of a batch.
-pub(super) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
-const MOVED: &[&str] =
-    &["id", "state", "prev_fire_time", "next_fire_time", "version", "following", "becomes"];
-const INSERTED: &[&str] = &[
-    "id",
-    "prev_fire_time",
-    "next_fire_time",
     "following",
     "token",
     "node",
-    "run_state",
     "claimed",
     "started",
 ];
-pub(super) const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
 
 pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
-    let row = |(request, occurrence): &Planned<'_>| {
-        let (run_state, started) = put_into(request);
-        let becomes = match occurrence.following {
-            Some(_) => ScheduleState::Active,
-            None => ScheduleState::Complete,
-        };
-        vec![
-            Value::from(occurrence.entry.id.0),
-            Value::from(ScheduleState::Active.as_str()),
-            Value::from(occurrence.prev),
-            Value::from(occurrence.at),
-            Value::from(occurrence.entry.version),
-            Value::from(occurrence.entry.generation),
-            Value::from(occurrence.following),
-            Value::from(becomes.as_str()),
-            Value::from(request.token.to_string()),
-            Value::from(request.node.to_string()),
-            Value::from(run_state),
-            Value::from(request.now),
-            Value::from(started),
-        ]
-    };
-    Want::new(PLANNED, planned.iter().map(row).collect())
+    let requests = || planned.iter().map(|(request, _)| *request);
+    let occurrences = || planned.iter().map(|(_, occurrence)| *occurrence);
+    Want::new(occurrences().map(|it| it.entry.id.0))
+        .same("state", ScheduleState::Active.as_str())
+        .ints("prev_fire_time", occurrences().map(|it| it.prev.unwrap_or(-1)))
+        .ints("next_fire_time", occurrences().map(|it| it.at))
+        .ints("version", occurrences().map(|it| it.entry.version))
+        .ints("generation", occurrences().map(|it| it.entry.generation))
+        .ints("following", occurrences().map(|it| it.following.unwrap_or(-1)))
+        .texts("token", requests().map(|it| it.token.to_string()))
+        .alike("node", requests().map(|it| it.node.to_string()))
+        .alike("claimed", requests().map(|it| it.now))
+        .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
 }
+
+/// A claim puts its execution into this state.
+pub(super) const CLAIMED_OR_RUNNING: &str = "CASE WHEN w.started = -1 THEN 'CLAIMED' ELSE 'RUNNING' END";
 
 /// The cursor move of a planned claim.
 const MOVE: &[(&str, &str)] = &[
     ("prev_fire_time", "w.next_fire_time"),
     ("next_fire_time", "w.following"),
-    ("state", "w.becomes"),
+    ("state", "CASE WHEN w.following = -1 THEN 'COMPLETE' ELSE 'EXECUTING' END"),
     ("fence", "e.fence + 1"),
     // A figure for people, which stands still before it overflows.
     (
@@ -134,8 +114,8 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
     }
     let dialect = session.dialect();
     let insert = sql(format!(
-        "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, w.run_state, w.next_fire_time, \
-         w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
+        "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, \
+         w.next_fire_time, w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
     ));
     let insert = insert
         .want(dialect, &want.of(INSERTED))
@@ -163,13 +143,15 @@ pub(super) fn move_and_insert(want: &Want) -> Statement {
     let guard = guarded(&guard::CLAIM, "e");
     let sets =
         MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
-    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
+    let want = want.of(MOVED_AND_INSERTED);
+    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want).push(&format!(
         " JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM locked AS w WHERE {guard} \
-         RETURNING e.application, e.id, e.generation, w.next_fire_time AS at, w.run_state, w.token, e.fence, \
-         w.node, w.claimed, w.started, w.prev_fire_time AS before, w.following) \
-         {RUN_COLUMNS} SELECT application, id, generation, at, 1, run_state, at, token, fence, node, claimed, \
-         started, before, following FROM moved RETURNING execute_id, id, fence",
+         RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, w.started, \
+         w.prev_fire_time, w.following) \
+         {RUN_COLUMNS} SELECT w.application, w.id, w.generation, w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, \
+         w.next_fire_time, w.token, w.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following \
+         FROM moved AS w RETURNING execute_id, id, fence",
         Dialect::Postgres.lock_free("e")
     ))
 }

@@ -102,7 +102,8 @@ const LEDGER: &[&str] = &[
 
 fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -> Result<(), Fault> {
     let dialect = session.dialect();
-    let want = Want::new(LEDGER, rows.iter().map(|row| ledger_row(repair, row)).collect());
+    let rows: Vec<Vec<Value>> = rows.iter().map(|row| ledger_row(repair, row)).collect();
+    let want = Want::of_rows(LEDGER, &rows);
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
@@ -202,7 +203,7 @@ pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Resu
             fresh.into(),
             reason.into(),
         ];
-        follow_up(session, vec![row])?;
+        follow_up(session, &[row])?;
     }
     Ok(true)
 }

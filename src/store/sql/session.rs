@@ -140,8 +140,8 @@ impl Columns for diesel::pg::Pg {
     fn push<'b>(column: &'b Value, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
         use diesel::sql_types::Array;
         match column {
-            Value::Ints(values) => out.push_bind_param::<Array<BigInt>, _>(values),
-            Value::Texts(values) => out.push_bind_param::<Array<Nullable<Text>>, _>(values),
+            Value::Ints(values) => out.push_bind_param::<Array<BigInt>, _>(&**values),
+            Value::Texts(values) => out.push_bind_param::<Array<Text>, _>(&**values),
             Value::Int(_) | Value::Text(_) | Value::Null => Ok(()),
         }
     }

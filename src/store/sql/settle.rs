@@ -3,10 +3,14 @@
 //! A batch that changed fewer rows than it has reads them back: what is already so under one's own token was
 //! done by an earlier call whose answer was lost; anything else has been revoked.
 
+use std::collections::HashMap;
+
 use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{self, Statement, Value, Want, guarded, join, sql, update};
-use crate::model::{ExecutionState, LONGEST_ERROR};
+#[cfg(test)]
+use crate::model::ExecutionId;
+use crate::model::{ExecutionState, LONGEST_ERROR, Millis, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 
@@ -25,12 +29,12 @@ pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> R
     order.sort_by_key(|index| settlements[*index].execution);
     let mut settled = vec![Settled::Revoked; settlements.len()];
     // Starts first: a batch may hold a start and an outcome of one execution.
-    for kind in [start, finish, give_back] {
-        let of_kind: Vec<(usize, Row)> =
-            order.iter().filter_map(|index| Some((*index, kind(&settlements[*index])?))).collect();
+    for kind in [&START, &FINISH, &GIVE_BACK] {
+        let of_kind: Vec<usize> =
+            order.iter().copied().filter(|index| (kind.is)(&settlements[*index].change)).collect();
         for batch in of_kind.chunks(statement::batch(session.dialect())) {
-            let done = change(session, batch.iter().map(|(_, row)| row))?;
-            for ((index, _), done) in batch.iter().zip(done) {
+            let rows: Vec<&Settlement> = batch.iter().map(|index| &settlements[*index]).collect();
+            for (index, done) in batch.iter().zip(change(session, kind, &rows)?) {
                 if done {
                     settled[*index] = Settled::Done;
                 }
@@ -40,43 +44,46 @@ pub(super) fn settle(session: &mut dyn Session, settlements: &[Settlement]) -> R
     Ok(settled)
 }
 
-/// One settlement as a row of `w`.
-struct Row {
-    kind: &'static Kind,
-    values: Vec<Value>,
-    /// The state and token the execution has afterwards.
-    becomes: (ExecutionState, String),
-    follow_up: Option<Vec<Value>>,
-}
-
 struct Kind {
-    columns: &'static [&'static str],
+    is: fn(&Change) -> bool,
+    /// What it reads beside the guard's columns.
+    with: fn(Want, &[&Settlement]) -> Want,
     sets: &'static [(&'static str, &'static str)],
     guard: Guard,
-    /// The states the guard allows. Bound, not written out: PostgreSQL would take the index of open executions for them,
-    /// which it believes to be small, and read it once per row.
-    states: &'static str,
+    /// The state the guard allows, and another one. Bound, not written out: PostgreSQL would take the index of open
+    /// executions for them, which it believes to be small, and read it once per row.
+    states: (&'static str, Option<&'static str>),
 }
 
 const CLAIMED: &str = ExecutionState::Claimed.as_str();
 const RUNNING: &str = ExecutionState::Running.as_str();
 
 const START: Kind = Kind {
-    columns: &["id", "claim_token", "now", "state"],
+    is: |change| matches!(change, Change::Start { .. }),
+    with: |want, rows| want.ints("now", nows(rows)),
     sets: &[("state", "'RUNNING'"), ("started_time", "w.now")],
     guard: guard::START,
-    states: "r.state = w.state",
+    states: (CLAIMED, None),
 };
 
 const FINISH: Kind = Kind {
-    columns: &["id", "claim_token", "becomes", "error", "now", "state"],
+    is: |change| matches!(change, Change::Finish { .. }),
+    with: |want, rows| {
+        want.ints("now", nows(rows))
+            .alike("becomes", rows.iter().map(|row| becomes(row).0.as_str()))
+            .alike("error", rows.iter().map(|row| error(row)))
+    },
     sets: &[("state", "w.becomes"), ("error", "w.error"), ("finished_time", "w.now")],
     guard: guard::OUTCOME,
-    states: "r.state = w.state",
+    states: (RUNNING, None),
 };
 
 const GIVE_BACK: Kind = Kind {
-    columns: &["id", "claim_token", "fresh", "reason", "state", "begun"],
+    is: |change| matches!(change, Change::GiveBack { .. }),
+    with: |want, rows| {
+        want.texts("fresh", rows.iter().map(|row| becomes(row).1.to_string()))
+            .alike("reason", rows.iter().map(|row| reason(row)))
+    },
     sets: &[
         ("state", "'PENDING'"),
         ("claim_token", "w.fresh"),
@@ -86,96 +93,87 @@ const GIVE_BACK: Kind = Kind {
         ("started_time", "-1"),
     ],
     guard: guard::OUTCOME,
-    states: "r.state IN (w.state, w.begun)",
+    states: (CLAIMED, Some(RUNNING)),
 };
 
-fn start(settlement: &Settlement) -> Option<Row> {
-    let Change::Start { now } = &settlement.change else { return None };
-    let token = settlement.token.to_string();
-    Some(Row {
-        kind: &START,
-        values: vec![settlement.execution.0.into(), token.as_str().into(), (*now).into(), CLAIMED.into()],
-        becomes: (ExecutionState::Running, token),
-        follow_up: None,
+fn nows<'a>(rows: &'a [&Settlement]) -> impl Iterator<Item = Millis> + 'a {
+    rows.iter().map(|row| match row.change {
+        Change::Start { now } | Change::Finish { now, .. } | Change::GiveBack { now, .. } => now,
     })
 }
 
-fn finish(settlement: &Settlement) -> Option<Row> {
-    let Change::Finish { state, error, retry, now } = &settlement.change else { return None };
-    let (id, token) = (settlement.execution.0, settlement.token.to_string());
-    let follow_up = retry.map(|(due, fresh)| {
-        let reason = Reason::Retry.as_str();
-        vec![
-            id.into(),
-            token.as_str().into(),
-            state.as_str().into(),
-            due.into(),
-            fresh.to_string().into(),
-            reason.into(),
-        ]
-    });
-    let error = tidy(error.as_deref().unwrap_or_default());
-    Some(Row {
-        kind: &FINISH,
-        values: vec![
-            id.into(),
-            token.as_str().into(),
-            state.as_str().into(),
-            error.into(),
-            (*now).into(),
-            RUNNING.into(),
-        ],
-        becomes: (*state, token),
-        follow_up,
-    })
+fn error(settlement: &Settlement) -> String {
+    match &settlement.change {
+        Change::Finish { error: Some(error), .. } => tidy(error),
+        _ => String::new(),
+    }
 }
 
-fn give_back(settlement: &Settlement) -> Option<Row> {
-    let Change::GiveBack { fresh, reason, now: _ } = &settlement.change else { return None };
-    let (id, token, fresh) = (settlement.execution.0, settlement.token.to_string(), fresh.to_string());
-    Some(Row {
-        kind: &GIVE_BACK,
-        values: vec![
-            id.into(),
-            token.into(),
-            fresh.as_str().into(),
-            reason.as_str().into(),
-            CLAIMED.into(),
-            RUNNING.into(),
-        ],
-        becomes: (ExecutionState::Pending, fresh),
-        follow_up: None,
-    })
+fn reason(settlement: &Settlement) -> &'static str {
+    match &settlement.change {
+        Change::GiveBack { reason, .. } => reason.as_str(),
+        _ => "",
+    }
+}
+
+/// The state and token the execution has afterwards.
+fn becomes(settlement: &Settlement) -> (ExecutionState, Token) {
+    match settlement.change {
+        Change::Start { .. } => (ExecutionState::Running, settlement.token),
+        Change::Finish { state, .. } => (state, settlement.token),
+        Change::GiveBack { fresh, .. } => (ExecutionState::Pending, fresh),
+    }
+}
+
+/// The attempt that follows, as a row for [`follow_up`].
+fn next_attempt(settlement: &Settlement) -> Option<Vec<Value>> {
+    let Change::Finish { state, retry: Some((due, fresh)), .. } = &settlement.change else { return None };
+    Some(vec![
+        settlement.execution.0.into(),
+        settlement.token.to_string().into(),
+        state.as_str().into(),
+        (*due).into(),
+        fresh.to_string().into(),
+        Reason::Retry.as_str().into(),
+    ])
 }
 
 /// Changes a batch of one kind; answers for each row whether it is so now.
-fn change<'a>(
-    session: &mut dyn Session,
-    batch: impl ExactSizeIterator<Item = &'a Row> + Clone,
-) -> Result<Vec<bool>, Fault> {
-    let Some(kind) = batch.clone().next().map(|row| row.kind) else { return Ok(Vec::new()) };
-    let want = Want::new(kind.columns, batch.clone().map(|row| row.values.clone()).collect());
+fn change(session: &mut dyn Session, kind: &Kind, batch: &[&Settlement]) -> Result<Vec<bool>, Fault> {
+    let want = kind.want(batch);
     let changed = session.execute(&guarded_update(session.dialect(), kind, &want))?;
     let done = if changed == want.len() {
         vec![true; want.len()]
     } else {
         let now = read_back(session, &want)?;
-        let so = |row: &Row| {
-            let (state, token) = &row.becomes;
-            let id = row.values.first();
-            now.iter().any(|(other, is, under)| id == Some(other) && is == state.as_str() && under == token)
+        let so = |row: &&Settlement| {
+            let (state, token) = becomes(row);
+            now.get(&row.execution.0)
+                .is_some_and(|(is, under)| is == state.as_str() && *under == token.to_string())
         };
-        batch.clone().map(so).collect()
+        batch.iter().map(so).collect()
     };
-    let follow_ups: Vec<Vec<Value>> =
-        batch.zip(&done).filter(|(_, done)| **done).filter_map(|(row, _)| row.follow_up.clone()).collect();
-    follow_up(session, follow_ups)?;
+    let done_rows = batch.iter().zip(&done).filter(|(_, done)| **done);
+    follow_up(session, &done_rows.filter_map(|(row, _)| next_attempt(row)).collect::<Vec<_>>())?;
     Ok(done)
+}
+
+impl Kind {
+    fn want(&self, batch: &[&Settlement]) -> Want {
+        let want = Want::new(batch.iter().map(|row| row.execution.0))
+            .texts("claim_token", batch.iter().map(|row| row.token.to_string()))
+            .same("state", self.states.0);
+        let want = match self.states.1 {
+            Some(other) => want.same("other", other),
+            None => want,
+        };
+        (self.with)(want, batch)
+    }
 }
 
 fn guarded_update(dialect: Dialect, kind: &Kind, want: &Want) -> Statement {
     let compared = kind.guard.columns().map(|column| match column {
-        Column::State => kind.states.to_owned(),
+        Column::State if kind.states.1.is_some() => "r.state IN (w.state, w.other)".to_owned(),
         column => format!("r.{name} = w.{name}", name = column.name()),
     });
     let condition = compared.collect::<Vec<_>>().join(" AND ");
@@ -184,32 +182,34 @@ fn guarded_update(dialect: Dialect, kind: &Kind, want: &Want) -> Statement {
 
 #[cfg(test)]
 pub(super) fn start_for_test(dialect: Dialect, count: i64) -> Statement {
-    let rows = (1..=count).map(|id| vec![id.into(), "token".into(), 0_i64.into(), CLAIMED.into()]).collect();
-    guarded_update(dialect, &START, &Want::new(START.columns, rows))
+    let change = Change::Start { now: 0 };
+    let start = |id| Settlement { execution: ExecutionId(id), token: Token::fresh(), change: change.clone() };
+    let starts: Vec<Settlement> = (1..=count).map(start).collect();
+    guarded_update(dialect, &START, &START.want(&starts.iter().collect::<Vec<_>>()))
 }
 
 #[cfg(test)]
 pub(super) fn outcomes_for_test(dialect: Dialect, settlements: &[Settlement]) -> Statement {
-    let rows = settlements.iter().filter_map(finish).map(|row| row.values).collect();
-    guarded_update(dialect, &FINISH, &Want::new(FINISH.columns, rows))
+    guarded_update(dialect, &FINISH, &FINISH.want(&settlements.iter().collect::<Vec<_>>()))
 }
 
-fn read_back(session: &mut dyn Session, want: &Want) -> Result<Vec<(Value, String, String)>, Fault> {
+/// By execution, its state and token.
+fn read_back(session: &mut dyn Session, want: &Want) -> Result<HashMap<i64, (String, String)>, Fault> {
     let dialect = session.dialect();
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
-        .want(dialect, want)
+        .want(dialect, &want.of(&["id"]))
         .push(&format!(" {} QRTZ_RUN r ON r.id = w.id", join(dialect)));
-    session.rows(&question)?.into_iter().map(|mut row| Ok((row.next()?, row.text()?, row.text()?))).collect()
+    session.rows(&question)?.into_iter().map(|mut row| Ok((row.int()?, (row.text()?, row.text()?)))).collect()
 }
 
 /// Inserts the next attempt after executions in the given state under the given token, unless it is
 /// there already: id, token, state, due, the new row's token, its reason.
-pub(super) fn follow_up(session: &mut dyn Session, rows: Vec<Vec<Value>>) -> Result<(), Fault> {
+pub(super) fn follow_up(session: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(), Fault> {
     if rows.is_empty() {
         return Ok(());
     }
     let dialect = session.dialect();
-    let want = Want::new(&["id", "claim_token", "state", "due", "fresh", "reason"], rows);
+    let want = Want::of_rows(&["id", "claim_token", "state", "due", "fresh", "reason"], rows);
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \

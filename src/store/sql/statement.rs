@@ -5,9 +5,10 @@
 //! one text of JSON, whatever its size; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
 
 use std::collections::HashSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::Serialize;
+use serde::ser::Serializer;
 
 use super::connection::Dialect;
 use super::session::Fault;
@@ -15,16 +16,15 @@ use crate::store::guard::{Column, Guard};
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Int(i64),
     Text(String),
     Null,
     /// A column of a batch, on PostgreSQL.
-    Ints(Vec<i64>),
+    Ints(Arc<Vec<i64>>),
     /// A column of a batch, on PostgreSQL.
-    Texts(Vec<Option<String>>),
+    Texts(Arc<Vec<String>>),
 }
 
 impl From<i64> for Value {
@@ -98,16 +98,18 @@ impl Statement {
         match dialect {
             Dialect::Postgres => {
                 self.text.push_str(&want.unnested());
-                self.binds.extend(want.by_column());
+                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
+                self.binds.extend(want.each().map(|(_, column)| column.whole()));
             }
             Dialect::Mysql => {
                 self.text.push_str(&want.parsed());
+                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
                 self.binds.push(want.json());
             }
             Dialect::Sqlite => {
-                let rows = want.padded_rows();
-                self.text.push_str(&want.derived(rows.len()));
-                self.binds.extend(rows.into_iter().flatten());
+                self.text.push_str(&want.derived());
+                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
+                self.binds.extend(want.padded_rows());
             }
         }
         self
@@ -130,108 +132,226 @@ pub(super) fn padded(count: usize) -> usize {
     SIZES.into_iter().find(|size| count <= *size).unwrap_or(count)
 }
 
-/// Rows to join with, such as the claims wanted. The first column is an id.
+/// Rows to join with, such as the claims wanted, column by column. The first column is an id.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
-    columns: &'static [&'static str],
-    /// Where in a row these columns are.
-    places: Vec<usize>,
-    rows: Rc<Vec<Vec<Value>>>,
+    rows: usize,
+    columns: Vec<(&'static str, Values)>,
+}
+
+/// A column's values: one for each row, or the same for all, which is bound once.
+#[derive(Clone, Debug)]
+enum Values {
+    Ints(Arc<Vec<i64>>),
+    Texts(Arc<Vec<String>>),
+    Same(Value),
 }
 
 impl Want {
-    pub(super) fn new(columns: &'static [&'static str], rows: Vec<Vec<Value>>) -> Self {
-        Self { columns, places: (0..columns.len()).collect(), rows: Rc::new(rows) }
+    pub(super) fn new(ids: impl Iterator<Item = i64>) -> Self {
+        let ids: Vec<i64> = ids.collect();
+        Self { rows: ids.len(), columns: vec![("id", Values::Ints(Arc::new(ids)))] }
+    }
+
+    /// Of rows, each with a value for each of the columns: numbers, or texts.
+    pub(super) fn of_rows(columns: &[&'static str], rows: &[Vec<Value>]) -> Self {
+        let column = |(place, name): (usize, &&'static str)| {
+            let values = rows.iter().map(|row| row.get(place).cloned().unwrap_or(Value::Null));
+            (*name, Values::of(values.collect()))
+        };
+        Self { rows: rows.len(), columns: columns.iter().enumerate().map(column).collect() }
+    }
+
+    pub(super) fn ints(self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
+        self.with(name, Values::Ints(Arc::new(values.collect())))
+    }
+
+    pub(super) fn texts(self, name: &'static str, values: impl Iterator<Item = String>) -> Self {
+        self.with(name, Values::Texts(Arc::new(values.collect())))
+    }
+
+    pub(super) fn same(self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.with(name, Values::Same(value.into()))
+    }
+
+    /// Values that are mostly all alike: then one is bound.
+    pub(super) fn alike<V>(self, name: &'static str, values: impl Iterator<Item = V> + Clone) -> Self
+    where
+        V: Into<Value> + PartialEq,
+    {
+        let mut rest = values.clone();
+        match rest.next() {
+            Some(first) if rest.all(|value| value == first) => self.same(name, first),
+            _ => self.with(name, Values::of(values.map(Into::into).collect())),
+        }
+    }
+
+    fn with(mut self, name: &'static str, values: Values) -> Self {
+        self.columns.push((name, values));
+        self
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.rows
     }
 
-    /// Only the rows whose first column is one of `ids`.
+    /// Only the rows whose id is one of `ids`.
     pub(super) fn only(mut self, ids: &[i64]) -> Self {
-        let ids: HashSet<i64> = ids.iter().copied().collect();
-        let is_wanted = |row: &Vec<Value>| matches!(row.first(), Some(Value::Int(id)) if ids.contains(id));
-        Rc::make_mut(&mut self.rows).retain(is_wanted);
+        if let (Some((_, Values::Ints(mine))), true) = (self.columns.first(), ids.len() < self.rows) {
+            let ids: HashSet<i64> = ids.iter().copied().collect();
+            let stays: Vec<bool> = mine.iter().map(|id| ids.contains(id)).collect();
+            self.rows = stays.iter().filter(|stays| **stays).count();
+            self.columns.iter_mut().for_each(|(_, values)| values.retain(&stays));
+        }
         self
     }
 
     /// The same rows with only these columns, the id first: what a statement does not read need not be bound and parsed.
-    pub(super) fn of(&self, columns: &'static [&'static str]) -> Self {
-        let place = |column: &&str| self.columns.iter().position(|name| name == column);
-        let places = columns.iter().filter_map(place).filter_map(|place| self.places.get(place).copied());
-        Self { columns, places: places.collect(), rows: Rc::clone(&self.rows) }
+    pub(super) fn of(&self, columns: &[&'static str]) -> Self {
+        let column = |name: &&'static str| self.columns.iter().find(|(other, _)| other == name).cloned();
+        Self { rows: self.rows, columns: columns.iter().filter_map(column).collect() }
     }
 
-    fn column(&self, place: usize) -> impl Iterator<Item = &Value> {
-        self.rows.iter().map(move |row| row.get(place).unwrap_or(&Value::Null))
+    fn each(&self) -> impl Iterator<Item = (&'static str, &Values)> {
+        let each = |values: &Values| !matches!(values, Values::Same(_));
+        self.columns.iter().filter(move |(_, values)| each(values)).map(|(name, values)| (*name, values))
     }
 
-    fn row<'a>(&'a self, row: &'a [Value]) -> impl Iterator<Item = &'a Value> {
-        self.places.iter().map(|place| row.get(*place).unwrap_or(&Value::Null))
+    fn all_alike(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.columns.iter().filter_map(|(name, values)| match values {
+            Values::Same(value) => Some((*name, value)),
+            _ => None,
+        })
     }
 
     /// Padding rows have the id -1, which no row has.
-    fn padded_rows(&self) -> Vec<Vec<Value>> {
-        let mut rows: Vec<Vec<Value>> =
-            self.rows.iter().map(|row| self.row(row).cloned().collect()).collect();
-        if let Some(mut filler) = rows.first().cloned() {
-            if let Some(id) = filler.first_mut() {
-                *id = Value::Int(-1);
-            }
-            rows.resize(padded(rows.len()), filler);
-        }
-        rows
+    fn padded_rows(&self) -> impl Iterator<Item = Value> {
+        let rows = padded(self.rows);
+        (0..rows).flat_map(move |row| {
+            let value = move |(place, (_, values)): (usize, (_, &Values))| match row < self.rows {
+                true => values.at(row),
+                false if place == 0 => Value::Int(-1),
+                false => values.at(0),
+            };
+            self.each().enumerate().map(value)
+        })
     }
 
-    fn derived(&self, rows: usize) -> String {
-        let marks = vec!["?"; self.columns.len()].join(", ");
-        let names = |(index, name)| format!("column{} AS {name}", index + 1);
-        let names: Vec<String> = self.columns.iter().enumerate().map(names).collect();
+    fn derived(&self) -> String {
+        let names = |(index, (name, _))| format!("column{} AS {name}", index + 1);
+        let marks = format!("({})", vec!["?"; self.each().count()].join(", "));
         format!(
-            "(SELECT {} FROM (VALUES {})) AS w",
-            names.join(", "),
-            vec![format!("({marks})"); rows].join(", ")
+            "(SELECT {}{} FROM (VALUES {})) AS w",
+            self.each().enumerate().map(names).collect::<Vec<String>>().join(", "),
+            self.marked("?"),
+            vec![marks; padded(self.rows)].join(", ")
         )
+    }
+
+    /// What is the same for all rows, with its mark.
+    fn marked(&self, mark: &str) -> String {
+        self.all_alike().map(|(name, _)| format!(", {mark} AS {name}")).collect()
     }
 
     /// A text too long for its column is an error: JSON_TABLE would make it NULL.
     fn parsed(&self) -> String {
-        let column = |(index, (name, place)): (usize, (&&str, &usize))| {
-            let kind = if self.are_numbers(*place) {
-                "BIGINT"
-            } else {
-                "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+        let column = |(index, (name, values)): (usize, (&str, &Values))| {
+            let kind = match values {
+                Values::Ints(_) => "BIGINT",
+                _ => "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
             };
             format!("{name} {kind} PATH '$[{index}]' NULL ON EMPTY ERROR ON ERROR")
         };
-        let columns: Vec<String> = self.columns.iter().zip(&self.places).enumerate().map(column).collect();
-        format!("JSON_TABLE(?, '$[*]' COLUMNS ({})) AS w", columns.join(", "))
+        let columns: Vec<String> = self.each().enumerate().map(column).collect();
+        let table = format!("JSON_TABLE(?, '$[*]' COLUMNS ({}))", columns.join(", "));
+        match self.marked("?").as_str() {
+            "" => format!("{table} AS w"),
+            same => format!("(SELECT v.*{same} FROM {table} AS v) AS w"),
+        }
     }
 
     fn json(&self) -> Value {
-        let rows: Vec<Vec<&Value>> = self.rows.iter().map(|row| self.row(row).collect()).collect();
+        let rows: Vec<JsonRow<'_>> = (0..self.rows).map(|row| JsonRow { want: self, row }).collect();
         // Numbers and texts: there is nothing that JSON cannot say.
         serde_json::to_string(&rows).map_or(Value::Null, Value::Text)
     }
 
-    fn are_numbers(&self, place: usize) -> bool {
-        self.column(place).all(|value| matches!(value, Value::Int(_)))
-    }
-
+    /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would know it when it
+    /// plans, and take a partial index for a state that it believes to be rare.
     fn unnested(&self) -> String {
-        format!("unnest({}) AS w({})", vec!["?"; self.columns.len()].join(", "), self.columns.join(", "))
+        let names: Vec<&str> = self.each().map(|(name, _)| name).collect();
+        let (marks, names) = (vec!["?"; names.len()].join(", "), names.join(", "));
+        match self.marked("(SELECT ?)").as_str() {
+            "" => format!("unnest({marks}) AS w({names})"),
+            same => format!("(SELECT v.*{same} FROM unnest({marks}) AS v({names})) AS w"),
+        }
+    }
+}
+
+impl Values {
+    fn of(values: Vec<Value>) -> Self {
+        let number = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
+        if let Some(numbers) = values.iter().map(number).collect() {
+            return Self::Ints(Arc::new(numbers));
+        }
+        let text = |value| if let Value::Text(text) = value { text } else { String::new() };
+        Self::Texts(Arc::new(values.into_iter().map(text).collect()))
     }
 
-    fn by_column(&self) -> impl Iterator<Item = Value> {
-        self.places.iter().map(|place| {
-            if self.are_numbers(*place) {
-                let int = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
-                return Value::Ints(self.column(*place).filter_map(int).collect());
-            }
-            let text = |value: &Value| if let Value::Text(text) = value { Some(text.clone()) } else { None };
-            Value::Texts(self.column(*place).map(text).collect())
-        })
+    fn retain(&mut self, stays: &[bool]) {
+        fn stay<T: Clone>(values: &[T], stays: &[bool]) -> Arc<Vec<T>> {
+            Arc::new(
+                values
+                    .iter()
+                    .zip(stays)
+                    .filter(|(_, stays)| **stays)
+                    .map(|(value, _)| value.clone())
+                    .collect(),
+            )
+        }
+        match self {
+            Self::Ints(values) => *values = stay(values, stays),
+            Self::Texts(values) => *values = stay(values, stays),
+            Self::Same(_) => {}
+        }
+    }
+
+    fn at(&self, row: usize) -> Value {
+        match self {
+            Self::Ints(values) => values.get(row).map_or(Value::Null, |value| Value::Int(*value)),
+            Self::Texts(values) => values.get(row).cloned().map_or(Value::Null, Value::Text),
+            Self::Same(value) => value.clone(),
+        }
+    }
+
+    fn whole(&self) -> Value {
+        match self {
+            Self::Ints(values) => Value::Ints(Arc::clone(values)),
+            Self::Texts(values) => Value::Texts(Arc::clone(values)),
+            Self::Same(value) => value.clone(),
+        }
+    }
+}
+
+/// A row of a batch as JSON: a list of what differs from row to row.
+struct JsonRow<'a> {
+    want: &'a Want,
+    row: usize,
+}
+
+impl Serialize for JsonRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Plain<'a> {
+            Int(Option<&'a i64>),
+            Text(Option<&'a String>),
+        }
+        serializer.collect_seq(self.want.each().map(|(_, values)| match values {
+            Values::Ints(values) => Plain::Int(values.get(self.row)),
+            Values::Texts(values) => Plain::Text(values.get(self.row)),
+            Values::Same(_) => Plain::Int(None),
+        }))
     }
 }
 
