@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{FIRST_ATTEMPT, FOUND, LOCKED, planned_want, win_planned};
+use super::planned::{FOUND, LOCKED, first_attempt, planned_want, win_planned};
 use super::session::{Fault, Session};
-use super::statement::{Row, Want, batch, guarded, join, sql};
+use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
 use crate::model::{Candidate, ExecutionId, Occurrence, Pending};
 use crate::store::guard;
@@ -176,7 +176,7 @@ pub(super) fn mine(
 }
 
 fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::result::Result<Wins, Fault> {
-    let (planned, pending) = split(requests);
+    let ((planned, pending), dialect) = (split(requests), session.dialect());
     let mut schedules: Vec<i64> = requests.iter().map(|request| key(request).0).collect();
     schedules.sort_unstable();
     let lock = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules);
@@ -184,10 +184,10 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
 
     let mut wins = Wins {
         planned: in_batches(session, &planned, |session, planned| {
-            mine(session, &planned_want(planned).of(FOUND), "r.execute_id", FIRST_ATTEMPT)
+            mine(session, &planned_want(planned).of(FOUND), "r.execute_id", &first_attempt(dialect))
         })?,
         pending: in_batches(session, &pending, |session, pending| {
-            mine(session, &pending_want(pending.iter()), "r.id", "r.id = w.id")
+            mine(session, &pending_want(pending.iter()), "r.id", &seek(dialect, "r.id", "w.id"))
         })?,
     };
     let open = |request: &ClaimRequest| wins.of(request).is_none();
@@ -210,15 +210,16 @@ fn still_there(
     for planned in planned.chunks(batch(dialect)) {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
             .want(dialect, &planned_want(planned).of(LOCKED))
-            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(&guard::CLAIM, "e")));
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(dialect, &guard::CLAIM, "e")));
         there.extend(session.rows(&question)?);
     }
     for pending in pending.chunks(batch(dialect)) {
         let question = sql("SELECT r.execute_id, r.id FROM ")
             .want(dialect, &pending_want(pending.iter()))
             .push(&format!(
-                " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE}",
-                guarded(&guard::TAKE, "r"),
+                " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON {} AND {CLAIMABLE}",
+                guarded(dialect, &guard::TAKE, "r"),
+                seek(dialect, "e.id", "w.schedule"),
                 join = join(dialect)
             ));
         there.extend(session.rows(&question)?);

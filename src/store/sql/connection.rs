@@ -222,8 +222,10 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             // leaves them to us.
             // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
             // read it from end to end until the next ANALYZE.
-            session
-                .batch("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")?;
+            session.batch(
+                "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                 SET enable_bitmapscan = off",
+            )?;
             session.batch(&format!(
                 "SELECT set_config('synchronous_commit', 'on', false) \
                  WHERE current_setting('synchronous_commit') IN ('off', 'local'); \

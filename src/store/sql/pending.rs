@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::claim::{Found, Waiting, ids, in_batches, mine};
 use super::planned::CLAIMED_OR_RUNNING;
 use super::session::{Fault, Session};
-use super::statement::{Want, guarded, join, sql, update};
+use super::statement::{Want, guarded, join, seek, sql, update};
 use crate::model::ExecutionState;
 use crate::store::guard;
 
@@ -37,8 +37,9 @@ pub(super) fn win_pending(session: &mut dyn Session, pending: &[Waiting<'_>]) ->
 fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
     let dialect = session.dialect();
     let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
-        " {} QRTZ_EXECUTE e ON e.id = w.schedule AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
+        " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
         join(dialect),
+        seek(dialect, "e.id", "w.schedule"),
         dialect.lock_free("e")
     ));
     let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
@@ -47,8 +48,14 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
-    let schedule = "e.id = w.schedule AND w.id <> -1";
-    session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &[("fence", "e.fence + 1")], &want, schedule))?;
+    let schedule = seek(dialect, "e.id", "w.schedule") + " AND w.id <> -1";
+    session.execute(&update(
+        dialect,
+        ("QRTZ_EXECUTE", "e"),
+        &[("fence", "e.fence + 1")],
+        &want,
+        &schedule,
+    ))?;
     let sets = [
         ("state", CLAIMED_OR_RUNNING),
         ("claim_token", "w.token"),
@@ -57,6 +64,12 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
         ("claimed_time", "w.claimed"),
         ("started_time", "w.started"),
     ];
-    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &guarded(&guard::TAKE, "r")))?;
-    mine(session, &want, "r.id", "r.id = w.id")
+    session.execute(&update(
+        dialect,
+        ("QRTZ_RUN", "r"),
+        &sets,
+        &want,
+        &guarded(dialect, &guard::TAKE, "r"),
+    ))?;
+    mine(session, &want, "r.id", &seek(dialect, "r.id", "w.id"))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Want, guarded, join, sql, update};
+use super::statement::{Statement, Want, guarded, join, seek, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 
@@ -94,7 +94,7 @@ fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> 
 }
 
 pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
-    let condition = guarded(&guard::CLAIM, "e");
+    let condition = guarded(dialect, &guard::CLAIM, "e");
     let skipping = dialect.lock_free("e");
     sql("SELECT e.id FROM ")
         .want(dialect, &want.of(LOCKED))
@@ -102,7 +102,7 @@ pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
 }
 
 pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &guarded(&guard::CLAIM, "e"))
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &guarded(dialect, &guard::CLAIM, "e"))
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
@@ -123,7 +123,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
     let inserted = match dialect {
         Dialect::Mysql => {
             session.execute(&insert)?;
-            mine(session, &want.of(FOUND), "r.execute_id", FIRST_ATTEMPT)?
+            mine(session, &want.of(FOUND), "r.execute_id", &first_attempt(dialect))?
         }
         _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
     };
@@ -134,18 +134,20 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
 }
 
 /// Finds the execution of a planned claim by its unique key.
-pub(super) const FIRST_ATTEMPT: &str = "r.execute_id = w.id AND r.generation = w.generation AND r.origin = 0 \
-     AND r.scheduled_time = w.next_fire_time AND r.attempt = 1";
+pub(super) fn first_attempt(dialect: Dialect) -> String {
+    seek(dialect, "r.execute_id", "w.id")
+        + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
+}
 
 /// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
 /// and its lock.
 pub(super) fn move_and_insert(want: &Want) -> Statement {
-    let guard = guarded(&guard::CLAIM, "e");
+    let guard = guarded(Dialect::Postgres, &guard::CLAIM, "e");
     let sets =
         MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ");
     let want = want.of(MOVED_AND_INSERTED);
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want).push(&format!(
-        " JOIN QRTZ_EXECUTE e ON {guard} ORDER BY e.id{}), \
+        " JOIN QRTZ_EXECUTE e ON {guard}{}), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM locked AS w WHERE {guard} \
          RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, w.started, \
          w.prev_fire_time, w.following) \

@@ -5,7 +5,7 @@ use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
 use super::node::{OPEN_AGAIN, both_open_states};
 use super::session::{Fault, Session};
 use super::settle::follow_up;
-use super::statement::{Statement, Value, Want, batch, join, sql};
+use super::statement::{Statement, Value, Want, batch, join, seek, sql};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Revocation, Stranded};
@@ -112,8 +112,11 @@ fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -
                       w.due, w.token, w.finished, w.behind, w.following FROM ",
     );
     let insert = insert.want(dialect, &want);
-    let inserted =
-        session.execute(&insert.push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect))))?;
+    let inserted = session.execute(&insert.push(&format!(
+        " {} QRTZ_EXECUTE e ON {}",
+        join(dialect),
+        seek(dialect, "e.id", "w.id")
+    )))?;
     if inserted == want.len() {
         Ok(())
     } else {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{self, Statement, Value, Want, guarded, join, sql, update};
+use super::statement::{self, Statement, Value, Want, guarded, join, seek, sql, update};
 #[cfg(test)]
 use crate::model::ExecutionId;
 use crate::model::{ExecutionState, LONGEST_ERROR, Millis, Token};
@@ -174,6 +174,7 @@ impl Kind {
 fn guarded_update(dialect: Dialect, kind: &Kind, want: &Want) -> Statement {
     let compared = kind.guard.columns().map(|column| match column {
         Column::State if kind.states.1.is_some() => "r.state IN (w.state, w.other)".to_owned(),
+        Column::Id => seek(dialect, "r.id", "w.id"),
         column => format!("r.{name} = w.{name}", name = column.name()),
     });
     let condition = compared.collect::<Vec<_>>().join(" AND ");
@@ -189,6 +190,12 @@ pub(super) fn start_for_test(dialect: Dialect, count: i64) -> Statement {
 }
 
 #[cfg(test)]
+pub(super) fn settlements_for_test() -> Vec<Settlement> {
+    let change = Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now: 0 };
+    vec![Settlement { execution: ExecutionId(1), token: Token::fresh(), change }]
+}
+
+#[cfg(test)]
 pub(super) fn outcomes_for_test(dialect: Dialect, settlements: &[Settlement]) -> Statement {
     guarded_update(dialect, &FINISH, &FINISH.want(&settlements.iter().collect::<Vec<_>>()))
 }
@@ -198,7 +205,7 @@ fn read_back(session: &mut dyn Session, want: &Want) -> Result<HashMap<i64, (Str
     let dialect = session.dialect();
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
         .want(dialect, &want.of(&["id"]))
-        .push(&format!(" {} QRTZ_RUN r ON r.id = w.id", join(dialect)));
+        .push(&format!(" {} QRTZ_RUN r ON {}", join(dialect), seek(dialect, "r.id", "w.id")));
     session.rows(&question)?.into_iter().map(|mut row| Ok((row.int()?, (row.text()?, row.text()?)))).collect()
 }
 
@@ -223,7 +230,7 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: &[Vec<Value>]) -> Resul
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
         join(dialect),
-        guarded(&guard::SETTLED, "r"),
+        guarded(dialect, &guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")
     ));
     session.execute(&insert)?;

@@ -379,9 +379,21 @@ pub(super) fn update(
 }
 
 /// A guard's columns compared with those of the same names in `w`.
-pub(super) fn guarded(guard: &Guard, alias: &str) -> String {
-    let compare = |column: Column| format!("{alias}.{name} = w.{name}", name = column.name());
+pub(super) fn guarded(dialect: Dialect, guard: &Guard, alias: &str) -> String {
+    let compare = |column: Column| {
+        let (seen, wanted) = (format!("{alias}.{}", column.name()), format!("w.{}", column.name()));
+        if column == Column::Id { seek(dialect, &seen, &wanted) } else { format!("{seen} = {wanted}") }
+    };
     guard.columns().map(compare).collect::<Vec<_>>().join(" AND ")
+}
+
+/// That a column is the wanted row's, which leads to its index. As an equation it would let PostgreSQL read the whole index in
+/// its order and compare each row with all that are wanted: for a plan made while the table is empty no worse.
+pub(super) fn seek(dialect: Dialect, column: &str, wanted: &str) -> String {
+    match dialect {
+        Dialect::Postgres => format!("{column} BETWEEN {wanted} AND {wanted}"),
+        Dialect::Mysql | Dialect::Sqlite => format!("{column} = {wanted}"),
+    }
 }
 
 /// How a table is joined to `w`, so that `w` is always read first.

@@ -242,6 +242,55 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
     assert_eq!(session.execute(&changed).unwrap(), 3, "matched rows are counted, changed or not");
 }
 
+/// The plan a prepared statement keeps, made when its tables were empty: what of it reads a table other than by what is
+/// wanted. Where a table seems to have no rows, one look at all of them costs no more than a look by index.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
+    let mut session = Database::postgres().session();
+    for table in ["qrtz_execute", "qrtz_run"] {
+        let empty = format!("CREATE TEMP TABLE {table} (LIKE public.{table} INCLUDING ALL); ANALYZE {table}");
+        session.batch(&empty).unwrap();
+    }
+    session.batch("SET plan_cache_mode = force_generic_plan").unwrap();
+    let requests = requests(3);
+    let want = claim::want_for_test(&requests);
+    let settlements = settle::settlements_for_test();
+    let statements = [
+        planned::move_and_insert(&want),
+        planned::move_cursors(Dialect::Postgres, &want),
+        settle::start_for_test(Dialect::Postgres, 3),
+        settle::outcomes_for_test(Dialect::Postgres, &settlements),
+    ];
+    for statement in statements {
+        let plan = kept_plan(session.as_mut(), &statement);
+        let nodes = plan.split("->").filter(|node| node.contains(" on qrtz_") && node.contains("Scan"));
+        for node in nodes {
+            assert!(node.contains("Index Cond: ((id >= "), "{}\n{plan}", statement.text);
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn kept_plan(session: &mut dyn Session, statement: &Statement) -> String {
+    let kind = |bind: &Value| match bind {
+        Value::Int(_) => "bigint",
+        Value::Ints(_) => "bigint[]",
+        Value::Texts(_) => "text[]",
+        Value::Text(_) | Value::Null => "text",
+    };
+    let kinds: Vec<&str> = statement.binds.iter().map(kind).collect();
+    let mut pieces = statement.text.split('?');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let numbered =
+        pieces.enumerate().fold(first, |text, (index, piece)| format!("{text}${}{piece}", index + 1));
+    session.batch(&format!("PREPARE kept ({}) AS {numbered}", kinds.join(", "))).unwrap();
+    let nulls = vec!["NULL"; kinds.len()].join(", ");
+    let rows = session.rows(&sql(format!("EXPLAIN EXECUTE kept ({nulls})"))).unwrap();
+    session.batch("DEALLOCATE kept").unwrap();
+    rows.into_iter().map(|mut row| row.text().unwrap() + "\n").collect()
+}
+
 macro_rules! plans {
     ($database:ident, $feature:literal, $make:expr) => {
         #[cfg(feature = $feature)]
