@@ -20,7 +20,7 @@ use crate::window::{GRACE, OFFSET_JUMP, OFFSET_WARNING, Window, span};
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
 /// Rows per page: one store call.
-const PAGE: usize = 5_000;
+const PAGE: usize = 25_000;
 /// The most schedules and pending executions of others' shards one poll brings,
 const OTHERS: usize = 1_000;
 /// while fewer than this of the node's own are late.

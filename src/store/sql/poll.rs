@@ -21,14 +21,16 @@ pub(super) fn poll(
     let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
     for part in parts(query) {
         if signs.due {
-            schedules.add(session.rows(&due(session.dialect(), query, &part))?, query, entry::raw)?;
+            let question = due(session.dialect(), query, &part);
+            schedules.add(session, &question, query.limit, |row| Due::read(row).map(Some))?;
         }
         if signs.pending {
-            let rows = session.rows(&pending(session.dialect(), query, &part))?;
-            pendings.add(rows, query, Waiting::read_all)?;
+            // A row that cannot be read was written by hand: it is left alone.
+            let question = pending(session.dialect(), query, &part);
+            pendings.add(session, &question, query.limit, |row| Ok(Waiting::read(row).ok()))?;
         }
     }
-    let (schedules, more_schedules) = schedules.merged(query.limit, Raw::key);
+    let (schedules, more_schedules) = schedules.merged(query.limit, |due| due.key);
     let (pendings, more_pendings) = pendings.merged(query.limit, Waiting::key);
     Ok(Polled {
         time: signs.time,
@@ -36,7 +38,7 @@ pub(super) fn poll(
         node_enabled: signs.node == "Y",
         election: signs.election,
         late: signs.late,
-        entries: schedules.into_iter().filter_map(|raw| raw.understand().ok()).map(Arc::new).collect(),
+        entries: schedules.into_iter().filter_map(|due| due.entry).collect(),
         pendings: waiting(pendings),
         next: Page::behind(more_schedules, more_pendings),
     })
@@ -200,13 +202,19 @@ impl<T> Default for Pages<T> {
 impl<T> Pages<T> {
     fn add(
         &mut self,
-        rows: Vec<Row>,
-        query: &PollQuery,
-        read: impl FnOnce(Vec<Row>) -> Result<Vec<T>, Fault>,
+        session: &mut dyn Session,
+        question: &Statement,
+        limit: usize,
+        read: impl Fn(Row) -> Result<Option<T>, Fault>,
     ) -> Result<(), Fault> {
-        self.full |= rows.len() == query.limit;
+        let mut brought = 0;
+        session.each(question, &mut |row| {
+            brought += 1;
+            self.rows.extend(read(row)?);
+            Ok(())
+        })?;
+        self.full |= brought == limit;
         self.parts += 1;
-        self.rows.append(&mut read(rows)?);
         Ok(())
     }
 
@@ -223,6 +231,20 @@ impl<T> Pages<T> {
     }
 }
 
+/// A due schedule's row, where it can be understood.
+struct Due {
+    key: (Millis, i64),
+    entry: Option<Arc<Entry>>,
+}
+
+impl Due {
+    /// At once: a page of rows as they are would take several times the memory.
+    fn read(mut row: Row) -> Result<Self, Fault> {
+        let raw = Raw::read(&mut row)?;
+        Ok(Self { key: raw.key(), entry: raw.understand().ok().map(Arc::new) })
+    }
+}
+
 /// A PENDING execution's row before anybody has tried to understand its schedule.
 struct Waiting {
     id: ExecutionId,
@@ -235,11 +257,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// A row that cannot be read was written by hand: it is left alone.
-    fn read_all(rows: Vec<Row>) -> Result<Vec<Self>, Fault> {
-        Ok(rows.into_iter().filter_map(|row| Self::read(row).ok()).collect())
-    }
-
     fn key(&self) -> (Millis, i64) {
         (self.due, self.id.0)
     }

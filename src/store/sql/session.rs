@@ -4,6 +4,7 @@
 //! by text, which it never does for `sql_query`, UPDATE, or an INSERT of several rows.
 
 use diesel::backend::Backend;
+use diesel::connection::DefaultLoadingMode;
 use diesel::deserialize::{self, QueryableByName};
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::DatabaseErrorKind;
@@ -84,9 +85,24 @@ pub trait Session {
     #[doc(hidden)]
     fn execute(&mut self, statement: &Statement) -> Result<usize, Fault>;
 
+    /// Runs a statement that answers with rows; hands them on one by one.
+    #[doc(hidden)]
+    fn each(
+        &mut self,
+        statement: &Statement,
+        see: &mut dyn FnMut(Row) -> Result<(), Fault>,
+    ) -> Result<(), Fault>;
+
     /// Runs a statement that answers with rows.
     #[doc(hidden)]
-    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
+    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+        let mut rows = Vec::new();
+        self.each(statement, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
 
     /// Runs several statements given as text, without binds.
     #[doc(hidden)]
@@ -267,8 +283,15 @@ macro_rules! session {
                 RunQueryDsl::execute(Sql::of(statement)?, self).map_err(fault)
             }
 
-            fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
-                RunQueryDsl::load::<Row>(Sql::of(statement)?, self).map_err(fault)
+            fn each(
+                &mut self,
+                statement: &Statement,
+                see: &mut dyn FnMut(Row) -> Result<(), Fault>,
+            ) -> Result<(), Fault> {
+                let statement = Sql::of(statement)?;
+                let mut rows =
+                    RunQueryDsl::load_iter::<Row, DefaultLoadingMode>(statement, self).map_err(fault)?;
+                rows.try_for_each(|row| see(row.map_err(fault)?))
             }
 
             fn batch(&mut self, text: &str) -> Result<(), Fault> {
