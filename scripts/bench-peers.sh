@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench-peers.sh [WORKLOAD] [--nodes 1,2] [--only NAME,...] ...: other schedulers and queues under the workloads of
+# bench-peers.sh [WORKLOAD] [--nodes 1,2] [--only NAME[/VARIANT],...] ...: other schedulers and queues under the workloads of
 # scripts/bench.sh, on a private PostgreSQL with default durability (--help says more). JSON lines, one per run, on
 # stdout; progress and a table of medians on stderr. Exit 1: a run failed; 2: bad arguments, or something is missing.
 #   quartz            Quartz 2.3.2, clustered on its JDBC store, 20 threads; from Debian's packages

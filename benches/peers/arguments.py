@@ -1,5 +1,6 @@
 """The command line of scripts/bench-peers.sh."""
 import argparse
+import dataclasses
 import json
 
 from peers import PEERS
@@ -18,7 +19,14 @@ def comma_separated(one):
 
 
 def peer(text):
-    found = [peer for peer in PEERS if peer.name == text]
+    """A peer by its name, or by its name and a variant's.
+
+    >>> peer("graphile_worker/batched").variants
+    ['batched']
+    """
+    name, _, variant = text.partition("/")
+    found = [dataclasses.replace(peer, variants=[variant] if variant else peer.variants)
+             for peer in PEERS if peer.name == name and variant in ("", *peer.variants)]
     if not found:
         raise argparse.ArgumentTypeError(f"no peer {text}; there are {', '.join(p.name for p in PEERS)}")
     return found[0]
@@ -45,7 +53,7 @@ def parse():
     parser.add_argument("--nodes", type=comma_separated(numbers(1, 8)), default=[1, 2], metavar="N,...",
                         help="node processes (1 to 8), one run for each number given (1,2)")
     parser.add_argument("--only", type=comma_separated(peer), default=PEERS, dest="peers", metavar="NAME,...",
-                        help="these peers only")
+                        help="these peers only; NAME/VARIANT: only in this variant")
     parser.add_argument("--runs", type=numbers(1, 100), default=1, metavar="N", help="runs of each kind (1)")
     parser.add_argument("--executions", type=numbers(1, 1_000_000), default=20_000, metavar="N",
                         help="backlog: how many (20000; Quartz: at most 5000, it gets slower with more)")
