@@ -75,6 +75,9 @@ const SOON: usize = 5;
 const FAST: usize = 20;
 /// So many may wait while nobody knows how fast the queue moves: enough to find out.
 const UNMEASURED: usize = 8;
+/// Behind what starts soon, so many more may wait. Each needs a statement of its own when it starts: a long queue of them
+/// would be slow for that alone, and stay so.
+const SLOW: usize = 64;
 
 /// What becomes of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,12 +154,12 @@ impl Admission {
         self.now
     }
 
-    /// A pool at rest had nothing more to start: it says nothing of how slow it is. One that is busy may only have been
-    /// short of processor time: what is known is forgotten by halves.
+    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow. One that is busy may
+    /// only have been short of processor time: what is known is forgotten by halves.
     fn measured(&mut self, pace: usize, periods: u32) {
         let known = self.pace.unwrap_or_default();
         self.pace = if self.at_rest() {
-            Some(known.max(pace)).filter(|pace| *pace > 0)
+            Some(known.max(pace)).filter(|pace| *pace >= FAST)
         } else {
             Some(pace.max(known.checked_shr(periods).unwrap_or_default()))
         }
@@ -195,7 +198,8 @@ impl Admission {
     }
 
     /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
-    /// when what comes next could not start soon, and one that has not been measured takes a few and waits until it is.
+    /// when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not been measured takes a
+    /// few and waits until it is.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
             return None;
@@ -209,7 +213,7 @@ impl Admission {
             _ if ahead >= self.limits.queue => growth,
             None => (ahead < UNMEASURED).then_some(Seat::Place),
             Some(pace) if ahead < pace.saturating_mul(SOON) => Some(Seat::Soon),
-            Some(pace) if pace < FAST => Some(Seat::Place),
+            Some(pace) if pace < FAST && ahead < pace * SOON + SLOW => Some(Seat::Place),
             Some(_) => growth,
         }
     }

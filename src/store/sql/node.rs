@@ -1,9 +1,10 @@
 //! Registration, heartbeat, death.
 
+use super::connection::Dialect;
 use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, sql};
-use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use super::statement::{Row, Statement, Value, seek, sql};
+use crate::model::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
 use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
 use crate::window::{millis, span};
@@ -145,38 +146,38 @@ pub(super) fn live(application: &str, node: NodeId) -> Statement {
 }
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
-    let question = owned_by(&beat.application, &beat.node.to_string());
+    let question = owned_by(session.dialect(), &beat.application, &beat.node.to_string());
     Ok(session.rows(&question)?.into_iter().filter_map(|mut row| stranded(&mut row).ok()).collect())
 }
 
-pub(super) fn owned_by(application: &str, node: &str) -> Statement {
-    let question = both_open_states("AND r.node = ?").bind(application).bind(node);
-    question.push(OPEN_AGAIN).push(" AND r.node = ?").bind(application).bind(node).push(" ORDER BY 1")
+pub(super) fn owned_by(dialect: Dialect, application: &str, node: &str) -> Statement {
+    let question = open(dialect, "AND r.node = ?").bind(application).bind(node);
+    question.bind(application).bind(node)
 }
 
-macro_rules! open {
-    () => {
-        "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
-         (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
-         AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
-         AND d.state = 'ABANDONED') AS deaths, \
-         COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
-         COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
-         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE r.application = ?"
+/// CLAIMED and RUNNING rows by id: two questions in one, because SQLite matches its partial index to a single state only; each
+/// is bound its application and what its condition asks for. Nothing of it may offer PostgreSQL another index than that
+/// of open executions: see [`seek`].
+pub(super) fn open(dialect: Dialect, condition: &str) -> Statement {
+    let half = |state: ExecutionState| {
+        format!(
+            "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
+             (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
+             AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
+             AND d.state = 'ABANDONED') AS deaths, \
+             COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
+             COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
+             FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+             WHERE r.application = ? AND r.state = '{}' {condition}",
+            seek(dialect, "e.id", "r.execute_id"),
+            state.as_str()
+        )
     };
+    let (claimed, running) = (half(ExecutionState::Claimed), half(ExecutionState::Running));
+    sql(format!("SELECT o.* FROM ({claimed} UNION ALL {running}) AS o ORDER BY o.id + 0"))
 }
 
-/// The second half of a question about CLAIMED and RUNNING rows, set up by [`both_open_states`].
-pub(super) const OPEN_AGAIN: &str = concat!(" UNION ALL ", open!(), " AND r.state = 'RUNNING'");
-
-/// CLAIMED rows; with [`OPEN_AGAIN`] the RUNNING ones too. Two questions in one, because SQLite matches its
-/// partial index to a single state only.
-pub(super) fn both_open_states(condition: &str) -> Statement {
-    sql(format!(concat!(open!(), " AND r.state = 'CLAIMED' {}"), condition))
-}
-
-/// Reads a row of [`both_open_states`]; one that cannot be read was written by hand and is nobody's.
+/// Reads a row of [`open`]; one that cannot be read was written by hand and is nobody's.
 pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.

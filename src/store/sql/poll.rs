@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::connection::Dialect;
 use super::entry::{self, Raw, SHARDS};
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, join, sql};
+use super::statement::{Row, Statement, join, seek, sql};
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, Pending, ScheduleId, Token};
 use crate::store::when;
@@ -170,12 +170,13 @@ pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> State
 pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Statement {
     let question = sql(format!(
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
-         FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON e.id = r.execute_id {join} QRTZ_JOB j ON j.id = e.pid \
+         FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON {schedule} {join} QRTZ_JOB j ON j.id = e.pid \
          WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
          AND (r.due_time > ? OR (r.due_time = ? AND r.id > ?)) \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0))",
         entry::COLUMNS,
-        join = join(dialect)
+        join = join(dialect),
+        schedule = seek(dialect, "e.id", "r.execute_id")
     ))
     .bind(query.application.as_str())
     .bind(query.until)

@@ -2,7 +2,7 @@
 
 use super::connection::Dialect;
 use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
-use super::node::{OPEN_AGAIN, both_open_states};
+use super::node::open;
 use super::session::{Fault, Session};
 use super::settle::follow_up;
 use super::statement::{Statement, Value, Want, batch, join, seek, sql};
@@ -162,8 +162,8 @@ pub(super) fn stranded(
     limit: usize,
 ) -> Result<Vec<Stranded>, Fault> {
     let lost = "AND NOT EXISTS (SELECT 1 FROM QRTZ_NODE n WHERE n.uuid = r.node AND n.ended_time = -1)";
-    let question = both_open_states(lost).bind(application).push(OPEN_AGAIN).push(" ").push(lost);
-    let question = question.bind(application).push(" ORDER BY 1 LIMIT ?").bind(limit);
+    let question = open(session.dialect(), lost).bind(application).bind(application);
+    let question = question.push(" LIMIT ?").bind(limit);
     Ok(session
         .rows(&question)?
         .into_iter()

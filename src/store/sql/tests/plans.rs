@@ -142,26 +142,30 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
     (1..=count).map(request).collect()
 }
 
-fn the_hot_path_never_scans(database: &Database) {
-    let (mut session, application) = filled(database);
-    let dialect = database.dialect();
-    let query = PollQuery {
+fn poll_of(application: &str) -> PollQuery {
+    PollQuery {
         node: NodeId::fresh(),
-        application: application.clone(),
+        application: application.to_owned(),
         shares: vec![Share { jobs: vec!["work".to_owned()], shards: vec![1, 3, 4, 8, 9, 12, 14, 15] }],
         names: vec![format!("{application}-17"), format!("{application}-18")],
         until: START + 10_000,
         late: START + 2_000,
         page: Page::FIRST,
         limit: 1_000,
-    };
+    }
+}
+
+fn the_hot_path_never_scans(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = database.dialect();
+    let query = poll_of(&application);
     let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
     let after = ScheduleId(ROWS / 2);
     let broken = BrokenQuery { application: application.clone(), after, step: 1_000, limit: 200 };
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
         ("beat: look", node::live(&application, NodeId::fresh())),
-        ("owned", node::owned_by(&application, "node")),
+        ("owned", node::owned_by(dialect, &application, "node")),
         ("look for broken rows", repair::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge)),
         ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
@@ -256,17 +260,32 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let requests = requests(3);
     let want = claim::want_for_test(&requests);
     let settlements = settle::settlements_for_test();
-    let statements = [
+    let (application, after) = (super::application(), ScheduleId(0));
+    let query = poll_of(&application);
+    let broken = BrokenQuery { application: application.clone(), after, step: 1_000, limit: 200 };
+    let by_id = [
         planned::move_and_insert(&want),
         planned::move_cursors(Dialect::Postgres, &want),
         settle::start_for_test(Dialect::Postgres, 3),
         settle::outcomes_for_test(Dialect::Postgres, &settlements),
     ];
-    for statement in statements {
+    let parts = poll::parts(&query);
+    let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
+        .into_iter()
+        .chain([
+            node::live(&application, NodeId::fresh()),
+            node::owned_by(Dialect::Postgres, &application, "node"),
+        ])
+        .chain(parts.iter().map(|part| poll::due(Dialect::Postgres, &query, part)))
+        .chain(parts.iter().map(|part| poll::pending(Dialect::Postgres, &query, part)));
+    let all = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
+    for (statement, condition) in all.chain(others.map(|it| (it, "Index Cond: "))) {
         let plan = kept_plan(session.as_mut(), &statement);
-        let nodes = plan.split("->").filter(|node| node.contains(" on qrtz_") && node.contains("Scan"));
-        for node in nodes {
-            assert!(node.contains("Index Cond: ((id >= "), "{}\n{plan}", statement.text);
+        let reads = |node: &&str| {
+            node.contains("Scan") && (node.contains(" on qrtz_execute") || node.contains(" on qrtz_run"))
+        };
+        for node in plan.split("->").filter(reads) {
+            assert!(node.contains(condition), "{}\n{plan}", statement.text);
         }
     }
 }
