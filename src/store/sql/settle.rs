@@ -190,12 +190,6 @@ pub(super) fn start_for_test(dialect: Dialect, count: i64) -> Statement {
 }
 
 #[cfg(test)]
-pub(super) fn settlements_for_test() -> Vec<Settlement> {
-    let change = Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now: 0 };
-    vec![Settlement { execution: ExecutionId(1), token: Token::fresh(), change }]
-}
-
-#[cfg(test)]
 pub(super) fn outcomes_for_test(dialect: Dialect, settlements: &[Settlement]) -> Statement {
     guarded_update(dialect, &FINISH, &FINISH.want(&settlements.iter().collect::<Vec<_>>()))
 }

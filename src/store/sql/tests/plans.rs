@@ -251,6 +251,9 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
+    use crate::model::{ExecutionId, ExecutionState};
+    use crate::store::{Change, Settlement};
+
     let mut session = Database::postgres().session();
     for table in ["qrtz_execute", "qrtz_run"] {
         let empty = format!("CREATE TEMP TABLE {table} (LIKE public.{table} INCLUDING ALL); ANALYZE {table}");
@@ -259,7 +262,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     session.batch("SET plan_cache_mode = force_generic_plan").unwrap();
     let requests = requests(3);
     let want = claim::want_for_test(&requests);
-    let settlements = settle::settlements_for_test();
+    let change = Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now: 0 };
+    let outcome = Settlement { execution: ExecutionId(1), token: Token::fresh(), change };
     let (application, after) = (super::application(), ScheduleId(0));
     let query = poll_of(&application);
     let broken = BrokenQuery { application: application.clone(), after, step: 1_000, limit: 200 };
@@ -267,7 +271,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         planned::move_and_insert(&want),
         planned::move_cursors(Dialect::Postgres, &want),
         settle::start_for_test(Dialect::Postgres, 3),
-        settle::outcomes_for_test(Dialect::Postgres, &settlements),
+        settle::outcomes_for_test(Dialect::Postgres, &[outcome]),
     ];
     let parts = poll::parts(&query);
     let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
