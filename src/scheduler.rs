@@ -57,7 +57,8 @@ impl Builder {
         self
     }
 
-    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full.
+    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full, or holds all that it takes of
+    /// slow jobs.
     /// Default: 4 and 16; 1 <= core <= max <= 4096.
     #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
@@ -66,8 +67,8 @@ impl Builder {
         self
     }
 
-    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000. More pay for short jobs: beyond 64
-    /// a node claims only what its threads are about to start within 100 ms, and leaves the rest to others.
+    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000. More pay for short jobs: of slow ones it
+    /// takes no more than 64 beyond what starts within 100 ms. The rest is left to other nodes once all threads are busy.
     #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
         self.raw.queue = places;

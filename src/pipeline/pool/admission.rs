@@ -73,7 +73,7 @@ const PACED: i64 = 20;
 const SOON: usize = 5;
 /// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
 const FAST: usize = 20;
-/// So many may wait while nobody knows how fast the queue moves: enough to find out.
+/// So many may wait while nobody knows how fast the queue moves, or twice as many as the pool was just through with.
 const UNMEASURED: usize = 8;
 /// Behind what starts soon, so many more may wait. Each needs a statement of its own when it starts: a long queue of them
 /// would be slow for that alone, and stay so.
@@ -102,6 +102,8 @@ pub(super) struct Admission {
     /// How many items were started since `paced_at`, and how many per [`PACED`] before that, if that is known.
     starts: usize,
     pace: Option<usize>,
+    /// So many may wait while the pace is not known.
+    allowed: usize,
     paced_at: i64,
     /// The last thread could not be made: count on those there are until one can.
     stunted: bool,
@@ -123,6 +125,7 @@ impl Admission {
             promised_places: 0,
             starts: 0,
             pace: None,
+            allowed: UNMEASURED,
             paced_at: i64::MIN,
             stunted: false,
             closed: false,
@@ -147,21 +150,25 @@ impl Admission {
         let span = self.now.saturating_sub(self.paced_at);
         if span >= PACED {
             let periods = u32::try_from(span / PACED).unwrap_or(u32::MAX);
-            self.measured(self.starts / periods as usize, periods);
+            self.measured(periods);
             self.starts = 0;
             self.paced_at = self.now;
         }
         self.now
     }
 
-    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow. One that is busy may
-    /// only have been short of processor time: what is known is forgotten by halves.
-    fn measured(&mut self, pace: usize, periods: u32) {
-        let known = self.pace.unwrap_or_default();
-        self.pace = if self.at_rest() {
-            Some(known.max(pace)).filter(|pace| *pace >= FAST)
+    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow; claims may take long
+    /// to come, so it is given more each time. One that is busy may only have been short of processor time: what is
+    /// known is forgotten by halves.
+    fn measured(&mut self, periods: u32) {
+        let (known, pace) = (self.pace.unwrap_or_default(), self.starts / periods as usize);
+        if !self.at_rest() {
+            self.pace = Some(pace.max(known.checked_shr(periods).unwrap_or_default()));
         } else {
-            Some(pace.max(known.checked_shr(periods).unwrap_or_default()))
+            self.pace = Some(known.max(pace)).filter(|pace| *pace >= FAST);
+            if self.starts > 0 {
+                self.allowed = UNMEASURED.max(2 * self.starts);
+            }
         }
     }
 
@@ -199,7 +206,7 @@ impl Admission {
 
     /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
     /// when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not been measured takes a
-    /// few and waits until it is.
+    /// few, and more each time it was through with them.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
             return None;
@@ -211,7 +218,7 @@ impl Admission {
         let growth = self.can_grow().then_some(Seat::Thread);
         match self.pace {
             _ if ahead >= self.limits.queue => growth,
-            None => (ahead < UNMEASURED).then_some(Seat::Place),
+            None => (ahead < self.allowed).then_some(Seat::Place),
             Some(pace) if ahead < pace.saturating_mul(SOON) => Some(Seat::Soon),
             Some(pace) if pace < FAST && ahead < pace * SOON + SLOW => Some(Seat::Place),
             Some(_) => growth,

@@ -19,6 +19,7 @@ pub(super) fn poll(
 ) -> Result<Polled, Fault> {
     let signs = signs(session, query, host)?;
     let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
+    let mut known = HashMap::new();
     for part in parts(query) {
         if signs.due {
             let question = due(session.dialect(), query, &part);
@@ -27,11 +28,11 @@ pub(super) fn poll(
         if signs.pending {
             // A row that cannot be read was written by hand: it is left alone.
             let question = pending(session.dialect(), query, &part);
-            pendings.add(session, &question, query.limit, |row| Ok(Waiting::read(row).ok()))?;
+            pendings.add(session, &question, query.limit, |row| Ok(Waiting::read(row, &mut known).ok()))?;
         }
     }
     let (schedules, more_schedules) = schedules.merged(query.limit, |due| due.key);
-    let (pendings, more_pendings) = pendings.merged(query.limit, Waiting::key);
+    let (pendings, more_pendings) = pendings.merged(query.limit, |waiting| waiting.key);
     Ok(Polled {
         time: signs.time,
         app_enabled: signs.app == "Y",
@@ -39,7 +40,7 @@ pub(super) fn poll(
         election: signs.election,
         late: signs.late,
         entries: schedules.into_iter().filter_map(|due| due.entry).collect(),
-        pendings: waiting(pendings),
+        pendings: pendings.into_iter().filter_map(|waiting| waiting.pending).collect(),
         next: Page::behind(more_schedules, more_pendings),
     })
 }
@@ -206,7 +207,7 @@ impl<T> Pages<T> {
         session: &mut dyn Session,
         question: &Statement,
         limit: usize,
-        read: impl Fn(Row) -> Result<Option<T>, Fault>,
+        mut read: impl FnMut(Row) -> Result<Option<T>, Fault>,
     ) -> Result<(), Fault> {
         let mut brought = 0;
         session.each(question, &mut |row| {
@@ -246,58 +247,34 @@ impl Due {
     }
 }
 
-/// A PENDING execution's row before anybody has tried to understand its schedule.
+/// A PENDING execution's row, where it can be understood.
 struct Waiting {
-    id: ExecutionId,
-    scheduled: Millis,
-    due: Millis,
-    attempt: i64,
-    origin: i64,
-    token: String,
-    schedule: Raw,
+    key: (Millis, i64),
+    pending: Option<Pending>,
 }
 
 impl Waiting {
-    fn key(&self) -> (Millis, i64) {
-        (self.due, self.id.0)
-    }
-
-    fn read(mut row: Row) -> Result<Self, Fault> {
-        Ok(Self {
-            id: ExecutionId(row.int()?),
-            scheduled: row.int()?,
-            due: row.int()?,
-            attempt: row.int()?,
-            origin: row.int()?,
-            token: row.text()?,
-            schedule: Raw::read(&mut row)?,
-        })
-    }
-}
-
-/// Those that can be understood; executions of one schedule share its entry.
-fn waiting(rows: Vec<Waiting>) -> Vec<Pending> {
-    let mut known: HashMap<i64, Arc<Entry>> = HashMap::new();
-    let mut pendings = Vec::with_capacity(rows.len());
-    for row in rows {
-        let Waiting { id, scheduled, due, attempt, origin, token, schedule } = row;
-        let key = schedule.id;
-        let entry = match known.get(&key) {
-            Some(entry) => Arc::clone(entry),
-            None => match schedule.understand() {
-                Ok(entry) => Arc::clone(known.entry(key).or_insert(Arc::new(entry))),
-                Err(_) => continue,
-            },
+    /// Executions of one schedule share its entry.
+    fn read(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result<Self, Fault> {
+        let (id, scheduled, due) = (row.int()?, row.int()?, row.int()?);
+        let (attempt, origin, token) = (u32::try_from(row.int()?), row.int()?, row.text()?);
+        let schedule = Raw::read(&mut row)?;
+        let entry =
+            known.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
+        let pending = match (entry, attempt, uuid::Uuid::parse_str(&token)) {
+            (Some(entry), Ok(attempt), Ok(token)) if when::is_instant(scheduled) => Some(Pending {
+                id: ExecutionId(id),
+                entry,
+                scheduled,
+                due,
+                attempt,
+                origin,
+                token: Token(token),
+            }),
+            _ => None,
         };
-        let (Ok(token), Ok(attempt)) = (uuid::Uuid::parse_str(&token), u32::try_from(attempt)) else {
-            continue;
-        };
-        if !when::is_instant(scheduled) {
-            continue;
-        }
-        pendings.push(Pending { id, entry, scheduled, due, attempt, origin, token: Token(token) });
+        Ok(Self { key: (due, id), pending })
     }
-    pendings
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.

@@ -133,8 +133,31 @@ fn a_pool_at_rest_has_been_measured_only_if_it_was_fast() {
         std::iter::from_fn(|| pool.reserve()).take(500).collect::<Vec<Seat>>()
     };
     assert_eq!(run(100, 20), [Seat::Soon; 500]);
-    assert_eq!(run(100, 2_020), [Seat::Place; 8], "now and then one: it says nothing");
-    assert_eq!(run(19, 20), [Seat::Place; 8], "nor that it is slow");
+    assert_eq!(run(4, 2_020), [Seat::Place; 8], "now and then one: it says nothing");
+    assert_eq!(run(19, 20), [Seat::Place; 38], "nor that it is slow");
+}
+
+/// Between two claims of a far database the pool has long been at rest: it is given twice as much each time.
+#[test]
+fn a_pool_that_waits_for_its_claims_is_asked_for_more_each_time() {
+    let most = |claim_takes: i64| {
+        let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(4, 16, 0) });
+        let rounds = (1..=8).map(|round| {
+            let seats: Vec<Seat> = std::iter::from_fn(|| pool.reserve()).collect();
+            for seat in &seats {
+                pool.release(*seat);
+                pool.spawned();
+                pool.started();
+                pool.finished();
+                pool.spare.pop_back();
+            }
+            pool.observe(round * claim_takes);
+            seats.len()
+        });
+        rounds.max().unwrap_or_default()
+    };
+    assert!(most(25) > 900, "{}", most(25));
+    assert!(most(100) > 120, "{}", most(100));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fixture::{AT, Database, LIMITS, request, schedules};
 use crate::clock::Clock;
-use crate::model::{Entry, NodeId};
+use crate::model::{Entry, NodeId, Outcome};
 use crate::store::Limits;
 use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
@@ -53,8 +53,41 @@ fn batches_of_like_size_share_their_statements(database: &Database) {
     assert_eq!(prepared(&store), before);
 }
 
+/// What is the same for a whole batch is bound by itself: its length may change from one execution to the next.
+fn a_kept_statement_takes_a_longer_text(database: &Database) {
+    let limits = Limits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let entries = schedules(&store, &super::application(), 2);
+    let errors = [String::new(), "x".repeat(4_000)];
+    for (entry, error) in entries.iter().zip(&errors) {
+        let Ok([Claim::Won(claimed)]) =
+            store.claim(&[request(entry, NodeId::fresh())]).map(<[Claim; 1]>::try_from).map(Result::unwrap)
+        else {
+            panic!("not won")
+        };
+        let execution = claimed.execution().0;
+        store.settle(&[claimed.finish(Outcome::Failed(error.clone()), None, AT)]).unwrap();
+        let question = sql("SELECT error FROM QRTZ_RUN WHERE id = ?").bind(execution);
+        let stored = store.read("look", |session| session.rows(&question)?.remove(0).text()).unwrap();
+        assert_eq!(stored, *error);
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    #[test]
+    fn a_kept_statement_takes_a_longer_text() {
+        super::a_kept_statement_takes_a_longer_text(&super::Database::sqlite());
+    }
+}
+
 #[cfg(feature = "postgres")]
 mod postgres {
+    #[test]
+    fn a_kept_statement_takes_a_longer_text() {
+        super::a_kept_statement_takes_a_longer_text(&super::Database::postgres());
+    }
+
     #[test]
     fn batches_of_like_size_share_their_statements() {
         super::batches_of_like_size_share_their_statements(&super::Database::postgres());
@@ -63,6 +96,11 @@ mod postgres {
 
 #[cfg(feature = "mysql")]
 mod mariadb {
+    #[test]
+    fn a_kept_statement_takes_a_longer_text() {
+        super::a_kept_statement_takes_a_longer_text(&super::Database::mariadb());
+    }
+
     #[test]
     fn batches_of_like_size_share_their_statements() {
         super::batches_of_like_size_share_their_statements(&super::Database::mariadb());
