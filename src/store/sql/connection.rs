@@ -218,8 +218,6 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
-            // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked for bytes, it
-            // leaves them to us.
             // A poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
             // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
             // read it from end to end until the next ANALYZE.
@@ -227,6 +225,8 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
                 "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                  SET enable_bitmapscan = off; SET work_mem = '32MB'",
             )?;
+            // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked for bytes, it
+            // leaves them to us.
             session.batch(&format!(
                 "SELECT set_config('synchronous_commit', 'on', false) \
                  WHERE current_setting('synchronous_commit') IN ('off', 'local'); \

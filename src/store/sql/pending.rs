@@ -20,7 +20,7 @@ pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + 
         .same("state", ExecutionState::Pending.as_str())
         .texts("claim_token", pendings().map(|it| it.token.to_string()))
         .texts("token", requests().map(|it| it.token.to_string()))
-        .alike("node", requests().map(|it| it.node.to_string()))
+        .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
         .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
 }

@@ -42,7 +42,7 @@ pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
         .ints("generation", occurrences().map(|it| it.entry.generation))
         .ints("following", occurrences().map(|it| it.following.unwrap_or(-1)))
         .texts("token", requests().map(|it| it.token.to_string()))
-        .alike("node", requests().map(|it| it.node.to_string()))
+        .alike("node", requests().map(|it| it.node))
         .alike("claimed", requests().map(|it| it.now))
         .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
 }
@@ -63,8 +63,16 @@ const MOVE: &[(&str, &str)] = &[
     ),
 ];
 
-const RUN_COLUMNS: &str = "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, \
-     due_time, claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) ";
+/// The executions of claims `w`, whose schedules' columns are those of `schedule`; their source follows.
+fn insert_of(schedule: &str) -> String {
+    format!(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time, \
+         claim_token, fence, node, claimed_time, started_time, prev_fire_time, following_fire_time) \
+         SELECT {schedule}.application, {schedule}.id, {schedule}.generation, w.next_fire_time, 1, \
+         {CLAIMED_OR_RUNNING}, w.next_fire_time, w.token, {schedule}.fence, w.node, w.claimed, w.started, \
+         w.prev_fire_time, w.following FROM "
+    )
+}
 
 /// Each by its schedule.
 pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
@@ -113,11 +121,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
         return Ok(HashMap::new());
     }
     let dialect = session.dialect();
-    let insert = sql(format!(
-        "{RUN_COLUMNS} SELECT e.application, e.id, e.generation, w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, \
-         w.next_fire_time, w.token, e.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following FROM "
-    ));
-    let insert = insert
+    let insert = sql(insert_of("e"))
         .want(dialect, &want.of(INSERTED))
         .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
     let inserted = match dialect {
@@ -151,9 +155,8 @@ pub(super) fn move_and_insert(want: &Want) -> Statement {
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {sets} FROM locked AS w WHERE {guard} \
          RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, w.started, \
          w.prev_fire_time, w.following) \
-         {RUN_COLUMNS} SELECT w.application, w.id, w.generation, w.next_fire_time, 1, {CLAIMED_OR_RUNNING}, \
-         w.next_fire_time, w.token, w.fence, w.node, w.claimed, w.started, w.prev_fire_time, w.following \
-         FROM moved AS w RETURNING execute_id, id, fence",
-        Dialect::Postgres.lock_free("e")
+         {} moved AS w RETURNING execute_id, id, fence",
+        Dialect::Postgres.lock_free("e"),
+        insert_of("w")
     ))
 }

@@ -23,24 +23,24 @@ pub(super) fn poll(
     for part in parts(query) {
         if signs.due {
             let question = due(session.dialect(), query, &part);
-            schedules.add(session, &question, query.limit, |row| Due::read(row).map(Some))?;
+            schedules.add(session, &question, query.limit, |row| due_entry(row).map(Some))?;
         }
         if signs.pending {
             // A row that cannot be read was written by hand: it is left alone.
             let question = pending(session.dialect(), query, &part);
-            pendings.add(session, &question, query.limit, |row| Ok(Waiting::read(row, &mut known).ok()))?;
+            pendings.add(session, &question, query.limit, |row| Ok(waiting(row, &mut known).ok()))?;
         }
     }
-    let (schedules, more_schedules) = schedules.merged(query.limit, |due| due.key);
-    let (pendings, more_pendings) = pendings.merged(query.limit, |waiting| waiting.key);
+    let (entries, more_schedules) = schedules.merged(query.limit);
+    let (pendings, more_pendings) = pendings.merged(query.limit);
     Ok(Polled {
         time: signs.time,
         app_enabled: signs.app == "Y",
         node_enabled: signs.node == "Y",
         election: signs.election,
         late: signs.late,
-        entries: schedules.into_iter().filter_map(|due| due.entry).collect(),
-        pendings: pendings.into_iter().filter_map(|waiting| waiting.pending).collect(),
+        entries,
+        pendings,
         next: Page::behind(more_schedules, more_pendings),
     })
 }
@@ -187,9 +187,12 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> S
     part.jobs_of(part.shards_of(question)).push(" ORDER BY r.due_time, r.id LIMIT ?").bind(query.limit)
 }
 
+/// A row's place in the order of its pages, and what it means, if that can be understood.
+type Keyed<T> = ((Millis, i64), Option<T>);
+
 /// One page of each part, on the way to one page of all.
 struct Pages<T> {
-    rows: Vec<T>,
+    rows: Vec<Keyed<T>>,
     parts: usize,
     /// Some part's page is full: more may come behind it.
     full: bool,
@@ -207,7 +210,7 @@ impl<T> Pages<T> {
         session: &mut dyn Session,
         question: &Statement,
         limit: usize,
-        mut read: impl FnMut(Row) -> Result<Option<T>, Fault>,
+        mut read: impl FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
     ) -> Result<(), Fault> {
         let mut brought = 0;
         session.each(question, &mut |row| {
@@ -220,61 +223,39 @@ impl<T> Pages<T> {
         Ok(())
     }
 
-    /// The first `limit` rows in the order of their keys, each once; and the last one's key if more may follow.
-    fn merged<K: Ord>(mut self, limit: usize, key: fn(&T) -> K) -> (Vec<T>, Option<K>) {
+    /// What the first `limit` rows in the order of their keys mean, each once; and the last one's key if more may follow.
+    fn merged(mut self, limit: usize) -> (Vec<T>, Option<(Millis, i64)>) {
         if self.parts > 1 {
-            self.rows.sort_by_key(key);
-            self.rows.dedup_by_key(|row| key(row));
+            self.rows.sort_by_key(|(key, _)| *key);
+            self.rows.dedup_by_key(|(key, _)| *key);
         }
         let more = self.full || self.rows.len() > limit;
         self.rows.truncate(limit);
-        let last = self.rows.last().filter(|_| more).map(key);
-        (self.rows, last)
+        let last = self.rows.last().filter(|_| more).map(|(key, _)| *key);
+        (self.rows.into_iter().filter_map(|(_, row)| row).collect(), last)
     }
 }
 
-/// A due schedule's row, where it can be understood.
-struct Due {
-    key: (Millis, i64),
-    entry: Option<Arc<Entry>>,
+/// A due schedule's row. Understood at once: a page of rows as they are would take several times the memory.
+fn due_entry(mut row: Row) -> Result<Keyed<Arc<Entry>>, Fault> {
+    let raw = Raw::read(&mut row)?;
+    Ok((raw.key(), raw.understand().ok().map(Arc::new)))
 }
 
-impl Due {
-    /// At once: a page of rows as they are would take several times the memory.
-    fn read(mut row: Row) -> Result<Self, Fault> {
-        let raw = Raw::read(&mut row)?;
-        Ok(Self { key: raw.key(), entry: raw.understand().ok().map(Arc::new) })
-    }
-}
-
-/// A PENDING execution's row, where it can be understood.
-struct Waiting {
-    key: (Millis, i64),
-    pending: Option<Pending>,
-}
-
-impl Waiting {
-    /// Executions of one schedule share its entry.
-    fn read(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result<Self, Fault> {
-        let (id, scheduled, due) = (row.int()?, row.int()?, row.int()?);
-        let (attempt, origin, token) = (u32::try_from(row.int()?), row.int()?, row.text()?);
-        let schedule = Raw::read(&mut row)?;
-        let entry =
-            known.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
-        let pending = match (entry, attempt, uuid::Uuid::parse_str(&token)) {
-            (Some(entry), Ok(attempt), Ok(token)) if when::is_instant(scheduled) => Some(Pending {
-                id: ExecutionId(id),
-                entry,
-                scheduled,
-                due,
-                attempt,
-                origin,
-                token: Token(token),
-            }),
-            _ => None,
-        };
-        Ok(Self { key: (due, id), pending })
-    }
+/// A PENDING execution's row; those of one schedule share its entry.
+fn waiting(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result<Keyed<Pending>, Fault> {
+    let (id, scheduled, due) = (row.int()?, row.int()?, row.int()?);
+    let (attempt, origin, token) = (u32::try_from(row.int()?), row.int()?, row.text()?);
+    let schedule = Raw::read(&mut row)?;
+    let entry = known.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
+    let pending = match (entry, attempt, uuid::Uuid::parse_str(&token)) {
+        (Some(entry), Ok(attempt), Ok(token)) if when::is_instant(scheduled) => {
+            let (id, token) = (ExecutionId(id), Token(token));
+            Some(Pending { id, entry, scheduled, due, attempt, origin, token })
+        }
+        _ => None,
+    };
+    Ok(((due, id), pending))
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.

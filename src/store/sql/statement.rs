@@ -2,7 +2,7 @@
 //!
 //! A statement's text never contains a value, so the same question always has the same text and its
 //! prepared form is found again. PostgreSQL takes a whole column of a batch as one bind and MariaDB the whole batch as
-//! one text of JSON, whatever its size; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
+//! one text of JSON, whatever its size, with what is the same for all rows beside it; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use serde::ser::Serializer;
 
 use super::connection::Dialect;
 use super::session::Fault;
+use crate::model::NodeId;
 use crate::store::guard::{Column, Guard};
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
@@ -48,6 +49,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(value: String) -> Self {
         Self::Text(value)
+    }
+}
+
+impl From<NodeId> for Value {
+    fn from(value: NodeId) -> Self {
+        Self::Text(value.to_string())
     }
 }
 
@@ -95,20 +102,18 @@ impl Statement {
 
     /// The rows of `want` as a derived table called `w`.
     pub(super) fn want(mut self, dialect: Dialect, want: &Want) -> Self {
+        self.binds.extend(want.same.iter().map(|(_, value)| value.clone()));
         match dialect {
             Dialect::Postgres => {
                 self.text.push_str(&want.unnested());
-                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
-                self.binds.extend(want.each().map(|(_, column)| column.whole()));
+                self.binds.extend(want.each.iter().map(|(_, column)| column.whole()));
             }
             Dialect::Mysql => {
                 self.text.push_str(&want.parsed());
-                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
                 self.binds.push(want.json());
             }
             Dialect::Sqlite => {
                 self.text.push_str(&want.derived());
-                self.binds.extend(want.all_alike().map(|(_, value)| value.clone()));
                 self.binds.extend(want.padded_rows());
             }
         }
@@ -132,25 +137,27 @@ pub(super) fn padded(count: usize) -> usize {
     SIZES.into_iter().find(|size| count <= *size).unwrap_or(count)
 }
 
-/// Rows to join with, such as the claims wanted, column by column. The first column is an id.
+/// Rows to join with, such as the claims wanted, column by column.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     rows: usize,
-    columns: Vec<(&'static str, Values)>,
+    /// What differs from row to row; the first column is an id.
+    each: Vec<(&'static str, Values)>,
+    /// What is the same for all rows, and bound once.
+    same: Vec<(&'static str, Value)>,
 }
 
-/// A column's values: one for each row, or the same for all, which is bound once.
+/// A column's values, one for each row.
 #[derive(Clone, Debug)]
 enum Values {
     Ints(Arc<Vec<i64>>),
     Texts(Arc<Vec<String>>),
-    Same(Value),
 }
 
 impl Want {
     pub(super) fn new(ids: impl Iterator<Item = i64>) -> Self {
         let ids: Vec<i64> = ids.collect();
-        Self { rows: ids.len(), columns: vec![("id", Values::Ints(Arc::new(ids)))] }
+        Self { rows: ids.len(), each: vec![("id", Values::Ints(Arc::new(ids)))], same: Vec::new() }
     }
 
     /// Of rows, each with a value for each of the columns: numbers, or texts.
@@ -159,35 +166,37 @@ impl Want {
             let values = rows.iter().map(|row| row.get(place).cloned().unwrap_or(Value::Null));
             (*name, Values::of(values.collect()))
         };
-        Self { rows: rows.len(), columns: columns.iter().enumerate().map(column).collect() }
+        let each = columns.iter().enumerate().map(column).collect();
+        Self { rows: rows.len(), each, same: Vec::new() }
     }
 
-    pub(super) fn ints(self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
-        self.with(name, Values::Ints(Arc::new(values.collect())))
+    pub(super) fn ints(mut self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
+        self.each.push((name, Values::Ints(Arc::new(values.collect()))));
+        self
     }
 
-    pub(super) fn texts(self, name: &'static str, values: impl Iterator<Item = String>) -> Self {
-        self.with(name, Values::Texts(Arc::new(values.collect())))
+    pub(super) fn texts(mut self, name: &'static str, values: impl Iterator<Item = String>) -> Self {
+        self.each.push((name, Values::Texts(Arc::new(values.collect()))));
+        self
     }
 
-    pub(super) fn same(self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.with(name, Values::Same(value.into()))
+    pub(super) fn same(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.same.push((name, value.into()));
+        self
     }
 
     /// Values that are mostly all alike: then one is bound.
-    pub(super) fn alike<V>(self, name: &'static str, values: impl Iterator<Item = V> + Clone) -> Self
+    pub(super) fn alike<V>(mut self, name: &'static str, values: impl Iterator<Item = V>) -> Self
     where
         V: Into<Value> + PartialEq,
     {
-        let mut rest = values.clone();
-        match rest.next() {
-            Some(first) if rest.all(|value| value == first) => self.same(name, first),
-            _ => self.with(name, Values::of(values.map(Into::into).collect())),
+        let mut values: Vec<V> = values.collect();
+        if values.windows(2).all(|pair| pair.first() == pair.last())
+            && let Some(value) = values.pop()
+        {
+            return self.same(name, value);
         }
-    }
-
-    fn with(mut self, name: &'static str, values: Values) -> Self {
-        self.columns.push((name, values));
+        self.each.push((name, Values::of(values.into_iter().map(Into::into).collect())));
         self
     }
 
@@ -197,52 +206,41 @@ impl Want {
 
     /// Only the rows whose id is one of `ids`.
     pub(super) fn only(mut self, ids: &[i64]) -> Self {
-        if let (Some((_, Values::Ints(mine))), true) = (self.columns.first(), ids.len() < self.rows) {
+        if let (Some((_, Values::Ints(mine))), true) = (self.each.first(), ids.len() < self.rows) {
             let ids: HashSet<i64> = ids.iter().copied().collect();
             let stays: Vec<bool> = mine.iter().map(|id| ids.contains(id)).collect();
             self.rows = stays.iter().filter(|stays| **stays).count();
-            self.columns.iter_mut().for_each(|(_, values)| values.retain(&stays));
+            self.each.iter_mut().for_each(|(_, values)| values.retain(&stays));
         }
         self
     }
 
-    /// The same rows with only these columns, the id first: what a statement does not read need not be bound and parsed.
+    /// The same rows with only these columns: what a statement does not read need not be bound and parsed.
     pub(super) fn of(&self, columns: &[&'static str]) -> Self {
-        let column = |name: &&'static str| self.columns.iter().find(|(other, _)| other == name).cloned();
-        Self { rows: self.rows, columns: columns.iter().filter_map(column).collect() }
-    }
-
-    fn each(&self) -> impl Iterator<Item = (&'static str, &Values)> {
-        let each = |values: &Values| !matches!(values, Values::Same(_));
-        self.columns.iter().filter(move |(_, values)| each(values)).map(|(name, values)| (*name, values))
-    }
-
-    fn all_alike(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.columns.iter().filter_map(|(name, values)| match values {
-            Values::Same(value) => Some((*name, value)),
-            _ => None,
-        })
+        let mut want = self.clone();
+        want.each.retain(|(name, _)| columns.contains(name));
+        want.same.retain(|(name, _)| columns.contains(name));
+        want
     }
 
     /// Padding rows have the id -1, which no row has.
     fn padded_rows(&self) -> impl Iterator<Item = Value> {
-        let rows = padded(self.rows);
-        (0..rows).flat_map(move |row| {
-            let value = move |(place, (_, values)): (usize, (_, &Values))| match row < self.rows {
-                true => values.at(row),
+        (0..padded(self.rows)).flat_map(move |row| {
+            let value = move |(place, (_, values)): (usize, &(_, Values))| match row < self.rows {
+                true => values.at(row).into(),
                 false if place == 0 => Value::Int(-1),
-                false => values.at(0),
+                false => values.at(0).into(),
             };
-            self.each().enumerate().map(value)
+            self.each.iter().enumerate().map(value)
         })
     }
 
     fn derived(&self) -> String {
-        let names = |(index, (name, _))| format!("column{} AS {name}", index + 1);
-        let marks = format!("({})", vec!["?"; self.each().count()].join(", "));
+        let names = |(index, (name, _)): (usize, &(&str, _))| format!("column{} AS {name}", index + 1);
+        let marks = format!("({})", vec!["?"; self.each.len()].join(", "));
         format!(
             "(SELECT {}{} FROM (VALUES {})) AS w",
-            self.each().enumerate().map(names).collect::<Vec<String>>().join(", "),
+            self.each.iter().enumerate().map(names).collect::<Vec<String>>().join(", "),
             self.marked("?"),
             vec![marks; padded(self.rows)].join(", ")
         )
@@ -250,19 +248,19 @@ impl Want {
 
     /// What is the same for all rows, with its mark.
     fn marked(&self, mark: &str) -> String {
-        self.all_alike().map(|(name, _)| format!(", {mark} AS {name}")).collect()
+        self.same.iter().map(|(name, _)| format!(", {mark} AS {name}")).collect()
     }
 
     /// A text too long for its column is an error: JSON_TABLE would make it NULL.
     fn parsed(&self) -> String {
-        let column = |(index, (name, values)): (usize, (&str, &Values))| {
+        let column = |(index, (name, values)): (usize, &(&str, Values))| {
             let kind = match values {
                 Values::Ints(_) => "BIGINT",
-                _ => "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+                Values::Texts(_) => "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
             };
             format!("{name} {kind} PATH '$[{index}]' NULL ON EMPTY ERROR ON ERROR")
         };
-        let columns: Vec<String> = self.each().enumerate().map(column).collect();
+        let columns: Vec<String> = self.each.iter().enumerate().map(column).collect();
         let table = format!("JSON_TABLE(?, '$[*]' COLUMNS ({}))", columns.join(", "));
         match self.marked("?").as_str() {
             "" => format!("{table} AS w"),
@@ -279,7 +277,7 @@ impl Want {
     /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would know it when it
     /// plans, and take a partial index for a state that it believes to be rare.
     fn unnested(&self) -> String {
-        let names: Vec<&str> = self.each().map(|(name, _)| name).collect();
+        let names: Vec<&str> = self.each.iter().map(|(name, _)| *name).collect();
         let (marks, names) = (vec!["?"; names.len()].join(", "), names.join(", "));
         match self.marked("(SELECT ?)").as_str() {
             "" => format!("unnest({marks}) AS w({names})"),
@@ -299,28 +297,20 @@ impl Values {
     }
 
     fn retain(&mut self, stays: &[bool]) {
-        fn stay<T: Clone>(values: &[T], stays: &[bool]) -> Arc<Vec<T>> {
-            Arc::new(
-                values
-                    .iter()
-                    .zip(stays)
-                    .filter(|(_, stays)| **stays)
-                    .map(|(value, _)| value.clone())
-                    .collect(),
-            )
+        fn stay<T: Clone>(values: &mut Arc<Vec<T>>, stays: &[bool]) {
+            let mut stays = stays.iter();
+            Arc::make_mut(values).retain(|_| stays.next() == Some(&true));
         }
         match self {
-            Self::Ints(values) => *values = stay(values, stays),
-            Self::Texts(values) => *values = stay(values, stays),
-            Self::Same(_) => {}
+            Self::Ints(values) => stay(values, stays),
+            Self::Texts(values) => stay(values, stays),
         }
     }
 
-    fn at(&self, row: usize) -> Value {
+    fn at(&self, row: usize) -> Cell<'_> {
         match self {
-            Self::Ints(values) => values.get(row).map_or(Value::Null, |value| Value::Int(*value)),
-            Self::Texts(values) => values.get(row).cloned().map_or(Value::Null, Value::Text),
-            Self::Same(value) => value.clone(),
+            Self::Ints(values) => Cell::Int(values.get(row).copied()),
+            Self::Texts(values) => Cell::Text(values.get(row).map(String::as_str)),
         }
     }
 
@@ -328,7 +318,23 @@ impl Values {
         match self {
             Self::Ints(values) => Value::Ints(Arc::clone(values)),
             Self::Texts(values) => Value::Texts(Arc::clone(values)),
-            Self::Same(value) => value.clone(),
+        }
+    }
+}
+
+/// A column's value in one row; none where there is no such row.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Cell<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+}
+
+impl From<Cell<'_>> for Value {
+    fn from(cell: Cell<'_>) -> Self {
+        match cell {
+            Cell::Int(value) => value.map_or(Self::Null, Self::from),
+            Cell::Text(value) => value.map_or(Self::Null, Self::from),
         }
     }
 }
@@ -341,17 +347,7 @@ struct JsonRow<'a> {
 
 impl Serialize for JsonRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Plain<'a> {
-            Int(Option<&'a i64>),
-            Text(Option<&'a String>),
-        }
-        serializer.collect_seq(self.want.each().map(|(_, values)| match values {
-            Values::Ints(values) => Plain::Int(values.get(self.row)),
-            Values::Texts(values) => Plain::Text(values.get(self.row)),
-            Values::Same(_) => Plain::Int(None),
-        }))
+        serializer.collect_seq(self.want.each.iter().map(|(_, values)| values.at(self.row)))
     }
 }
 

@@ -48,8 +48,8 @@ fn a_seat_given_back_is_free_again() {
     assert_eq!(pool.reserve(), Some(Seat::Place));
 }
 
-/// One thread that is busy, and has been given so many items in 20 ms.
-fn paced(starts: usize) -> Admission {
+/// One thread that has been given so many items since 0, and is through with them.
+fn worked(starts: usize) -> Admission {
     let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 1, 0) });
     pool.observe(0);
     pool.spawned();
@@ -57,6 +57,12 @@ fn paced(starts: usize) -> Admission {
         pool.started();
         pool.finished();
     }
+    pool
+}
+
+/// One thread that is busy, and has been given so many items in 20 ms.
+fn paced(starts: usize) -> Admission {
+    let mut pool = worked(starts);
     pool.started();
     pool.observe(20);
     pool
@@ -121,13 +127,7 @@ fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
 #[test]
 fn a_pool_at_rest_has_been_measured_only_if_it_was_fast() {
     let run = |items: usize, then: i64| {
-        let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 1, 0) });
-        pool.observe(0);
-        pool.spawned();
-        for _ in 0..items {
-            pool.started();
-            pool.finished();
-        }
+        let mut pool = worked(items);
         pool.observe(then);
         pool.started();
         std::iter::from_fn(|| pool.reserve()).take(500).collect::<Vec<Seat>>()
