@@ -207,20 +207,24 @@ impl Admission {
     /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
     /// when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not been measured takes a
     /// few, and more each time it was through with them.
+    ///
+    /// Where it moves fast the threads are for those ahead: promised to a claim still to be answered, they would stand idle
+    /// until it is, and what is already claimed would wait for them.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
             return None;
         }
-        if self.committed() < self.settled() {
+        let ahead = self.queued + self.promised_places;
+        let moves_fast = self.pace.is_some_and(|pace| pace >= FAST);
+        if self.committed() < self.settled() && !(moves_fast && ahead > 0) {
             return Some(Seat::Thread);
         }
-        let ahead = self.queued + self.promised_places;
         let growth = self.can_grow().then_some(Seat::Thread);
         match self.pace {
             _ if ahead >= self.limits.queue => growth,
             None => (ahead < self.allowed).then_some(Seat::Place),
             Some(pace) if ahead < pace.saturating_mul(SOON) => Some(Seat::Soon),
-            Some(pace) if pace < FAST && ahead < pace * SOON + SLOW => Some(Seat::Place),
+            Some(pace) if !moves_fast && ahead < pace * SOON + SLOW => Some(Seat::Place),
             Some(_) => growth,
         }
     }

@@ -91,6 +91,21 @@ fn a_queue_that_moves_fast_is_full_when_the_next_could_not_start_soon() {
 }
 
 #[test]
+fn spare_threads_are_for_those_ahead_in_a_queue_that_moves_fast() {
+    let next = |pace: usize| {
+        let mut pool =
+            Admission { pace: Some(pace), ..Admission::new(Limits { queue: 1_000, ..Limits::new(2, 2, 0) }) };
+        let claim = [(); 3].map(|()| pool.reserve());
+        assert_eq!(claim, [Some(Seat::Thread), Some(Seat::Thread), Some(Seat::Soon)]);
+        // It is answered; what it won is on its way.
+        (0..2).for_each(|_| pool.release(Seat::Thread));
+        pool.reserve()
+    };
+    assert_eq!(next(20), Some(Seat::Soon));
+    assert_eq!(next(19), Some(Seat::Thread));
+}
+
+#[test]
 fn how_fast_a_queue_moved_is_soon_forgotten() {
     let mut pool = paced(1_000);
     pool.started();
