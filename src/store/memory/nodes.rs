@@ -124,7 +124,7 @@ impl Tables {
         Wanted { shards, names: query.names.iter().map(String::as_str).collect() }
     }
 
-    /// The key of the last row if the page is full.
+    /// The key of the last row if there are more behind it.
     fn due_entries(
         &self,
         index: &Index,
@@ -134,9 +134,11 @@ impl Tables {
     ) -> Option<(Millis, i64)> {
         let due = within(&index.due, query.page.schedules, query.until);
         let wanted = due.filter(|(_, id)| self.schedule(*id).is_some_and(|row| rows.contain(row)));
-        let page: Vec<(Millis, i64)> = wanted.take(query.limit).collect();
+        let mut page: Vec<(Millis, i64)> = wanted.take(query.limit + 1).collect();
+        let more = page.len() > query.limit;
+        page.truncate(query.limit);
         entries.extend(page.iter().filter_map(|(_, id)| self.entry(*id)?.ok()).map(Arc::new));
-        page.last().filter(|_| page.len() == query.limit).copied()
+        page.last().filter(|_| more).copied()
     }
 
     fn due_pendings(
@@ -148,10 +150,12 @@ impl Tables {
     ) -> Option<(Millis, i64)> {
         let due = within(&index.pending, query.page.pendings, query.until);
         let wanted = due.filter_map(|(_, id)| self.as_pending(ExecutionId(id), rows));
-        let before = pendings.len();
-        pendings.extend(wanted.take(query.limit));
-        let full = pendings.len() - before == query.limit;
-        pendings.last().filter(|_| full).map(|last| (last.due, last.id.0))
+        let mut page: Vec<Pending> = wanted.take(query.limit + 1).collect();
+        let more = page.len() > query.limit;
+        page.truncate(query.limit);
+        let last = page.last().filter(|_| more).map(|last| (last.due, last.id.0));
+        pendings.append(&mut page);
+        last
     }
 
     fn as_pending(&self, id: ExecutionId, rows: &Wanted<'_>) -> Option<Pending> {

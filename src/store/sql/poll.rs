@@ -22,13 +22,13 @@ pub(super) fn poll(
     let mut known = HashMap::new();
     for part in parts(query) {
         if signs.due {
-            let question = due(session.dialect(), query, &part);
-            schedules.add(session, &question, query.limit, |row| due_entry(row).map(Some))?;
+            let source = due(session.dialect(), query, &part);
+            schedules.add(session, &source, query.limit, |row| due_entry(row).map(Some))?;
         }
         if signs.pending {
             // A row that cannot be read was written by hand: it is left alone.
-            let question = pending(session.dialect(), query, &part);
-            pendings.add(session, &question, query.limit, |row| Ok(waiting(row, &mut known).ok()))?;
+            let source = pending(session.dialect(), query, &part);
+            pendings.add(session, &source, query.limit, |row| Ok(waiting(row, &mut known).ok()))?;
         }
     }
     let (entries, more_schedules) = schedules.merged(query.limit);
@@ -150,7 +150,24 @@ impl Part<'_> {
     }
 }
 
-pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Statement {
+/// A question for what is due, and the order of its pages.
+pub(super) struct Source {
+    question: Statement,
+    order: &'static str,
+}
+
+impl Source {
+    /// All of it, if that is no more than a page; else one row more, and not the first ones.
+    pub(super) fn whole(&self, limit: usize) -> Statement {
+        self.question.clone().push(" LIMIT ?").bind(limit + 1)
+    }
+
+    pub(super) fn page(&self, limit: usize) -> Statement {
+        self.question.clone().push(&format!(" ORDER BY {} LIMIT ?", self.order)).bind(limit)
+    }
+}
+
+pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Source {
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
          WHERE e.application = ? AND e.state = 'EXECUTING'",
@@ -164,11 +181,11 @@ pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> State
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.1);
-    part.jobs_of(question).push(" ORDER BY e.next_fire_time, e.id LIMIT ?").bind(query.limit)
+    Source { question: part.jobs_of(question), order: "e.next_fire_time, e.id" }
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
-pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Statement {
+pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Source {
     let question = sql(format!(
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
          FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON {schedule} {join} QRTZ_JOB j ON j.id = e.pid \
@@ -184,7 +201,7 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> S
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.1);
-    part.jobs_of(part.shards_of(question)).push(" ORDER BY r.due_time, r.id LIMIT ?").bind(query.limit)
+    Source { question: part.jobs_of(part.shards_of(question)), order: "r.due_time, r.id" }
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
@@ -193,42 +210,55 @@ type Keyed<T> = ((Millis, i64), Option<T>);
 /// One page of each part, on the way to one page of all.
 struct Pages<T> {
     rows: Vec<Keyed<T>>,
-    parts: usize,
     /// Some part's page is full: more may come behind it.
     full: bool,
 }
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
-        Self { rows: Vec::new(), parts: 0, full: false }
+        Self { rows: Vec::new(), full: false }
     }
 }
 
 impl<T> Pages<T> {
+    /// Mostly a page has room for all there is. That is sorted here: sorting whole rows would take the database twice as long
+    /// as finding them.
     fn add(
         &mut self,
         session: &mut dyn Session,
-        question: &Statement,
+        source: &Source,
         limit: usize,
         mut read: impl FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
     ) -> Result<(), Fault> {
+        let before = self.rows.len();
+        if self.bring(session, &source.whole(limit), &mut read)? > limit {
+            self.rows.truncate(before);
+            self.bring(session, &source.page(limit), &mut read)?;
+            self.full = true;
+        }
+        Ok(())
+    }
+
+    /// Answers how many rows came.
+    fn bring(
+        &mut self,
+        session: &mut dyn Session,
+        question: &Statement,
+        read: &mut dyn FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
+    ) -> Result<usize, Fault> {
         let mut brought = 0;
         session.each(question, &mut |row| {
             brought += 1;
             self.rows.extend(read(row)?);
             Ok(())
         })?;
-        self.full |= brought == limit;
-        self.parts += 1;
-        Ok(())
+        Ok(brought)
     }
 
     /// What the first `limit` rows in the order of their keys mean, each once; and the last one's key if more may follow.
     fn merged(mut self, limit: usize) -> (Vec<T>, Option<(Millis, i64)>) {
-        if self.parts > 1 {
-            self.rows.sort_by_key(|(key, _)| *key);
-            self.rows.dedup_by_key(|(key, _)| *key);
-        }
+        self.rows.sort_unstable_by_key(|(key, _)| *key);
+        self.rows.dedup_by_key(|(key, _)| *key);
         let more = self.full || self.rows.len() > limit;
         self.rows.truncate(limit);
         let last = self.rows.last().filter(|_| more).map(|(key, _)| *key);

@@ -4,7 +4,6 @@
 //! by text, which it never does for `sql_query`, UPDATE, or an INSERT of several rows.
 
 use diesel::backend::Backend;
-use diesel::connection::DefaultLoadingMode;
 use diesel::deserialize::{self, QueryableByName};
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::DatabaseErrorKind;
@@ -85,24 +84,18 @@ pub trait Session {
     #[doc(hidden)]
     fn execute(&mut self, statement: &Statement) -> Result<usize, Fault>;
 
-    /// Runs a statement that answers with rows; hands them on one by one.
+    /// Runs a statement that answers with rows.
+    #[doc(hidden)]
+    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
+
+    /// Runs a statement that changes nothing; hands its rows on one by one, those of PostgreSQL and SQLite while others are
+    /// still on their way. (A change would count as made with its last row, and diesel would not tell that its commit failed.)
     #[doc(hidden)]
     fn each(
         &mut self,
-        statement: &Statement,
+        question: &Statement,
         see: &mut dyn FnMut(Row) -> Result<(), Fault>,
     ) -> Result<(), Fault>;
-
-    /// Runs a statement that answers with rows.
-    #[doc(hidden)]
-    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
-        let mut rows = Vec::new();
-        self.each(statement, &mut |row| {
-            rows.push(row);
-            Ok(())
-        })?;
-        Ok(rows)
-    }
 
     /// Runs several statements given as text, without binds.
     #[doc(hidden)]
@@ -273,7 +266,7 @@ fn text_or_null(bytes: &[u8]) -> Value {
 }
 
 macro_rules! session {
-    ($connection:ty, $dialect:expr) => {
+    ($connection:ty, $dialect:expr, $loading:ty) => {
         impl Session for $connection {
             fn dialect(&self) -> Dialect {
                 $dialect
@@ -283,14 +276,17 @@ macro_rules! session {
                 RunQueryDsl::execute(Sql::of(statement)?, self).map_err(fault)
             }
 
+            fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+                RunQueryDsl::load(Sql::of(statement)?, self).map_err(fault)
+            }
+
             fn each(
                 &mut self,
-                statement: &Statement,
+                question: &Statement,
                 see: &mut dyn FnMut(Row) -> Result<(), Fault>,
             ) -> Result<(), Fault> {
-                let statement = Sql::of(statement)?;
-                let mut rows =
-                    RunQueryDsl::load_iter::<Row, DefaultLoadingMode>(statement, self).map_err(fault)?;
+                let question = Sql::of(question)?;
+                let mut rows = RunQueryDsl::load_iter::<Row, $loading>(question, self).map_err(fault)?;
                 rows.try_for_each(|row| see(row.map_err(fault)?))
             }
 
@@ -302,11 +298,11 @@ macro_rules! session {
 }
 
 #[cfg(feature = "sqlite")]
-session!(diesel::SqliteConnection, Dialect::Sqlite);
+session!(diesel::SqliteConnection, Dialect::Sqlite, diesel::connection::DefaultLoadingMode);
 #[cfg(feature = "postgres")]
-session!(diesel::PgConnection, Dialect::Postgres);
+session!(diesel::PgConnection, Dialect::Postgres, diesel::pg::PgRowByRowLoadingMode);
 #[cfg(feature = "mysql")]
-session!(diesel::MysqlConnection, Dialect::Mysql);
+session!(diesel::MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);
 
 #[cfg(feature = "sqlite")]
 impl QueryableByName<diesel::sqlite::Sqlite> for Row {

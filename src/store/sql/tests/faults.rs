@@ -268,6 +268,7 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
+    use crate::store::sql::session::Nature;
 
     #[test]
     fn a_silent_clients_locks_end() {
@@ -297,6 +298,22 @@ mod postgres {
     #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
         super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
+    }
+
+    /// Rows are handed on before the last is there.
+    #[test]
+    fn a_result_that_breaks_off_is_an_error() {
+        let dies = "CASE WHEN n = 3 THEN CAST(pg_terminate_backend(pg_backend_pid()) AS INT) ELSE n END";
+        for (breaks, nature) in [("1 / (3 - n)", Nature::Refused), (dies, Nature::Lost)] {
+            let question = sql(format!("SELECT {breaks} FROM generate_series(1, 100000) AS n"));
+            let mut seen = 0;
+            let outcome = Database::postgres().session().each(&question, &mut |_| {
+                seen += 1;
+                Ok(())
+            });
+            assert_eq!(outcome.unwrap_err().nature, nature);
+            assert!((2..100_000).contains(&seen), "{seen}");
+        }
     }
 
     #[test]

@@ -155,6 +155,11 @@ fn poll_of(application: &str) -> PollQuery {
     }
 }
 
+fn polls(dialect: Dialect, query: &PollQuery, part: &poll::Part<'_>) -> [Statement; 4] {
+    let (due, pending) = (poll::due(dialect, query, part), poll::pending(dialect, query, part));
+    [due.whole(query.limit), due.page(query.limit), pending.whole(query.limit), pending.page(query.limit)]
+}
+
 fn the_hot_path_never_scans(database: &Database) {
     let (mut session, application) = filled(database);
     let dialect = database.dialect();
@@ -173,8 +178,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: remove", purge::delete_for_test(1, START)),
     ];
     for part in poll::parts(&query) {
-        statements.push(("poll", poll::due(dialect, &query, &part)));
-        statements.push(("poll PENDING", poll::pending(dialect, &query, &part)));
+        statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
     }
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
@@ -280,8 +284,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             node::live(&application, NodeId::fresh()),
             node::owned_by(Dialect::Postgres, &application, "node"),
         ])
-        .chain(parts.iter().map(|part| poll::due(Dialect::Postgres, &query, part)))
-        .chain(parts.iter().map(|part| poll::pending(Dialect::Postgres, &query, part)));
+        .chain(parts.iter().flat_map(|part| polls(Dialect::Postgres, &query, part)));
     let all = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     for (statement, condition) in all.chain(others.map(|it| (it, "Index Cond: "))) {
         let plan = kept_plan(session.as_mut(), &statement);
