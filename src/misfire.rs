@@ -409,6 +409,7 @@ impl MisfireMachine {
                 application,
                 after,
                 step: STEP,
+                before: now.db,
                 limit: PAGE,
             }));
         }

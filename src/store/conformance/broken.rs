@@ -176,7 +176,8 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     let ids = ["a", "b", "c"].map(|name| db.schedule(name).id);
     db.set(RowKey::Schedule(ids[0]), "job_type", "'CALENDAR'");
     db.set(RowKey::Schedule(ids[2]), "job_type", "'CALENDAR'");
-    let mut query = BrokenQuery { application: db.app.clone(), after: ids[0], step: 1, limit: 1 };
+    let (application, before) = (db.app.clone(), db.base);
+    let mut query = BrokenQuery { application, after: ids[0], step: 1, before, limit: 1 };
     let (mut steps, mut found) = (0, Vec::new());
     while query.after < ids[2] {
         let page = db.store.broken(&query).unwrap();

@@ -57,8 +57,8 @@ use crate::store::{
 /// All that a walk in steps of so many rows finds.
 pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
     let mut found: Vec<Broken> = Vec::new();
-    let mut query =
-        BrokenQuery { application: application.to_owned(), after: ScheduleId(i64::MIN), step, limit };
+    let (application, before) = (application.to_owned(), store.time().unwrap().database);
+    let mut query = BrokenQuery { application, after: ScheduleId(i64::MIN), step, before, limit };
     loop {
         let page = store.broken(&query).unwrap();
         found.extend(page.broken);

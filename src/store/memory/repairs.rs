@@ -169,7 +169,14 @@ impl Tables {
             Some(last) if broken.len() == query.limit => Some(last.id),
             _ => ids[..walked].last().filter(|_| walked == query.step).map(|last| ScheduleId(*last)),
         };
-        BrokenPage { broken, next }
+        let overdue = self.overdue(query).filter(|it| broken.iter().all(|walked| walked.id != it.id));
+        let overdue: Vec<Broken> = overdue.take(query.limit).collect();
+        BrokenPage { broken: [broken, overdue].concat(), next }
+    }
+
+    fn overdue(&self, query: &BrokenQuery) -> impl Iterator<Item = Broken> {
+        let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
+        due.take_while(|(at, _)| *at < query.before).filter_map(|(_, id)| self.as_broken(*id))
     }
 
     fn as_broken(&self, id: i64) -> Option<Broken> {

@@ -220,10 +220,10 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             }
             // A poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
             // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
-            // read it from end to end until the next ANALYZE.
+            // read it from end to end until the next ANALYZE. And none is worth compiling anew each time it runs.
             session.batch(
                 "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-                 SET enable_bitmapscan = off; SET work_mem = '32MB'",
+                 SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'",
             )?;
             // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked for bytes, it
             // leaves them to us.

@@ -274,15 +274,14 @@ pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?) AS suspicious \
          UNION ALL SELECT * FROM (SELECT 0 AS walked, 1 AS asked_for, 0 AS ends, {COLUMNS} FROM {TABLES} \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < {} \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < ? \
          ORDER BY e.next_fire_time, e.id LIMIT ?) AS overdue",
-        join(dialect),
-        dialect.clock()
+        join(dialect)
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
     let most = query.limit.saturating_mul(LOOKED_AT);
-    walk.bind(application).bind(query.limit).bind(application).bind(most)
+    walk.bind(application).bind(query.limit).bind(application).bind(query.before).bind(most)
 }
 
 /// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it could not
