@@ -216,10 +216,11 @@ impl Admission {
         }
         let ahead = self.queued + self.promised_places;
         let moves_fast = self.pace.is_some_and(|pace| pace >= FAST);
-        if self.committed() < self.settled() && !(moves_fast && ahead > 0) {
+        let spare = self.committed() < self.settled();
+        if spare && !(moves_fast && ahead > 0) {
             return Some(Seat::Thread);
         }
-        let growth = self.can_grow().then_some(Seat::Thread);
+        let growth = (!spare && self.can_grow()).then_some(Seat::Thread);
         match self.pace {
             _ if ahead >= self.limits.queue => growth,
             None => (ahead < self.allowed).then_some(Seat::Place),

@@ -154,6 +154,8 @@ impl Part<'_> {
 pub(super) struct Source {
     question: Statement,
     order: &'static str,
+    /// It begins with what is due first.
+    first: bool,
 }
 
 impl Source {
@@ -162,8 +164,9 @@ impl Source {
         self.question.clone().push(" LIMIT ?").bind(limit + 1)
     }
 
+    /// A page, and the row behind it.
     pub(super) fn page(&self, limit: usize) -> Statement {
-        self.question.clone().push(&format!(" ORDER BY {} LIMIT ?", self.order)).bind(limit)
+        self.question.clone().push(&format!(" ORDER BY {} LIMIT ?", self.order)).bind(limit + 1)
     }
 }
 
@@ -181,7 +184,8 @@ pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Sourc
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.1);
-    Source { question: part.jobs_of(question), order: "e.next_fire_time, e.id" }
+    let first = query.page.schedules == Page::FIRST.schedules;
+    Source { question: part.jobs_of(question), order: "e.next_fire_time, e.id", first }
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
@@ -201,7 +205,8 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> S
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.1);
-    Source { question: part.jobs_of(part.shards_of(question)), order: "r.due_time, r.id" }
+    let first = query.page.pendings == Page::FIRST.pendings;
+    Source { question: part.jobs_of(part.shards_of(question)), order: "r.due_time, r.id", first }
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
@@ -222,7 +227,7 @@ impl<T> Default for Pages<T> {
 
 impl<T> Pages<T> {
     /// Mostly a page has room for all there is. That is sorted here: sorting whole rows would take the database twice as long
-    /// as finding them.
+    /// as finding them. If it has not, the rows of the first page are read twice.
     fn add(
         &mut self,
         session: &mut dyn Session,
@@ -231,11 +236,11 @@ impl<T> Pages<T> {
         mut read: impl FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
     ) -> Result<(), Fault> {
         let before = self.rows.len();
-        if self.bring(session, &source.whole(limit), &mut read)? > limit {
-            self.rows.truncate(before);
-            self.bring(session, &source.page(limit), &mut read)?;
-            self.full = true;
+        if source.first && self.bring(session, &source.whole(limit), &mut read)? <= limit {
+            return Ok(());
         }
+        self.rows.truncate(before);
+        self.full |= self.bring(session, &source.page(limit), &mut read)? > limit;
         Ok(())
     }
 

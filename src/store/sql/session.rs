@@ -89,7 +89,8 @@ pub trait Session {
     fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
 
     /// Runs a statement that changes nothing; hands its rows on one by one, those of PostgreSQL and SQLite while others are
-    /// still on their way. (A change would count as made with its last row, and diesel would not tell that its commit failed.)
+    /// still on their way. (A change would count as made with its last row, and diesel would not tell that its commit failed.) What `see` takes
+    /// counts towards the statement's time limit.
     #[doc(hidden)]
     fn each(
         &mut self,
