@@ -3,7 +3,7 @@
 //! | | planned occurrences, one batch |
 //! | --- | --- |
 //! | PostgreSQL | one statement, its own transaction: lock what is free, move the cursors, insert the executions |
-//! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT by token, COMMIT |
+//! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT what that made, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use uuid::Uuid;
+
 use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
@@ -85,7 +87,7 @@ fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> 
         Dialect::Postgres => by_first_column(session.rows(&move_and_insert(&want))?),
         Dialect::Sqlite => {
             let moved = session.rows(&move_cursors(dialect, &want).push(" RETURNING id"))?;
-            insert_runs(session, &want.only(&ids(moved)?))
+            insert_runs(session, &want.only(&ids(moved)?), planned)
         }
         Dialect::Mysql => {
             let free = session.rows(&lock_free(dialect, &want))?;
@@ -96,7 +98,7 @@ fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> 
                     "an UPDATE of locked rows changed another number of rows",
                 ));
             }
-            insert_runs(session, &want)
+            insert_runs(session, &want, planned)
         }
     }
 }
@@ -113,10 +115,8 @@ pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
     update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &guarded(dialect, &guard::CLAIM, "e"))
 }
 
-/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction. MariaDB has
-/// RETURNING too, but announces its columns only when it executes, which is too late for diesel: there the
-/// rows are read back by their tokens.
-fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
+/// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
+fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) -> Step<Found> {
     if want.len() == 0 {
         return Ok(HashMap::new());
     }
@@ -125,16 +125,32 @@ fn insert_runs(session: &mut dyn Session, want: &Want) -> Step<Found> {
         .want(dialect, &want.of(INSERTED))
         .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
     let inserted = match dialect {
-        Dialect::Mysql => {
-            session.execute(&insert)?;
-            mine(session, &want.of(FOUND), "r.execute_id", &first_attempt(dialect))?
-        }
+        // What an INSERT that made nothing leaves as the last id is an old one, with all that came since behind it.
+        Dialect::Mysql if session.execute(&insert)? == want.len() => just_inserted(session, planned)?,
+        Dialect::Mysql => HashMap::new(),
         _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
     };
     if inserted.len() != want.len() {
         return Err(Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows"));
     }
     Ok(inserted)
+}
+
+/// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel. What this
+/// connection inserted last begins at an id it knows; others' rows may lie between, but they have other tokens.
+pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let question =
+        "SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()";
+    let mut found = HashMap::with_capacity(planned.len());
+    for mut row in session.rows(&sql(question))? {
+        let (token, schedule) = (row.loose_text()?, row.int()?);
+        let wanted = planned.binary_search_by_key(&schedule, |(_, occurrence)| occurrence.entry.id.0);
+        let request = wanted.ok().and_then(|place| planned.get(place)).map(|(request, _)| request);
+        if request.is_some_and(|request| Uuid::parse_str(&token) == Ok(request.token.0)) {
+            found.insert(schedule, (row.int()?, row.int()?));
+        }
+    }
+    Ok(found)
 }
 
 /// Finds the execution of a planned claim by its unique key.

@@ -326,6 +326,8 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mariadb {
     use super::*;
+    use crate::model::Candidate;
+    use crate::store::sql::planned;
 
     #[test]
     fn a_silent_clients_locks_end() {
@@ -350,6 +352,25 @@ mod mariadb {
     #[test]
     fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
         super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::mariadb());
+    }
+
+    /// Read back by the first id: what others commit meanwhile lies behind it as well.
+    #[test]
+    fn what_others_won_meanwhile_is_not_mine() {
+        let database = Database::mariadb();
+        let (mine, theirs) = (Case::new(&database), Case::new(&database));
+        let requests = [mine.request(), theirs.request()];
+        let planned = requests.each_ref().map(|request| match &request.candidate {
+            Candidate::Planned(occurrence) => (request, occurrence),
+            Candidate::Pending(_) => panic!("a planned one was asked for"),
+        });
+        let mut session = database.session();
+        session.batch("START TRANSACTION").unwrap();
+        assert_eq!(planned::win_planned(session.as_mut(), &planned[..1]).unwrap().len(), 1);
+        drop(theirs.run());
+        let found = planned::just_inserted(session.as_mut(), &planned).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), [&mine.entry.id.0]);
+        session.batch("ROLLBACK").unwrap();
     }
 
     #[test]
