@@ -14,35 +14,60 @@ use crate::machine::{Machine, Operation, Step};
 use crate::misfire;
 use crate::model::{JobSpec, Millis, NodeId, Token};
 use crate::shards::Member;
-use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store};
+use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store, Stranded};
 use crate::window::Window;
 
 /// The tokens this process answers for: from before the claim's transaction until its outcome is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    tokens: Mutex<HashSet<Token>>,
+    tokens: Mutex<Tokens>,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    held: HashSet<Token>,
+    /// Let go while the database is being asked what it has in our name: it may have looked before.
+    let_go: Option<HashSet<Token>>,
 }
 
 impl Held {
     pub(crate) fn add(&self, token: Token) {
-        self.lock().insert(token);
+        self.lock().held.insert(token);
     }
 
     pub(crate) fn remove(&self, token: Token) {
-        self.lock().remove(&token);
+        let mut tokens = self.lock();
+        tokens.held.remove(&token);
+        if let Some(let_go) = &mut tokens.let_go {
+            let_go.insert(token);
+        }
     }
 
+    #[cfg(test)]
     pub(crate) fn contains(&self, token: Token) -> bool {
-        self.lock().contains(&token)
+        self.lock().held.contains(&token)
     }
 
     /// The incarnation is over: it answers for nothing any more.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        *self.lock() = Tokens::default();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Token>> {
-        // A set of plain values is whole whatever panicked beside it.
+    /// The database is about to be asked what it has in our name.
+    fn asking(&self) {
+        self.lock().let_go = Some(HashSet::new());
+    }
+
+    /// Of what it has in our name, what this process has answered for at no time since it was asked.
+    fn orphans(&self, owned: Vec<Stranded>) -> Vec<Stranded> {
+        let mut tokens = self.lock();
+        let let_go = tokens.let_go.take().unwrap_or_default();
+        let is_ours = |token: &Token| tokens.held.contains(token) || let_go.contains(token);
+        owned.into_iter().filter(|it| !is_ours(&it.token)).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Tokens> {
+        // Sets of plain values are whole whatever panicked beside them.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -246,6 +271,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
             self.next_beat = now.boot + self.window.beat;
             self.asked = Some(Asked::Beat { sent: now.boot });
+            self.held.asking();
             return Some(NodeOp::Beat(Beat {
                 node: self.id,
                 application: self.identity.application.clone(),
@@ -268,7 +294,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 let patience = 2 * self.window.beat + self.window.call;
                 let dead = self.observer.observe(&others, sent, now.boot, self.window.death, patience);
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
-                let orphans = owned.into_iter().filter(|it| !self.held.contains(it.token));
+                let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db, now.db))));
             }
             Pulse::Ended => self.rebirth(),

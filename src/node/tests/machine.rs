@@ -142,10 +142,8 @@ fn a_node_that_lost_a_heartbeats_time_still_observes_and_no_longer() {
     }
 }
 
-#[test]
-fn what_a_node_owns_and_does_not_hold_is_given_up() {
-    let mut machine = beating(Window::default());
-    let owned = |id| Stranded {
+fn owned(id: i64) -> Stranded {
+    Stranded {
         id: ExecutionId(id),
         schedule: ScheduleId(1),
         state: ExecutionState::Claimed,
@@ -153,15 +151,47 @@ fn what_a_node_owns_and_does_not_hold_is_given_up() {
         attempt: 1,
         deaths: 0,
         policy: JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO },
+    }
+}
+
+/// What the node gives up until it waits.
+fn given_up<F: Fn() -> Figures + Send + 'static>(
+    machine: &mut NodeMachine<F>,
+    after: Millis,
+) -> Vec<(ExecutionId, ExecutionState)> {
+    let revoked = |step| match step {
+        Step::Do(NodeOp::Revoke(revocation)) => Some((revocation.stranded.id, revocation.to)),
+        _ => None,
     };
+    all(machine, after).0.into_iter().filter_map(revoked).collect()
+}
+
+#[test]
+fn what_a_node_owns_and_does_not_hold_is_given_up() {
+    let mut machine = beating(Window::default());
     let (held, orphan) = (owned(1), owned(2));
     machine.held.add(held.token);
     beat(&mut machine, 5_000, Pulse::Alive { peers: Vec::new(), owned: vec![held, orphan] });
-    let given_up = all(&mut machine, 5_000).0.into_iter().filter_map(|step| match step {
-        Step::Do(NodeOp::Revoke(revocation)) => Some((revocation.stranded.id, revocation.to)),
-        _ => None,
-    });
-    assert_eq!(given_up.collect::<Vec<_>>(), [(ExecutionId(2), ExecutionState::Pending)]);
+    assert_eq!(given_up(&mut machine, 5_000), [(ExecutionId(2), ExecutionState::Pending)]);
+}
+
+/// The database looked before the outcome was stored, the node when it heard of it: a busy one gave up hundreds in vain.
+#[test]
+fn what_ended_while_the_database_was_asked_is_not_given_up() {
+    let mut machine = beating(Window::default());
+    let (ending, brief, orphan) = (owned(1), owned(2), owned(3));
+    machine.held.add(ending.token);
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    machine.held.remove(ending.token);
+    machine.held.add(brief.token);
+    machine.held.remove(brief.token);
+    let answer = Pulse::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
+    machine.done(at(5_010), Ok(NodeAnswer::Pulse(answer)));
+    assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
+
+    beat(&mut machine, 10_000, Pulse::Alive { peers: Vec::new(), owned: vec![ending] });
+    let still_there = [(ExecutionId(1), ExecutionState::Pending)];
+    assert_eq!(given_up(&mut machine, 10_000), still_there, "it was let go before it was asked for");
 }
 
 #[test]
