@@ -79,13 +79,18 @@ impl FromStr for NodeId {
     }
 }
 
-/// A claim token: made before a claim's transaction, it answers "who won?" when a commit's fate is unknown.
+/// A claim token: made before a claim's transaction, it answers "who won?" when a commit's fate is unknown. It is no
+/// secret: who draws a fresh one may count on from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) Uuid);
 
 impl Token {
     pub(crate) fn fresh() -> Self {
         Self(Uuid::new_v4())
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().wrapping_add(1)))
     }
 }
 

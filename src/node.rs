@@ -4,8 +4,10 @@
 //! may start what it claims. A node is dead only when an observer, itself confirmed throughout, saw its beat
 //! unchanged for `d`; so a stopped or slow database kills nobody.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashSet;
 
 use crate::clock::Now;
 use crate::error::Error;
@@ -25,9 +27,9 @@ pub(crate) struct Held {
 
 #[derive(Debug, Default)]
 struct Tokens {
-    held: HashSet<Token>,
+    held: FxHashSet<Token>,
     /// Let go while the database is being asked what it has in our name: it may have looked before.
-    let_go: Option<HashSet<Token>>,
+    let_go: Option<FxHashSet<Token>>,
 }
 
 impl Held {
@@ -55,7 +57,7 @@ impl Held {
 
     /// The database is about to be asked what it has in our name.
     fn asking(&self) {
-        self.lock().let_go = Some(HashSet::new());
+        self.lock().let_go = Some(FxHashSet::default());
     }
 
     /// Of what it has in our name, what this process has answered for at no time since it was asked.

@@ -62,8 +62,8 @@ pub(crate) enum DispatchOutput<P> {
 
 #[derive(Clone)]
 pub(crate) enum ClaimOp {
-    Claim(Vec<ClaimRequest>),
-    Resolve(Vec<ClaimRequest>),
+    Claim(Arc<Vec<ClaimRequest>>),
+    Resolve(Arc<Vec<ClaimRequest>>),
     Quarantine(Broken),
 }
 
@@ -95,11 +95,16 @@ impl Operation for ClaimOp {
     }
 }
 
-/// A claim that was asked for, with the seat it would fill.
+/// Claims that were asked for, each with the seat it would fill.
 struct InFlight<P> {
-    slot: Slot,
-    request: ClaimRequest,
-    permit: P,
+    requests: Arc<Vec<ClaimRequest>>,
+    seats: Vec<(Slot, P)>,
+}
+
+impl<P> Default for InFlight<P> {
+    fn default() -> Self {
+        Self { requests: Arc::default(), seats: Vec::new() }
+    }
 }
 
 pub(crate) struct DispatchMachine<S: Seats> {
@@ -110,7 +115,9 @@ pub(crate) struct DispatchMachine<S: Seats> {
     held: Arc<Held>,
     lease: Millis,
     enabled: bool,
-    in_flight: Vec<InFlight<S::Permit>>,
+    in_flight: InFlight<S::Permit>,
+    /// The last one drawn.
+    token: Token,
     /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
     unresolved: bool,
     hold: Millis,
@@ -132,7 +139,8 @@ impl<S: Seats> DispatchMachine<S> {
             held,
             lease,
             enabled: false,
-            in_flight: Vec::new(),
+            in_flight: InFlight::default(),
+            token: Token::fresh(),
             unresolved: false,
             hold: now.boot,
             tend_at: Millis::MIN,
@@ -175,48 +183,62 @@ impl<S: Seats> DispatchMachine<S> {
         self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
     }
 
-    /// The next batch, each with a seat; empty when nothing is due soon enough or no seat is free. What is due a little
+    /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due a little
     /// later comes along.
-    fn batch(&mut self, now: Now) -> Vec<ClaimRequest> {
+    fn batch(&mut self, now: Now) -> Option<Arc<Vec<ClaimRequest>>> {
         self.plan.advance(now.db + CLAIM_AHEAD);
         if !self.plan.has_due(now.db + self.ahead.lead()) {
             self.starved = false;
-            return Vec::new();
+            return None;
         }
         let seats = &mut self.seats;
         let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, || seats.reserve());
         self.starved = picked.is_empty();
-        for (slot, candidate, permit) in picked {
-            let request = self.request(candidate, S::seat(&permit), now);
-            self.in_flight.push(InFlight { slot, request, permit });
+        if self.starved {
+            return None;
         }
-        self.in_flight.iter().map(|it| it.request.clone()).collect()
+        let mut requests = Vec::with_capacity(picked.len());
+        let mut seats = Vec::with_capacity(picked.len());
+        for (slot, candidate, permit) in picked {
+            requests.push(self.request(candidate, S::seat(&permit), now));
+            seats.push((slot, permit));
+        }
+        self.in_flight = InFlight { requests: Arc::new(requests), seats };
+        Some(Arc::clone(&self.in_flight.requests))
     }
 
-    fn request(&self, candidate: Candidate, seat: Seat, now: Now) -> ClaimRequest {
+    fn request(&mut self, candidate: Candidate, seat: Seat, now: Now) -> ClaimRequest {
         // Should the node die before it begins, it counts as begun: not for what may run only once, and not for what
         // has met a death before.
         let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
         let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
         let at_once = begins_now || seat != Seat::Place && expendable;
-        let token = Token::fresh();
+        self.token = self.token.next();
+        let token = self.token;
         self.held.add(token);
         ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
     }
 
     fn claimed(&mut self, claims: Vec<Claim>, now: Now) {
         self.unresolved = false;
-        let in_flight = std::mem::take(&mut self.in_flight);
-        let ended = in_flight.into_iter().zip(claims).filter_map(|(it, claim)| self.ended(it, claim, now));
-        let won: Vec<Ready<S::Permit>> = ended.collect();
+        let InFlight { requests, seats } = std::mem::take(&mut self.in_flight);
+        let mut won = Vec::with_capacity(claims.len());
+        for ((request, seat), claim) in requests.iter().zip(seats).zip(claims) {
+            won.extend(self.ended(request, seat, claim, now));
+        }
         if !won.is_empty() {
             // Before what is told of the others: observers take their time.
             self.outbox.push_front(DispatchOutput::Won(won));
         }
     }
 
-    fn ended(&mut self, it: InFlight<S::Permit>, claim: Claim, now: Now) -> Option<Ready<S::Permit>> {
-        let InFlight { slot, request, permit } = it;
+    fn ended(
+        &mut self,
+        request: &ClaimRequest,
+        (slot, permit): (Slot, S::Permit),
+        claim: Claim,
+        now: Now,
+    ) -> Option<Ready<S::Permit>> {
         match claim {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
@@ -234,7 +256,7 @@ impl<S: Seats> DispatchMachine<S> {
             }
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
-            Claim::Failed(error) => self.failed(slot, &request, &error),
+            Claim::Failed(error) => self.failed(slot, request, &error),
         }
         self.held.remove(request.token);
         None
@@ -257,13 +279,15 @@ impl<S: Seats> DispatchMachine<S> {
         self.hold = now.boot + FAILURE_PAUSE;
         if error.is_unknown() {
             self.unresolved = true;
-            self.outbox
-                .push_back(DispatchOutput::Event(Event::CommitUnknown { claims: self.in_flight.len() }));
+            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown {
+                claims: self.in_flight.seats.len(),
+            }));
         }
         if !self.unresolved {
-            for it in std::mem::take(&mut self.in_flight) {
-                self.held.remove(it.request.token);
-                self.plan.again(it.slot);
+            let InFlight { requests, seats } = std::mem::take(&mut self.in_flight);
+            for (request, (slot, _)) in requests.iter().zip(seats) {
+                self.held.remove(request.token);
+                self.plan.again(slot);
             }
         }
         self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
@@ -299,7 +323,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             if now.boot < self.hold {
                 return Step::Wait(self.hold);
             }
-            return Step::Do(ClaimOp::Resolve(self.in_flight.iter().map(|it| it.request.clone()).collect()));
+            return Step::Do(ClaimOp::Resolve(Arc::clone(&self.in_flight.requests)));
         }
         if let Some(broken) = self.broken.pop_front() {
             return Step::Do(ClaimOp::Quarantine(broken));
@@ -308,8 +332,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             return Step::Stop;
         }
         if self.may_claim(now) {
-            let requests = self.batch(now);
-            if !requests.is_empty() {
+            if let Some(requests) = self.batch(now) {
                 self.ahead.asked(now.boot);
                 return Step::Do(ClaimOp::Claim(requests));
             }

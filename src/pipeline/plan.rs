@@ -2,7 +2,9 @@
 //! and the pending executions. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::poll::Planned;
 use super::wheel::{Due, Handle, Refused, Wheel};
@@ -59,11 +61,11 @@ struct Item {
 }
 
 pub(crate) struct Plan {
-    items: HashMap<Slot, Box<Item>>,
+    items: FxHashMap<Slot, Box<Item>>,
     /// The links behind an item inside the window; most have none.
-    rests: HashMap<Slot, VecDeque<Occurrence>>,
+    rests: FxHashMap<Slot, VecDeque<Occurrence>>,
     /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still brings it.
-    ended: HashMap<Slot, (Millis, Millis)>,
+    ended: FxHashMap<Slot, (Millis, Millis)>,
     wheel: Wheel<Kind>,
     ready: BTreeMap<Rank, Slot>,
     cap: usize,
@@ -74,9 +76,9 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(now: Millis, cap: usize) -> Self {
         Self {
-            items: HashMap::new(),
-            rests: HashMap::new(),
-            ended: HashMap::new(),
+            items: FxHashMap::default(),
+            rests: FxHashMap::default(),
+            ended: FxHashMap::default(),
             wheel: Wheel::new(now, cap),
             ready: BTreeMap::new(),
             cap,
@@ -134,7 +136,7 @@ impl Plan {
         self.overflowed |= !planned.complete;
         let complete = planned.complete;
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
-        let mut seen = HashSet::with_capacity(planned.pendings.len());
+        let mut seen = FxHashSet::default();
         for (id, chain) in chains(planned.occurrences) {
             seen.insert(Slot::Schedule(id));
             self.take_chain(id, chain, planned.sent, boot);
@@ -185,7 +187,7 @@ impl Plan {
         }
     }
 
-    fn forget_unseen(&mut self, seen: &HashSet<Slot>, sent: Millis) {
+    fn forget_unseen(&mut self, seen: &FxHashSet<Slot>, sent: Millis) {
         let gone: Vec<Slot> = self
             .items
             .iter()
@@ -262,54 +264,54 @@ impl Plan {
         most: usize,
         mut permit: impl FnMut() -> Option<P>,
     ) -> Vec<(Slot, Candidate, P)> {
-        let mut picked = Vec::new();
-        let mut schedules = HashSet::new();
-        let ready: Vec<(Rank, Slot)> = self
-            .ready
-            .iter()
-            .take_while(|(rank, _)| rank.0 <= now)
-            .take(4 * most)
-            .map(|(rank, slot)| (*rank, *slot))
-            .collect();
-        for (rank, slot) in ready {
-            let Some(item) = self.items.get_mut(&slot) else { continue };
-            if picked.len() == most {
-                break;
-            }
-            if !schedules.insert(item.candidate.entry().id) {
+        let mut picked = Vec::with_capacity(most.min(self.ready.len()));
+        let mut schedules = HashSet::with_capacity_and_hasher(picked.capacity(), FxBuildHasher);
+        // Of schedules that are in this batch already.
+        let mut passed = Vec::new();
+        while picked.len() < most && passed.len() < 3 * most {
+            let Some(first) = self.ready.first_entry().filter(|first| first.key().0 <= now) else { break };
+            let Some(item) = self.items.get_mut(first.get()) else {
+                first.remove();
+                continue;
+            };
+            let schedule = item.candidate.entry().id;
+            if schedules.contains(&schedule) {
+                passed.push(first.remove_entry());
                 continue;
             }
             let Some(granted) = permit() else { break };
+            schedules.insert(schedule);
             item.place = Place::InFlight;
-            self.ready.remove(&rank);
-            picked.push((slot, item.candidate.clone(), granted));
+            picked.push((first.remove(), item.candidate.clone(), granted));
         }
+        self.ready.extend(passed);
         picked
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
     pub(crate) fn won(&mut self, slot: Slot, boot: Millis) {
-        let due = self.items.get(&slot).map(|item| item.candidate.due());
-        self.lost(slot, boot);
-        if let Some(due) = due.filter(|_| !self.items.contains_key(&slot)) {
+        if let Some(due) = self.over(slot, boot) {
             self.ended.insert(slot, (boot, due));
         }
     }
 
     /// The claim was lost: another has run its occurrence, and the next link is armed.
     pub(crate) fn lost(&mut self, slot: Slot, boot: Millis) {
-        let next = self.following(slot);
-        let Some(item) = self.items.get_mut(&slot) else { return };
+        self.over(slot, boot);
+    }
+
+    /// Arms the next link; if there is none the item leaves, and it is said when it was due.
+    fn over(&mut self, slot: Slot, boot: Millis) -> Option<Millis> {
+        let Some(next) = self.following(slot) else {
+            return self.items.remove(&slot).map(|item| item.candidate.due());
+        };
+        let item = self.items.get_mut(&slot)?;
+        let (was, due) = (item.candidate.due(), next.at);
         item.touched = boot;
         item.retried = false;
-        match next {
-            Some(next) => {
-                let due = next.at;
-                item.candidate = Candidate::Planned(next);
-                self.arm(slot, due);
-            }
-            None => drop(self.items.remove(&slot)),
-        }
+        item.candidate = Candidate::Planned(next);
+        self.arm(slot, due);
+        (!self.items.contains_key(&slot)).then_some(was)
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
@@ -371,8 +373,8 @@ fn rank(slot: Slot, candidate: &Candidate) -> Rank {
 }
 
 /// Time-ordered occurrences, by schedule.
-fn chains(occurrences: Vec<Occurrence>) -> HashMap<ScheduleId, VecDeque<Occurrence>> {
-    let mut chains: HashMap<ScheduleId, VecDeque<Occurrence>> = HashMap::new();
+fn chains(occurrences: Vec<Occurrence>) -> FxHashMap<ScheduleId, VecDeque<Occurrence>> {
+    let mut chains: FxHashMap<ScheduleId, VecDeque<Occurrence>> = FxHashMap::default();
     for occurrence in occurrences {
         // Most chains have one link.
         chains.entry(occurrence.entry.id).or_insert_with(|| VecDeque::with_capacity(1)).push_back(occurrence);

@@ -9,7 +9,7 @@
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::SqlStore;
 use super::connection::Dialect;
@@ -23,7 +23,7 @@ use crate::store::guard;
 use crate::store::{Claim, ClaimRequest, Claimed, Result};
 
 /// By a key, an execution with its fence.
-pub(super) type Found = HashMap<i64, (i64, i64)>;
+pub(super) type Found = FxHashMap<i64, (i64, i64)>;
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
 #[derive(Default)]
@@ -102,7 +102,9 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let is_one_statement =
         pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
     let wins = if is_one_statement { store.alone("claim", win)? } else { store.write("claim", win)? };
-    let rest: Vec<&ClaimRequest> = requests.iter().filter(|request| wins.of(request).is_none()).collect();
+    let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, &wins)).collect();
+    let rest: Vec<&ClaimRequest> =
+        requests.iter().zip(&won).filter_map(|(request, won)| won.is_none().then_some(request)).collect();
     // The wins are committed: if nobody can say what became of the rest, they are asked for again later.
     let locked = if rest.is_empty() || dialect == Dialect::Sqlite {
         Some(Vec::new())
@@ -113,7 +115,8 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
         Some(locked) if !locked.contains(&key(request)) => Claim::Lost,
         _ => Claim::Skipped,
     };
-    Ok(requests.iter().map(|request| won(request, &wins).unwrap_or_else(|| ending(request))).collect())
+    let answers = requests.iter().zip(won);
+    Ok(answers.map(|(request, won)| won.unwrap_or_else(|| ending(request))).collect())
 }
 
 pub(super) type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
@@ -146,7 +149,7 @@ pub(super) fn in_batches<R>(
     rows: &[R],
     find: impl Fn(&mut dyn Session, &[R]) -> std::result::Result<Found, Fault>,
 ) -> std::result::Result<Found, Fault> {
-    let mut found = HashMap::with_capacity(rows.len());
+    let mut found = Found::default();
     for rows in rows.chunks(batch(session.dialect())) {
         found.extend(find(session, rows)?);
     }

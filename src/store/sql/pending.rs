@@ -1,6 +1,6 @@
 //! PENDING executions: their schedule's row is locked first, then the execution changes hands.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::claim::{Found, Waiting, ids, in_batches, mine};
 use super::planned::CLAIMED_OR_RUNNING;
@@ -46,7 +46,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     let free = |(_, pending): &&Waiting<'_>| locked.contains(&pending.entry.id.0);
     let want = pending_want(pending.iter().filter(free));
     if want.len() == 0 {
-        return Ok(HashMap::new());
+        return Ok(Found::default());
     }
     let schedule = seek(dialect, "e.id", "w.schedule") + " AND w.id <> -1";
     session.execute(&update(

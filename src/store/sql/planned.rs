@@ -1,10 +1,8 @@
 //! Planned occurrences: the cursor move, and the execution it leaves.
 
-use std::collections::HashMap;
-
 use uuid::Uuid;
 
-use super::claim::{Found, Planned, by_first_column, ids, in_batches, mine};
+use super::claim::{Found, Planned, by_first_column, ids, in_batches};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Want, guarded, join, seek, sql, update};
@@ -118,7 +116,7 @@ pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
 fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) -> Step<Found> {
     if want.len() == 0 {
-        return Ok(HashMap::new());
+        return Ok(Found::default());
     }
     let dialect = session.dialect();
     let insert = sql(insert_of("e"))
@@ -127,7 +125,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) 
     let inserted = match dialect {
         // What an INSERT that made nothing leaves as the last id is an old one, with all that came since behind it.
         Dialect::Mysql if session.execute(&insert)? == want.len() => just_inserted(session, planned)?,
-        Dialect::Mysql => HashMap::new(),
+        Dialect::Mysql => Found::default(),
         _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
     };
     if inserted.len() != want.len() {
@@ -141,7 +139,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) 
 pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
     let question =
         "SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()";
-    let mut found = HashMap::with_capacity(planned.len());
+    let mut found = Found::default();
     for mut row in session.rows(&sql(question))? {
         let (token, schedule) = (row.loose_text()?, row.int()?);
         let wanted = planned.binary_search_by_key(&schedule, |(_, occurrence)| occurrence.entry.id.0);

@@ -24,7 +24,7 @@ fn waits_until(bench: &mut Bench) -> Millis {
 /// The one claim that is due.
 fn claim_due(bench: &mut Bench) -> ClaimRequest {
     match bench.next() {
-        Some(ClaimOp::Claim(mut requests)) if requests.len() == 1 => requests.remove(0),
+        Some(ClaimOp::Claim(requests)) if requests.len() == 1 => requests[0].clone(),
         _ => panic!("one claim is due"),
     }
 }
