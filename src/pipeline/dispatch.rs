@@ -116,8 +116,6 @@ pub(crate) struct DispatchMachine<S: Seats> {
     lease: Millis,
     enabled: bool,
     in_flight: InFlight<S::Permit>,
-    /// The last one drawn.
-    token: Token,
     /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
     unresolved: bool,
     hold: Millis,
@@ -140,7 +138,6 @@ impl<S: Seats> DispatchMachine<S> {
             lease,
             enabled: false,
             in_flight: InFlight::default(),
-            token: Token::fresh(),
             unresolved: false,
             hold: now.boot,
             tend_at: Millis::MIN,
@@ -197,24 +194,24 @@ impl<S: Seats> DispatchMachine<S> {
         if self.starved {
             return None;
         }
+        let mut token = Token::fresh();
         let mut requests = Vec::with_capacity(picked.len());
         let mut seats = Vec::with_capacity(picked.len());
         for (slot, candidate, permit) in picked {
-            requests.push(self.request(candidate, S::seat(&permit), now));
+            requests.push(self.request(candidate, token, S::seat(&permit), now));
             seats.push((slot, permit));
+            token = token.next();
         }
         self.in_flight = InFlight { requests: Arc::new(requests), seats };
         Some(Arc::clone(&self.in_flight.requests))
     }
 
-    fn request(&mut self, candidate: Candidate, seat: Seat, now: Now) -> ClaimRequest {
+    fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
         // Should the node die before it begins, it counts as begun: not for what may run only once, and not for what
         // has met a death before.
         let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
         let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
         let at_once = begins_now || seat != Seat::Place && expendable;
-        self.token = self.token.next();
-        let token = self.token;
         self.held.add(token);
         ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
     }

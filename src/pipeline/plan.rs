@@ -268,7 +268,7 @@ impl Plan {
         let mut schedules = HashSet::with_capacity_and_hasher(picked.capacity(), FxBuildHasher);
         // Of schedules that are in this batch already.
         let mut passed = Vec::new();
-        while picked.len() < most && passed.len() < 3 * most {
+        while picked.len() < most && picked.len() + passed.len() < 4 * most {
             let Some(first) = self.ready.first_entry().filter(|first| first.key().0 <= now) else { break };
             let Some(item) = self.items.get_mut(first.get()) else {
                 first.remove();

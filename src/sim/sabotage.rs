@@ -46,7 +46,7 @@ impl Sabotage {
             ("the start's guard: state", MANY, blind(&guard::START, &[State])),
             (
                 "the start's and the revocation's guards: token",
-                STARVED,
+                Faults::DYING,
                 vec![Self::Blind(&guard::START, ClaimToken), Self::Blind(&guard::REVOKE, ClaimToken)],
             ),
             ("the outcome's guard: state", MANY, blind(&guard::OUTCOME, &[State])),

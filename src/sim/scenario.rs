@@ -96,6 +96,10 @@ impl Faults {
         ..Self::NONE
     };
 
+    /// The same, and nodes die or wake up late: what one has taken back from them another means to take back, too.
+    pub(super) const DYING: Self =
+        Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
+
     /// Nodes wake up just when others believe them dead.
     pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
 

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -307,6 +308,20 @@ fn a_full_pool_neither_blocks_nor_loses() {
     bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
     bench.run(START + 1_040);
     assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
+}
+
+#[test]
+fn every_claim_has_a_token_of_its_own() {
+    let mut bench = Bench::new(3, 9);
+    bench.poll(START + 1_500);
+    let mut tokens = HashSet::new();
+    for after in [1_000, 1_000 + FAILURE_PAUSE] {
+        bench.now = START + after;
+        let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("three are due") };
+        tokens.extend(requests.iter().map(|request| request.token));
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+    }
+    assert_eq!(tokens.len(), 6);
 }
 
 #[test]

@@ -216,6 +216,20 @@ fn a_schedules_many_pendings_do_not_hide_the_others() {
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(2), 2)]);
 }
 
+/// Four times as many as may be claimed at once are looked at.
+#[test]
+fn behind_too_many_pendings_of_a_schedule_the_others_wait() {
+    for (pendings, reached) in [(15, true), (16, false)] {
+        let (busy, other) = (row(1), row(2));
+        let mut plan = Plan::new(0, 99);
+        let pendings =
+            (1..=pendings).map(|id| pending(id, &busy, id)).chain([pending(99, &other, 99)]).collect();
+        plan.take(Planned { pendings, ..polled(&[], 0, 0) }, 0);
+        let picked = pick(&mut plan, 1_000, 4);
+        assert_eq!(picked.contains(&(Slot::Execution(ExecutionId(99)), 99)), reached, "{picked:?}");
+    }
+}
+
 #[test]
 fn a_row_locked_twice_is_left_to_the_next_poll() {
     let mut plan = plan(polled(&[&row(1)], 2_500, 0));

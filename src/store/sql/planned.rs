@@ -122,25 +122,24 @@ fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) 
     let insert = sql(insert_of("e"))
         .want(dialect, &want.of(INSERTED))
         .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
-    let inserted = match dialect {
-        // What an INSERT that made nothing leaves as the last id is an old one, with all that came since behind it.
-        Dialect::Mysql if session.execute(&insert)? == want.len() => just_inserted(session, planned)?,
-        Dialect::Mysql => Found::default(),
-        _ => by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?,
+    let other_number = || Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows");
+    let inserted = if dialect == Dialect::Mysql {
+        // One that made nothing would leave an old id as the last, with all that came since behind it.
+        if session.execute(&insert)? != want.len() {
+            return Err(other_number());
+        }
+        just_inserted(session, planned)?
+    } else {
+        by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?
     };
-    if inserted.len() != want.len() {
-        return Err(Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows"));
-    }
-    Ok(inserted)
+    if inserted.len() == want.len() { Ok(inserted) } else { Err(other_number()) }
 }
 
 /// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel. What this
 /// connection inserted last begins at an id it knows; others' rows may lie between, but they have other tokens.
 pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
-    let question =
-        "SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()";
     let mut found = Found::default();
-    for mut row in session.rows(&sql(question))? {
+    for mut row in session.rows(&newest())? {
         let (token, schedule) = (row.loose_text()?, row.int()?);
         let wanted = planned.binary_search_by_key(&schedule, |(_, occurrence)| occurrence.entry.id.0);
         let request = wanted.ok().and_then(|place| planned.get(place)).map(|(request, _)| request);
@@ -149,6 +148,11 @@ pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) 
         }
     }
     Ok(found)
+}
+
+/// From what this connection inserted last on, on MariaDB.
+pub(super) fn newest() -> Statement {
+    sql("SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()")
 }
 
 /// Finds the execution of a planned claim by its unique key.

@@ -181,6 +181,11 @@ fn the_hot_path_never_scans(database: &Database) {
     for part in poll::parts(&query) {
         statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
     }
+    if dialect == Dialect::Mysql {
+        // As if it had inserted the newest row: behind the first of those above are nearly all there are.
+        session.rows(&sql("SELECT LAST_INSERT_ID(MAX(id)) AS newest FROM QRTZ_RUN")).unwrap();
+        statements.push(("find what a claim inserted", planned::newest()));
+    }
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
