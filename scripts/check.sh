@@ -21,6 +21,8 @@ else
     echo "shell scripts: NOT CHECKED (shellcheck is not installed)"
 fi
 
+# A new dependency belongs in the fuzzers' lock file, too.
+step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
 step python3 benches/peers/run.py --list
 if cargo deny --version >/dev/null 2>&1; then
