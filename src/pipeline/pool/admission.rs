@@ -153,8 +153,17 @@ impl Admission {
             self.measured(periods);
             self.starts = 0;
             self.paced_at = self.now;
+        } else if self.pace.is_none() {
+            self.pace = self.paced_by_the_first(span);
         }
         self.now
+    }
+
+    /// The pace of a queue nobody has measured, once enough have ended to tell, `span` after it was first looked at.
+    fn paced_by_the_first(&self, span: i64) -> Option<usize> {
+        let ended = self.starts.saturating_sub(self.busy);
+        let times = usize::try_from(PACED / span.max(1)).unwrap_or_default();
+        (ended >= FAST).then(|| ended * times)
     }
 
     /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow; claims may take long

@@ -123,6 +123,21 @@ fn a_moment_without_processor_time_is_no_slow_queue() {
     assert_eq!(seats, [Seat::Soon; 500]);
 }
 
+/// A backlog should not crawl for the first 20 ms, eight by eight.
+#[test]
+fn a_queue_nobody_has_measured_is_known_once_enough_have_ended() {
+    let soon_after = |ended: usize, busy: usize, span: i64| {
+        let mut pool = worked(ended);
+        (0..busy).for_each(|_| pool.started());
+        pool.observe(span);
+        std::iter::from_fn(|| pool.reserve()).take_while(|seat| *seat == Seat::Soon).count()
+    };
+    assert_eq!(soon_after(19, 1, 5), 0, "twenty were given to it, and one is under way");
+    assert_eq!(soon_after(20, 1, 5), 400, "twenty in 5 ms");
+    assert_eq!(soon_after(20, 1, 19), 100);
+    assert_eq!(soon_after(20, 1, 0), 1_000, "the queue is no longer");
+}
+
 /// Else the first thousand of a backlog would each wait for the answer to its start.
 #[test]
 fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
