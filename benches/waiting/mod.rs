@@ -49,7 +49,7 @@ impl Waits for Wheel<Item> {
     }
 
     fn take_out(&mut self, ticket: Handle) -> bool {
-        self.cancel(ticket).is_some()
+        self.cancel(ticket)
     }
 
     fn next(&mut self) -> Option<i64> {

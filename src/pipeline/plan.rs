@@ -203,7 +203,9 @@ impl Plan {
         self.rests.remove(&slot);
         let Some(item) = self.items.remove(&slot) else { return };
         match item.place {
-            Place::Wheel(handle) => drop(self.wheel.cancel(handle)),
+            Place::Wheel(handle) => {
+                self.wheel.cancel(handle);
+            }
             Place::Ready => drop(self.ready.remove(&rank(slot, &item.candidate))),
             Place::InFlight => {}
         }

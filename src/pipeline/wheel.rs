@@ -1,6 +1,6 @@
 //! The hierarchical timing wheel: what is planned waits here until it is due.
 //!
-//! An instant is a 64-bit number of milliseconds, read as eleven digits of six bits. Level `n` of
+//! An instant is a 64-bit number of milliseconds, read as ten digits of seven bits. Level `n` of
 //! the wheel has one slot per value of digit `n`, and an entry's place follows from one rule:
 //!
 //! > **An entry lies on the level of the highest digit in which it differs from `now`, in the slot
@@ -10,19 +10,21 @@
 //! are in time order, and so are the slots of a level, so the next due slot is the first bit of the
 //! first bitmap that has one. A step of `now` touches only the slots it passes, however long it
 //! is. A slot that `now` has just entered cascades: its entries are due or belong further down.
-//! And a slot need not be stored: whoever cancels an entry works it out again from its instant.
 //!
-//! A slot holds its entries one behind the other, so that passing it reads memory in a row. A table
-//! of four bytes an entry says at which position of its slot each lies, for whoever cancels it.
+//! A slot holds its entries one behind the other, so that passing it reads memory in a row. What is
+//! cancelled is only noted down: it stays in its slot until that is passed, or until more is
+//! cancelled than waits; then all slots are swept.
 //!
 //! The wheel is pure: it is given `now` and owns no clock, thread or lock.
 
 use std::cmp::{Ordering, Reverse};
 
+use rustc_hash::FxHashMap;
+
 #[cfg(test)]
 mod tests;
 
-const DIGIT_BITS: u32 = 6;
+const DIGIT_BITS: u32 = 7;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 
@@ -57,11 +59,12 @@ impl PartialOrd for Due {
 }
 
 /// Names one entry, for as long as it is in the wheel; a handle that outlives it names nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// There is one of each, and cancelling takes it: nothing is cancelled twice.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Handle {
     tick: u64,
-    index: u32,
-    serial: u32,
+    serial: u64,
 }
 
 /// Why an entry was not inserted; the item is handed back.
@@ -80,30 +83,36 @@ pub struct Wheel<T> {
     now: u64,
     cap: usize,
     levels: Vec<Level<T>>,
-    positions: Positions,
-    /// Grows with every insert, so that no handle given out before matches a new entry.
-    serial: u32,
+    /// How many entries wait, the cancelled ones left out.
+    waiting: usize,
+    /// Those that were cancelled and still lie in their slots.
+    cancelled: Numbers,
+    /// The next entry's number.
+    serial: u64,
+    /// No entry has a lower number.
+    oldest: u64,
     /// Emptied lists for the next slots: on the lowest level most hold an entry or two.
     spare: Vec<Vec<Entry<T>>>,
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel standing at `now` (epoch milliseconds) that holds at most `cap` entries
-    /// (and never more than `u32::MAX`).
+    /// An empty wheel standing at `now` (epoch milliseconds) that holds at most `cap` entries.
     pub fn new(now: i64, cap: usize) -> Self {
         Self {
             now: tick(now),
-            cap: cap.min(NONE as usize),
+            cap,
             levels: (0..LEVELS).map(|_| Level::new()).collect(),
-            positions: Positions::new(),
+            waiting: 0,
+            cancelled: Numbers::default(),
             serial: 0,
+            oldest: 0,
             spare: Vec::new(),
         }
     }
 
     /// How many entries wait.
     pub fn len(&self) -> usize {
-        self.positions.used
+        self.waiting
     }
 
     /// Whether no entry waits.
@@ -123,36 +132,40 @@ impl<T> Wheel<T> {
         if self.len() >= self.cap {
             return Err(Refused::Full(item));
         }
-        let (index, serial) = (self.positions.add(), self.serial);
-        self.serial = serial.wrapping_add(1);
-        let Due { at, priority, id } = due;
-        self.place(Entry { at, id, priority, index, serial, item });
-        Ok(Handle { tick: tick(at), index, serial })
+        let (Due { at, priority, id }, serial) = (due, self.serial);
+        self.serial += 1;
+        self.waiting += 1;
+        self.place(Entry { at, id, serial, priority, item });
+        Ok(Handle { tick: tick(at), serial })
     }
 
-    /// Takes an entry out in constant time; `None` when it is no longer in the wheel.
-    pub fn cancel(&mut self, handle: Handle) -> Option<T> {
-        let Place { level, slot } = Place::of(self.now, handle.tick);
-        let position = *self.positions.table.get(handle.index as usize)?;
-        let level = &mut self.levels[level];
-        let entries = &mut level.slots[slot].entries;
-        entries.get(position as usize).filter(|entry| entry.is_named(handle))?;
-        let entry = entries.swap_remove(position as usize);
-        self.positions.vacate(handle.index);
-        if let Some(moved) = entries.get(position as usize) {
-            self.positions.table[moved.index as usize] = position;
+    /// Takes an entry out, in constant time on average; false when it is no longer in the wheel.
+    /// Its item is dropped at some later time.
+    pub fn cancel(&mut self, handle: Handle) -> bool {
+        if handle.tick <= self.now || handle.serial < self.oldest {
+            return false;
         }
-        if entries.is_empty() {
-            level.occupied &= !(1 << slot);
+        self.cancelled.insert(handle.serial);
+        self.waiting -= 1;
+        self.sweep();
+        true
+    }
+
+    /// Takes what was cancelled out of the slots, if that is more than what waits.
+    fn sweep(&mut self) {
+        if self.cancelled.count <= self.waiting {
+            return;
         }
-        Some(entry.item)
+        for level in &mut self.levels {
+            level.sweep(&mut self.cancelled);
+        }
     }
 
     /// The earliest instant (epoch milliseconds) at which [`advance`](Self::advance) has something
     /// to do; `None` when nothing waits.
     ///
-    /// Never late. It is early only after a cancel took the first of a slot above the lowest
-    /// level, and only once: the wake-up it causes cascades that slot.
+    /// Never late. It is early only after a cancel took the first of a slot, and only once: the
+    /// wake-up it causes empties that slot.
     pub fn next_due(&self) -> Option<i64> {
         let level = self.levels.iter().find(|level| level.occupied != 0)?;
         Some(instant(level.first().earliest))
@@ -170,9 +183,10 @@ impl<T> Wheel<T> {
         let mut due = Vec::new();
         let top = Place::of(before, now);
         for level in 0..top.level {
-            self.settle(level, u64::MAX, &mut due);
+            self.settle(level, u128::MAX, &mut due);
         }
-        self.settle(top.level, u64::MAX >> (SLOTS - 1 - top.slot), &mut due);
+        self.settle(top.level, u128::MAX >> (SLOTS - 1 - top.slot), &mut due);
+        self.sweep();
         due.sort_unstable_by_key(|(due, _)| *due);
         due
     }
@@ -183,15 +197,22 @@ impl<T> Wheel<T> {
         let now = self.now;
         let all = self.advance(i64::MAX);
         self.now = now; // Sound, for no entry is left whose place it could change.
+        self.oldest = self.serial;
         all
     }
 
     /// Empties the slots of `level` named by `passed`: each entry is due, or moves to a lower level.
-    fn settle(&mut self, level: usize, passed: u64, due: &mut Vec<(Due, T)>) {
+    fn settle(&mut self, level: usize, passed: u128, due: &mut Vec<(Due, T)>) {
         while let Some(mut entries) = self.levels[level].take_first(passed) {
+            if level == 0 {
+                due.reserve(entries.len());
+            }
             for entry in entries.drain(..) {
+                if self.cancelled.remove(entry.serial) {
+                    continue;
+                }
                 if tick(entry.at) <= self.now {
-                    self.positions.vacate(entry.index);
+                    self.waiting -= 1;
                     due.push((entry.due(), entry.item));
                 } else {
                     self.place(entry);
@@ -206,14 +227,12 @@ impl<T> Wheel<T> {
     fn place(&mut self, entry: Entry<T>) {
         let tick = tick(entry.at);
         let place = Place::of(self.now, tick);
-        let index = entry.index as usize;
         let slot = self.levels[place.level].open(place.slot, tick);
         if slot.entries.capacity() == 0
             && let Some(spare) = self.spare.pop()
         {
             slot.entries = spare;
         }
-        self.positions.table[index] = slot.entries.len() as u32;
         grow(&mut slot.entries);
         slot.entries.push(entry);
     }
@@ -235,6 +254,7 @@ struct Place {
 }
 
 impl Place {
+    #[inline]
     fn of(now: u64, tick: u64) -> Self {
         let level = ((now ^ tick) | 1).ilog2() / DIGIT_BITS;
         let slot = (tick >> (level * DIGIT_BITS)) as usize % SLOTS;
@@ -245,7 +265,7 @@ impl Place {
 #[derive(Debug)]
 struct Level<T> {
     /// Bit `n` is set when slot `n` has entries.
-    occupied: u64,
+    occupied: u128,
     slots: [Slot<T>; SLOTS],
 }
 
@@ -256,25 +276,20 @@ struct Slot<T> {
     earliest: u64,
 }
 
-/// Flat, for the fields of a [`Due`] and the two numbers together fill no more than thirty-two bytes.
+/// Flat: the fields of a [`Due`], the number and a small item together fill no more than thirty-two bytes.
 #[derive(Debug)]
 struct Entry<T> {
     at: i64,
     id: i64,
+    /// Its number among all that were ever inserted, by which it is cancelled.
+    serial: u64,
     priority: i32,
-    /// Its place in the table of positions.
-    index: u32,
-    serial: u32,
     item: T,
 }
 
 impl<T> Entry<T> {
     fn due(&self) -> Due {
         Due { at: self.at, priority: self.priority, id: self.id }
-    }
-
-    fn is_named(&self, handle: Handle) -> bool {
-        (self.index, self.serial) == (handle.index, handle.serial)
     }
 }
 
@@ -288,7 +303,7 @@ impl<T> Level<T> {
     }
 
     /// Takes the entries out of the first occupied slot among `wanted`.
-    fn take_first(&mut self, wanted: u64) -> Option<Vec<Entry<T>>> {
+    fn take_first(&mut self, wanted: u128) -> Option<Vec<Entry<T>>> {
         let found = self.occupied & wanted;
         if found == 0 {
             return None;
@@ -296,6 +311,15 @@ impl<T> Level<T> {
         let slot = found.trailing_zeros() as usize;
         self.occupied &= !(1 << slot);
         Some(std::mem::take(&mut self.slots[slot].entries))
+    }
+
+    fn sweep(&mut self, cancelled: &mut Numbers) {
+        for (bit, slot) in self.slots.iter_mut().enumerate() {
+            slot.entries.retain(|entry| !cancelled.remove(entry.serial));
+            if slot.entries.is_empty() {
+                self.occupied &= !(1 << bit);
+            }
+        }
     }
 
     /// The slot that is about to get an entry of `tick`.
@@ -310,44 +334,39 @@ impl<T> Level<T> {
 /// Makes room for one more. A long list grows by a quarter where a `Vec` would double: memory follows use.
 fn grow<T>(entries: &mut Vec<T>) {
     if entries.len() == entries.capacity() {
-        let more = if entries.len() < 64 { entries.len().max(4) } else { entries.len() / 4 };
+        let more = if entries.len() < 64 { entries.len().max(2) } else { entries.len() / 4 };
         entries.reserve_exact(more);
     }
 }
 
-/// The end of the list of vacant indices.
-const NONE: u32 = u32::MAX;
-
-/// By an entry's index: at which position of its slot it lies.
-#[derive(Debug)]
-struct Positions {
-    /// Through the vacant ones runs a list.
-    table: Vec<u32>,
-    /// Head of that list.
-    vacant: u32,
-    used: usize,
+/// A set of numbers, sixty-four to a word: those of one poll lie close together.
+#[derive(Debug, Default)]
+struct Numbers {
+    words: FxHashMap<u64, u64>,
+    count: usize,
 }
 
-impl Positions {
-    const fn new() -> Self {
-        Self { table: Vec::new(), vacant: NONE, used: 0 }
+impl Numbers {
+    /// One that is not there yet.
+    fn insert(&mut self, number: u64) {
+        *self.words.entry(number / 64).or_default() |= 1 << (number % 64);
+        self.count += 1;
     }
 
-    fn add(&mut self) -> u32 {
-        self.used += 1;
-        let index = self.vacant;
-        if let Some(next) = self.table.get(index as usize) {
-            self.vacant = *next;
-            return index;
+    /// False if it is not there.
+    fn remove(&mut self, number: u64) -> bool {
+        if self.count == 0 {
+            return false;
         }
-        grow(&mut self.table);
-        self.table.push(NONE);
-        (self.table.len() - 1) as u32
-    }
-
-    fn vacate(&mut self, index: u32) {
-        self.table[index as usize] = self.vacant;
-        self.vacant = index;
-        self.used -= 1;
+        let bit = 1 << (number % 64);
+        let Some(word) = self.words.get_mut(&(number / 64)).filter(|word| **word & bit != 0) else {
+            return false;
+        };
+        *word &= !bit;
+        self.count -= 1;
+        if self.count == 0 {
+            self.words.clear();
+        }
+        true
     }
 }
