@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{FOUND, LOCKED, first_attempt, planned_want, win_planned};
+use super::planned::{LOCKED, planned_want, win_planned};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
@@ -176,6 +176,15 @@ pub(super) fn mine(
             join(dialect)
         ));
     by_first_column(session.rows(&question)?)
+}
+
+/// What finding a planned claim's execution reads of a batch.
+const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
+
+/// By its unique key.
+fn first_attempt(dialect: Dialect) -> String {
+    seek(dialect, "r.execute_id", "w.id")
+        + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
 }
 
 fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::result::Result<Wins, Fault> {

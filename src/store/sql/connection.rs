@@ -218,9 +218,9 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
-            // A poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
             // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
-            // read it from end to end until the next ANALYZE. And none is worth compiling anew each time it runs.
+            // read it from end to end until the next ANALYZE. None is worth compiling anew each time it runs. And a
+            // poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
             session.batch(
                 "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                  SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'",

@@ -5,19 +5,18 @@ use uuid::Uuid;
 use super::claim::{Found, Planned, by_first_column, ids, in_batches};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Want, guarded, join, seek, sql, update};
+use super::statement::{Statement, Want, guarded, join, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 
 type Step<T> = Result<T, Fault>;
 
-/// What locking, moving, inserting and finding again read of a batch.
+/// What locking, moving and inserting read of a batch.
 pub(super) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
 const MOVED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version", "following"];
 const INSERTED: &[&str] =
     &["id", "prev_fire_time", "next_fire_time", "following", "token", "node", "claimed", "started"];
-pub(super) const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
-/// All of it but what only finding again reads.
+/// What all three at once read of it.
 const MOVED_AND_INSERTED: &[&str] = &[
     "id",
     "state",
@@ -153,12 +152,6 @@ pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) 
 /// From what this connection inserted last on, on MariaDB.
 pub(super) fn newest() -> Statement {
     sql("SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()")
-}
-
-/// Finds the execution of a planned claim by its unique key.
-pub(super) fn first_attempt(dialect: Dialect) -> String {
-    seek(dialect, "r.execute_id", "w.id")
-        + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
 }
 
 /// PostgreSQL's claim. The UPDATE repeats the guard: a row may have changed between the statement's snapshot
