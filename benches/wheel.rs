@@ -99,7 +99,9 @@ fn measure<W: Waits>(case: &Case) -> Costs {
         (0..case.waiting as i64).map(|id| due(NOW + 1 + dice.below(case.span), id)).collect();
     let mut wheel = W::starting(NOW, case.waiting);
     let (insert, handles) = timed(|| dues.iter().map(|due| wheel.put(*due)).collect::<Vec<_>>());
-    let victims: Vec<W::Ticket> = handles.into_iter().filter(|_| dice.below(100) < case.cancelled).collect();
+    let mut victims: Vec<W::Ticket> =
+        handles.into_iter().filter(|_| dice.below(100) < case.cancelled).collect();
+    (1..victims.len()).rev().for_each(|last| victims.swap(last, dice.below(last as i64 + 1) as usize));
     let victim_count = victims.len();
     let (cancel, ()) = timed(|| victims.into_iter().for_each(|ticket| assert!(wheel.take_out(ticket))));
     let (expire, expired) = timed(|| run_out(&mut wheel));

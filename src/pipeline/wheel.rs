@@ -18,6 +18,7 @@
 //! The wheel is pure: it is given `now` and owns no clock, thread or lock.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::hash_map;
 
 use rustc_hash::FxHashMap;
 
@@ -26,6 +27,8 @@ mod tests;
 
 const DIGIT_BITS: u32 = 7;
 const SLOTS: usize = 1 << DIGIT_BITS;
+/// So many emptied lists are kept for other slots, with room for so many entries each at most.
+const SPARE: usize = 64;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 
 /// When an entry is due and which goes first among those due together: by `at`, then the higher
@@ -96,7 +99,7 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel standing at `now` (epoch milliseconds) that holds at most `cap` entries.
+    /// An empty wheel standing at `now` (epoch milliseconds) in which at most `cap` entries wait.
     pub fn new(now: i64, cap: usize) -> Self {
         Self {
             now: tick(now),
@@ -145,6 +148,7 @@ impl<T> Wheel<T> {
         if handle.tick <= self.now || handle.serial < self.oldest {
             return false;
         }
+        debug_assert!(handle.serial < self.serial, "another wheel's handle");
         self.cancelled.insert(handle.serial);
         self.waiting -= 1;
         self.sweep();
@@ -164,8 +168,8 @@ impl<T> Wheel<T> {
     /// The earliest instant (epoch milliseconds) at which [`advance`](Self::advance) has something
     /// to do; `None` when nothing waits.
     ///
-    /// Never late. It is early only after a cancel took the first of a slot, and only once: the
-    /// wake-up it causes empties that slot.
+    /// Never late. It is early only after a cancel took the first of a slot, and only once for
+    /// each slot: the wake-up it causes empties it.
     pub fn next_due(&self) -> Option<i64> {
         let level = self.levels.iter().find(|level| level.occupied != 0)?;
         Some(instant(level.first().earliest))
@@ -208,7 +212,7 @@ impl<T> Wheel<T> {
                 due.reserve(entries.len());
             }
             for entry in entries.drain(..) {
-                if self.cancelled.remove(entry.serial) {
+                if self.cancelled.count > 0 && self.cancelled.remove(entry.serial) {
                     continue;
                 }
                 if tick(entry.at) <= self.now {
@@ -218,7 +222,7 @@ impl<T> Wheel<T> {
                     self.place(entry);
                 }
             }
-            if entries.capacity() <= SLOTS && self.spare.len() < SLOTS {
+            if entries.capacity() <= SPARE && self.spare.len() < SPARE {
                 self.spare.push(entries);
             }
         }
@@ -317,6 +321,7 @@ impl<T> Level<T> {
         for (bit, slot) in self.slots.iter_mut().enumerate() {
             slot.entries.retain(|entry| !cancelled.remove(entry.serial));
             if slot.entries.is_empty() {
+                slot.entries = Vec::new();
                 self.occupied &= !(1 << bit);
             }
         }
@@ -355,17 +360,15 @@ impl Numbers {
 
     /// False if it is not there.
     fn remove(&mut self, number: u64) -> bool {
-        if self.count == 0 {
+        let bit = 1 << (number % 64);
+        let hash_map::Entry::Occupied(mut word) = self.words.entry(number / 64) else { return false };
+        if word.get() & bit == 0 {
             return false;
         }
-        let bit = 1 << (number % 64);
-        let Some(word) = self.words.get_mut(&(number / 64)).filter(|word| **word & bit != 0) else {
-            return false;
-        };
-        *word &= !bit;
         self.count -= 1;
-        if self.count == 0 {
-            self.words.clear();
+        *word.get_mut() &= !bit;
+        if *word.get() == 0 {
+            word.remove();
         }
         true
     }

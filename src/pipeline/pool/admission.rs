@@ -67,7 +67,7 @@ pub(crate) enum Seat {
     Place,
 }
 
-/// How fast the queue moves is measured over at least so long, in milliseconds.
+/// How fast the queue moves is measured over at least so long, in milliseconds; at first over less.
 const PACED: i64 = 20;
 /// In so many times [`PACED`] an item starts soon: it may be called started when it is claimed.
 const SOON: usize = 5;
@@ -102,6 +102,8 @@ pub(super) struct Admission {
     /// How many items were started since `paced_at`, and how many per [`PACED`] before that, if that is known.
     starts: usize,
     pace: Option<usize>,
+    /// What `pace` will be at least, while that is not known; forgotten when these [`PACED`] are over.
+    early: Option<usize>,
     /// So many may wait while the pace is not known.
     allowed: usize,
     paced_at: i64,
@@ -125,6 +127,7 @@ impl Admission {
             promised_places: 0,
             starts: 0,
             pace: None,
+            early: None,
             allowed: UNMEASURED,
             paced_at: i64::MIN,
             stunted: false,
@@ -152,18 +155,20 @@ impl Admission {
             let periods = u32::try_from(span / PACED).unwrap_or(u32::MAX);
             self.measured(periods);
             self.starts = 0;
+            self.early = None;
             self.paced_at = self.now;
-        } else if self.pace.is_none() {
-            self.pace = self.paced_by_the_first(span);
+        } else {
+            self.early = self.paced_by_the_first(span);
         }
         self.now
     }
 
-    /// The pace of a queue nobody has measured, once enough have ended to tell, `span` after it was first looked at.
+    /// The pace once enough have ended to tell, `span` after `paced_at`. The time was read a moment ago, and items went on
+    /// ending: what looks like more than four times what is certain is not believed.
     fn paced_by_the_first(&self, span: i64) -> Option<usize> {
         let ended = self.starts.saturating_sub(self.busy);
-        let times = usize::try_from(PACED / span.max(1)).unwrap_or_default();
-        (ended >= FAST).then(|| ended * times)
+        let times = usize::try_from(PACED / (span + 1)).unwrap_or_default();
+        (ended >= FAST).then(|| ended * times.clamp(1, 4))
     }
 
     /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow; claims may take long
@@ -224,13 +229,14 @@ impl Admission {
             return None;
         }
         let ahead = self.queued + self.promised_places;
-        let moves_fast = self.pace.is_some_and(|pace| pace >= FAST);
+        let pace = self.pace.or(self.early);
+        let moves_fast = pace.is_some_and(|pace| pace >= FAST);
         let spare = self.committed() < self.settled();
         if spare && !(moves_fast && ahead > 0) {
             return Some(Seat::Thread);
         }
         let growth = (!spare && self.can_grow()).then_some(Seat::Thread);
-        match self.pace {
+        match pace {
             _ if ahead >= self.limits.queue => growth,
             None => (ahead < self.allowed).then_some(Seat::Place),
             Some(pace) if ahead < pace.saturating_mul(SOON) => Some(Seat::Soon),

@@ -213,6 +213,23 @@ fn what_is_cancelled_does_not_pile_up() {
     assert_eq!(instants(&wheel.drain()), [1_000_000]);
 }
 
+/// One that is cancelled waits for its slot to be passed while thousands come and go.
+#[test]
+fn what_is_noted_of_the_cancelled_does_not_pile_up() {
+    let mut wheel = wheel_at(0, &[10_000_000, 10_000_001]);
+    let far = wheel.insert(due(20_000_000), ()).unwrap();
+    assert!(wheel.cancel(far));
+    for now in 0..10_000 {
+        let cancelled = wheel.insert(due(now + 1), ()).unwrap();
+        for later in 0..100 {
+            wheel.insert(Due { at: now + 1, priority: 1, id: later }, ()).unwrap();
+        }
+        assert!(wheel.cancel(cancelled));
+        assert_eq!(wheel.advance(now + 1).len(), 100);
+    }
+    assert_eq!((wheel.cancelled.count, wheel.cancelled.words.len()), (1, 1));
+}
+
 /// The same wheel, so plain that it can be trusted.
 #[derive(Default)]
 struct Oracle {
@@ -247,6 +264,7 @@ enum Op {
     CancelNext,
     Advance { by: i64 },
     AdvanceToNext,
+    Drain,
 }
 
 /// Spans of every magnitude, with the digits' edges well represented.
@@ -270,6 +288,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => span().prop_map(|by| Op::Advance { by }),
         1 => span().prop_map(|by| Op::Advance { by: -by }),
         2 => Just(Op::AdvanceToNext),
+        1 => Just(Op::Drain),
     ]
 }
 
@@ -304,6 +323,11 @@ fn advance_both(wheel: &mut Wheel<i64>, oracle: &mut Oracle, now: i64) {
     assert_eq!(expired, oracle.advance(now));
 }
 
+fn drain_both(wheel: &mut Wheel<i64>, oracle: &mut Oracle) {
+    let drained: Vec<Due> = wheel.drain().into_iter().map(|(due, _)| due).collect();
+    assert_eq!(drained, std::mem::take(&mut oracle.waiting).into_keys().collect::<Vec<_>>());
+}
+
 const CAP: usize = 40;
 
 fn insert_both(wheel: &mut Wheel<i64>, oracle: &mut Oracle, due: Due) {
@@ -335,12 +359,12 @@ fn agrees_with_the_oracle(now: i64, ops: Vec<Op>) {
                 let now = wheel.next_due().unwrap_or(oracle.now);
                 advance_both(&mut wheel, &mut oracle, now);
             }
+            Op::Drain => drain_both(&mut wheel, &mut oracle),
         }
         assert_eq!(wheel.len(), oracle.waiting.len());
         oracle.check_next(wheel.next_due());
     }
-    let drained: Vec<Due> = wheel.drain().into_iter().map(|(due, _)| due).collect();
-    assert_eq!(drained, oracle.waiting.into_keys().collect::<Vec<_>>());
+    drain_both(&mut wheel, &mut oracle);
     assert!(wheel.levels.iter().all(|level| level.occupied == 0) && wheel.cancelled.count == 0);
 }
 
