@@ -27,9 +27,9 @@ mod tests;
 
 const DIGIT_BITS: u32 = 7;
 const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 /// So many emptied lists are kept for other slots, with room for so many entries each at most.
 const SPARE: usize = 64;
-const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
 
 /// When an entry is due and which goes first among those due together: by `at`, then the higher
 /// `priority`, then the lower `id`.
@@ -160,7 +160,7 @@ impl<T> Wheel<T> {
         if self.cancelled.count <= self.waiting {
             return;
         }
-        for level in &mut self.levels {
+        for level in self.levels.iter_mut().filter(|level| level.occupied != 0) {
             level.sweep(&mut self.cancelled);
         }
     }

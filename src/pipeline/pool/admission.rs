@@ -157,10 +157,15 @@ impl Admission {
             self.starts = 0;
             self.early = None;
             self.paced_at = self.now;
-        } else {
+        } else if self.pace.is_none() {
             self.early = self.paced_by_the_first(span);
         }
         self.now
+    }
+
+    /// What is known of the pace, or believed.
+    fn believed_pace(&self) -> Option<usize> {
+        self.pace.or(self.early)
     }
 
     /// The pace once enough have ended to tell, `span` after `paced_at`. The time was read a moment ago, and items went on
@@ -168,7 +173,7 @@ impl Admission {
     fn paced_by_the_first(&self, span: i64) -> Option<usize> {
         let ended = self.starts.saturating_sub(self.busy);
         let times = usize::try_from(PACED / (span + 1)).unwrap_or_default();
-        (ended >= FAST).then(|| ended * times.clamp(1, 4))
+        (ended >= FAST).then(|| ended * times.min(4))
     }
 
     /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow; claims may take long
@@ -229,7 +234,7 @@ impl Admission {
             return None;
         }
         let ahead = self.queued + self.promised_places;
-        let pace = self.pace.or(self.early);
+        let pace = self.believed_pace();
         let moves_fast = pace.is_some_and(|pace| pace >= FAST);
         let spare = self.committed() < self.settled();
         if spare && !(moves_fast && ahead > 0) {

@@ -110,9 +110,22 @@ fn a_slot_remembers_its_fire_time_not_its_second_of_the_minute() {
 
 #[test]
 fn every_level_boundary_is_exact() {
+    const TURN: i64 = SLOTS as i64;
     for level in 0..LEVELS as u32 {
         let span = 1_i64 << (level * DIGIT_BITS).min(62);
-        for start in [0, 1, 127, 128, 16_383, -1, -128, -16_385, span - 1, -span, 1_234_567_890_123] {
+        for start in [
+            0,
+            1,
+            TURN - 1,
+            TURN,
+            TURN * TURN - 1,
+            -1,
+            -TURN,
+            -TURN * TURN - 1,
+            span - 1,
+            -span,
+            1_234_567_890_123,
+        ] {
             let around = [span - 1, span, span + 1].map(|step| start.saturating_add(step));
             let mut wheel = Wheel::new(start, 10);
             let mut waiting: Vec<_> = around.into_iter().filter(|&at| at > start).collect();

@@ -143,15 +143,15 @@ fn a_queue_nobody_has_measured_is_known_once_enough_have_ended() {
 fn what_the_first_few_tell_is_forgotten_when_they_are_over() {
     let mut pool = worked(28);
     pool.observe(6);
-    assert_eq!(pool.pace.or(pool.early), Some(56));
+    assert_eq!(pool.believed_pace(), Some(56));
     pool.observe(3_600_000);
-    assert_eq!(pool.pace.or(pool.early), None);
+    assert_eq!(pool.believed_pace(), None);
 
     let mut pool = worked(28);
     pool.observe(6);
     pool.started();
     pool.observe(40);
-    assert_eq!(pool.pace.or(pool.early), Some(14), "so many it were: 29 in 40 ms");
+    assert_eq!(pool.believed_pace(), Some(14), "so many it were: 29 in 40 ms");
 }
 
 /// Else the first thousand of a backlog would each wait for the answer to its start.
