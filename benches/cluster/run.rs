@@ -56,8 +56,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
 
     let verdict = Verdict::of(&seen, &ledger, arguments, start);
     let executions = figures::real(seen.len());
-    let took = seen.iter().map(first_start).min().map_or(f64::NAN, |first| seconds(ended - first));
-    let rate = executions / took;
+    let rate = executions / (ended - start).as_seconds_f64();
     Ok(Figures {
         workload: arguments.workload.name(),
         scheduler: "firetime",
@@ -129,14 +128,6 @@ fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     Ok(all)
 }
 
-fn first_start(seen: &Seen) -> DateTime<Utc> {
-    DateTime::from_timestamp_millis(seen.planned).unwrap_or_default() + TimeDelta::microseconds(seen.late)
-}
-
-fn seconds(span: TimeDelta) -> f64 {
-    span.as_seconds_f64()
-}
-
 /// Asks the run's own database, and counts its questions: each is a transaction.
 struct Observer {
     connection: Connection,
@@ -165,8 +156,8 @@ impl Observer {
         let began = Instant::now();
         loop {
             self.asked += 1;
-            let open = self.connection.number(OPEN)?;
             let now = Utc::now();
+            let open = self.connection.number(OPEN)?;
             if open == 0 || began.elapsed() > GIVEN_UP {
                 return Ok(now);
             }

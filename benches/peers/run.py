@@ -143,7 +143,7 @@ def wait(nodes, peer, db, expected, first, options):
         stalled = now - max(changed, last_fire) > STALLED_S
         if total >= expected or stalled:
             if db.ask(peer.still_open) == "f":
-                return changed if stalled else time.time()
+                return changed if stalled else now
         for node in nodes:
             if node.process.poll() is not None:
                 raise Broken(f"a node ended with {node.process.returncode} before its time")
@@ -193,7 +193,7 @@ def measure(options, peer, variant, fresh, nodes, expected, first, limit):
     runs = [one for node in nodes for one in node.runs]
     if not runs:
         raise Broken("nothing ran")
-    rate = len(runs) / (end - min(started for *_, started in runs) / 1e6)
+    rate = len(runs) / (end - first / 1000)
     return {
         "workload": options.workload, "scheduler": peer.name, "variant": variant, "database": "postgres",
         "nodes": len(nodes), "executions": len(runs), "executions_per_s": round(rate, 1),

@@ -21,6 +21,9 @@ use crate::window::GATHER;
 const BATCH: usize = 1_000;
 /// So many are worth a transaction at once: under a backlog nothing waits.
 const ENOUGH: usize = 64;
+/// What such a transaction leaves behind waits no longer than this: mostly it is taken along with the next many; at a
+/// backlog's end nothing follows.
+const REST: Millis = 20;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -165,7 +168,7 @@ impl Machine for CompleteMachine {
         match answer {
             Ok(settled) => {
                 self.pause = FIRST_PAUSE;
-                self.gather = now.boot + GATHER;
+                self.gather = now.boot + if asked < ENOUGH { GATHER } else { REST };
                 self.apart = self.apart.saturating_sub(asked);
                 let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
                 for (it, settled) in batch.into_iter().zip(settled) {
@@ -256,6 +259,14 @@ mod tests {
         backlog.insert(0, outcome(0));
         backlog.push((2, CompleteInput::Close));
         assert_eq!(calls(backlog), [(0, 1), (1, 64), (2, 64)]);
+    }
+
+    #[test]
+    fn what_a_backlog_leaves_is_not_made_to_wait_like_a_stream() {
+        let many = |at| (0..64).map(move |_| outcome(at));
+        let mut backlog: Vec<_> = many(0).chain([outcome(1)]).chain(many(5)).chain([outcome(6)]).collect();
+        backlog.push((99, CompleteInput::Close));
+        assert_eq!(calls(backlog), [(0, 64), (5, 65), (25, 1)]);
     }
 
     /// And what was to be stored is still there afterwards.

@@ -2,7 +2,7 @@
 //!
 //! | | planned occurrences, one batch |
 //! | --- | --- |
-//! | PostgreSQL | one statement, its own transaction: lock what is free, move the cursors, insert the executions |
+//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions; if a row is held, another that skips it |
 //! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT what that made, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{LOCKED, planned_want, win_planned};
+use super::planned::{LOCKED, planned_want, win_alone, win_planned};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
@@ -96,12 +96,17 @@ fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let (planned, pending) = split(requests);
     let dialect = store.connections.target.dialect;
-    let win = |session: &mut dyn Session| {
-        Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
-    };
     let is_one_statement =
         pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
-    let wins = if is_one_statement { store.alone("claim", win)? } else { store.write("claim", win)? };
+    let wins = if is_one_statement {
+        store.alone("claim", |session| {
+            Ok(Wins { planned: win_alone(session, &planned)?, ..Wins::default() })
+        })?
+    } else {
+        store.write("claim", |session| {
+            Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
+        })?
+    };
     let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, &wins)).collect();
     let rest: Vec<&ClaimRequest> =
         requests.iter().zip(&won).filter_map(|(request, won)| won.is_none().then_some(request)).collect();

@@ -275,14 +275,12 @@ impl Want {
     }
 
     /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would know it when it
-    /// plans, and take a partial index for a state that it believes to be rare.
+    /// plans, and take a partial index for a state that it believes to be rare. Columns are unnested side by side: among what
+    /// is selected they are read row by row, in FROM each would be stored first.
     fn unnested(&self) -> String {
-        let names: Vec<&str> = self.each.iter().map(|(name, _)| *name).collect();
-        let (marks, names) = (vec!["?"; names.len()].join(", "), names.join(", "));
-        match self.marked("(SELECT ?)").as_str() {
-            "" => format!("unnest({marks}) AS w({names})"),
-            same => format!("(SELECT v.*{same} FROM unnest({marks}) AS v({names})) AS w"),
-        }
+        let same = self.same.iter().map(|(name, _)| format!("(SELECT ?) AS {name}"));
+        let each = self.each.iter().map(|(name, _)| format!("unnest(?) AS {name}"));
+        format!("(SELECT {}) AS w", same.chain(each).collect::<Vec<_>>().join(", "))
     }
 }
 

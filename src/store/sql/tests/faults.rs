@@ -268,11 +268,30 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
+    use crate::store::sql::connection;
     use crate::store::sql::session::Nature;
 
     #[test]
     fn a_silent_clients_locks_end() {
         super::a_silent_clients_locks_end(&Database::postgres());
+    }
+
+    /// And the session's other statements wait as long as ever.
+    #[test]
+    fn a_claim_waits_for_a_held_row_no_longer_than_it_would_leave_it_alone() {
+        let database = Database::postgres();
+        let case = Case::new(&database);
+        let held = database.lock(case.entry.id);
+        let begun = Instant::now();
+        let claims = case.store.claim(&[case.request()]).unwrap();
+        assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
+        let limit = Duration::from_millis(u64::try_from(connection::LOCK_WAIT).unwrap());
+        assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
+        let question = sql("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'");
+        let left = case.store.read("setting", |session| single(session.rows(&question)?)).unwrap();
+        assert_eq!(left, connection::LOCK_WAIT);
+        drop(held);
+        drop(case.run().give_back(AT));
     }
 
     #[test]

@@ -189,7 +189,10 @@ fn the_hot_path_never_scans(database: &Database) {
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
-            Dialect::Postgres => vec![("claim", planned::move_and_insert(&want))],
+            Dialect::Postgres => vec![
+                ("claim", planned::claim_waiting(&want)),
+                ("claim what is free", planned::claim_skipping(&want)),
+            ],
             Dialect::Sqlite => vec![("claim", planned::move_cursors(dialect, &want))],
             Dialect::Mysql => {
                 vec![
@@ -279,7 +282,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let broken =
         BrokenQuery { application: application.clone(), after, step: 1_000, before: START, limit: 200 };
     let by_id = [
-        planned::move_and_insert(&want),
+        planned::claim_waiting(&want),
+        planned::claim_skipping(&want),
         planned::move_cursors(Dialect::Postgres, &want),
         settle::start_for_test(Dialect::Postgres, 3),
         settle::outcomes_for_test(Dialect::Postgres, &[outcome]),
