@@ -96,7 +96,9 @@ fn run<M: Machine>(
         }
         match machine.next(clock.now()) {
             Step::Do(op) => {
-                let answer = hands.perform(op);
+                let answer = hands.perform(op, || {
+                    std::iter::from_fn(|| machine.meanwhile()).for_each(&mut tell);
+                });
                 machine.done(clock.now(), answer);
             }
             Step::Tell(output) => tell(output),
@@ -131,7 +133,8 @@ impl<Op: Operation> Hands<Op> {
         Self { name: format!("{name}-store"), surroundings: surroundings.clone(), worker: None }
     }
 
-    fn perform(&mut self, op: Op) -> Result<Op::Answer, Error> {
+    /// `meanwhile` runs once the call is under way.
+    fn perform(&mut self, op: Op, meanwhile: impl FnOnce()) -> Result<Op::Answer, Error> {
         let what = op.name();
         let limit = span(self.surroundings.call);
         let worker = self.worker()?;
@@ -139,6 +142,7 @@ impl<Op: Operation> Hands<Op> {
             self.worker = None;
             return Err(Error::new(Kind::System, format!("{what}: the store's thread is gone")));
         }
+        meanwhile();
         match worker.answers.recv_timeout(limit) {
             Ok(answer) => answer.map_err(|error| error.during(what)),
             Err(RecvTimeoutError::Timeout) => {
@@ -224,9 +228,10 @@ mod tests {
         }
     }
 
-    /// Performs what it is sent, and says how it ended.
+    /// Performs what it is sent, tells each time that it does, and says how it ended.
     struct Caller {
         todo: Vec<Call>,
+        to_tell: usize,
         ended: mpsc::Sender<Result<(), Kind>>,
         stopping: bool,
     }
@@ -244,10 +249,18 @@ mod tests {
 
         fn next(&mut self, _now: Now) -> Step<Call, ()> {
             match self.todo.pop() {
-                Some(call) => Step::Do(call),
+                Some(call) => {
+                    self.to_tell += 1;
+                    Step::Do(call)
+                }
                 None if self.stopping => Step::Stop,
                 None => Step::Wait(Millis::MAX),
             }
+        }
+
+        fn meanwhile(&mut self) -> Option<()> {
+            self.to_tell = self.to_tell.checked_sub(1)?;
+            Some(())
         }
 
         fn done(&mut self, _now: Now, answer: Result<(), Error>) {
@@ -266,11 +279,13 @@ mod tests {
     struct Bench {
         driver: Driver<Order>,
         answers: mpsc::Receiver<Result<(), Kind>>,
+        told: mpsc::Receiver<()>,
         panics: mpsc::Receiver<String>,
     }
 
     fn bench() -> Bench {
         let (answer, answers) = mpsc::channel();
+        let (say, told) = mpsc::channel();
         let (tell, panics) = mpsc::channel();
         let tell = Mutex::new(tell);
         let surroundings = Surroundings {
@@ -282,9 +297,19 @@ mod tests {
                 tell.lock().unwrap().send(format!("{name}: {said}")).unwrap()
             }),
         };
-        let machine = Caller { todo: Vec::new(), ended: answer, stopping: false };
-        let driver = drive("test", machine, inbox(), &surroundings, |()| {}).unwrap();
-        Bench { driver, answers, panics }
+        let machine = Caller { todo: Vec::new(), to_tell: 0, ended: answer, stopping: false };
+        let tell = move |()| say.send(()).unwrap_or_default();
+        let driver = drive("test", machine, inbox(), &surroundings, tell).unwrap();
+        Bench { driver, answers, told, panics }
+    }
+
+    #[test]
+    fn what_is_to_be_told_is_told_while_the_call_is_under_way() {
+        let bench = bench();
+        let (open, gate) = bounded(0);
+        bench.driver.send(Order::Perform(Call(Some(gate))));
+        assert_eq!(bench.told.recv_timeout(SOON), Ok(()));
+        drop(open);
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub(crate) trait Machine: Send + 'static {
 
     fn next(&mut self, now: Now) -> Step<Self::Op, Self::Output>;
 
+    /// What is to be told while the operation that `next` asked for is under way: it begins all the sooner.
+    fn meanwhile(&mut self) -> Option<Self::Output> {
+        None
+    }
+
     fn done(&mut self, now: Now, answer: Result<<Self::Op as Operation>::Answer, Error>);
 
     fn receive(&mut self, now: Now, input: Self::Input);

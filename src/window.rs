@@ -43,7 +43,10 @@ pub(crate) const LEAST_LEAD: Millis = 20;
 /// A few outcomes wait for more, but no longer than this behind those stored before: what a crash may cost a second
 /// attempt although its handler had returned.
 pub(crate) const GATHER: Millis = 50;
-/// A claim that found its row locked is tried once more, and not before this.
+/// Behind a backlog's batch they wait no longer than this: mostly the next many take them along, at its end nothing follows.
+pub(crate) const REST: Millis = 20;
+/// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for each such row before it
+/// is left out (0 would be for ever).
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;

@@ -14,7 +14,7 @@ use crate::server::{Database, Kind};
 /// So many of a backlog are made by the library. The others are their copies, written by one statement.
 const ORIGINALS: usize = 64;
 
-/// Copies are dealt out to the shards in turn: as evenly as 20,000 names are by their hash, 1,225 to 1,275 in each.
+/// Copies are dealt out to the shards in turn, 1,250 of 20,000 to each; by the hash of their names it would be 1,225 to 1,275.
 const SHARD: &str = "n % 16";
 
 /// The columns of a copy, but for its name.

@@ -56,7 +56,8 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
 
     let verdict = Verdict::of(&seen, &ledger, arguments, start);
     let executions = figures::real(seen.len());
-    let rate = executions / (ended - start).as_seconds_f64();
+    let took = seen.iter().map(first_start).min().map_or(f64::NAN, |first| seconds(ended - first));
+    let rate = executions / took;
     Ok(Figures {
         workload: arguments.workload.name(),
         scheduler: "firetime",
@@ -128,6 +129,14 @@ fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     Ok(all)
 }
 
+fn first_start(seen: &Seen) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(seen.planned).unwrap_or_default() + TimeDelta::microseconds(seen.late)
+}
+
+fn seconds(span: TimeDelta) -> f64 {
+    span.as_seconds_f64()
+}
+
 /// Asks the run's own database, and counts its questions: each is a transaction.
 struct Observer {
     connection: Connection,
@@ -149,7 +158,7 @@ impl Observer {
         Ok(())
     }
 
-    /// The moment from which no execution is open.
+    /// When it was asked that no execution was open.
     fn wait_for_outcomes(&mut self) -> Result<DateTime<Utc>> {
         const OPEN: &str = "SELECT COUNT(*) AS n FROM QRTZ_RUN \
             WHERE application = 'bench' AND state IN ('PENDING', 'CLAIMED', 'RUNNING')";

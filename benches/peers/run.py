@@ -193,7 +193,7 @@ def measure(options, peer, variant, fresh, nodes, expected, first, limit):
     runs = [one for node in nodes for one in node.runs]
     if not runs:
         raise Broken("nothing ran")
-    rate = len(runs) / (end - first / 1000)
+    rate = len(runs) / (end - min(started for *_, started in runs) / 1e6)
     return {
         "workload": options.workload, "scheduler": peer.name, "variant": variant, "database": "postgres",
         "nodes": len(nodes), "executions": len(runs), "executions_per_s": round(rate, 1),

@@ -15,15 +15,12 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
 use crate::node::Held;
 use crate::store::{Change, Settled, Settlement, Store};
-use crate::window::GATHER;
+use crate::window::{GATHER, REST};
 
 /// The most settlements in one transaction.
 const BATCH: usize = 1_000;
 /// So many are worth a transaction at once: under a backlog nothing waits.
 const ENOUGH: usize = 64;
-/// What such a transaction leaves behind waits no longer than this: mostly it is taken along with the next many; at a
-/// backlog's end nothing follows.
-const REST: Millis = 20;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -168,7 +165,8 @@ impl Machine for CompleteMachine {
         match answer {
             Ok(settled) => {
                 self.pause = FIRST_PAUSE;
-                self.gather = now.boot + if asked < ENOUGH { GATHER } else { REST };
+                // More come together only when they come faster than they are stored.
+                self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
                 self.apart = self.apart.saturating_sub(asked);
                 let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
                 for (it, settled) in batch.into_iter().zip(settled) {
@@ -263,10 +261,13 @@ mod tests {
 
     #[test]
     fn what_a_backlog_leaves_is_not_made_to_wait_like_a_stream() {
-        let many = |at| (0..64).map(move |_| outcome(at));
-        let mut backlog: Vec<_> = many(0).chain([outcome(1)]).chain(many(5)).chain([outcome(6)]).collect();
-        backlog.push((99, CompleteInput::Close));
-        assert_eq!(calls(backlog), [(0, 64), (5, 65), (25, 1)]);
+        let many = |count, at| (0..count).map(move |_| outcome(at));
+        let of_a_stream = many(64, 0).chain([outcome(1)]);
+        let of_a_backlog = many(64, 5).chain([outcome(6)]);
+        let inputs = of_a_stream.chain(of_a_backlog).chain([(99, CompleteInput::Close)]).collect();
+        assert_eq!(calls(inputs), [(0, 64), (5, 65), (25, 1)]);
+        let inputs = many(64, 0).chain([outcome(1), (99, CompleteInput::Close)]).collect();
+        assert_eq!(calls(inputs), [(0, 64), (50, 1)]);
     }
 
     /// And what was to be stored is still there afterwards.

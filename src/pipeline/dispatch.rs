@@ -177,12 +177,16 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn may_claim(&self, now: Now) -> bool {
-        self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
+        let settled = !self.unresolved && self.broken.is_empty();
+        settled && self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
     }
 
     /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due a little
     /// later comes along.
     fn batch(&mut self, now: Now) -> Option<Arc<Vec<ClaimRequest>>> {
+        if !self.may_claim(now) {
+            return None;
+        }
         self.plan.advance(now.db + CLAIM_AHEAD);
         if !self.plan.has_due(now.db + self.ahead.lead()) {
             self.starved = false;
@@ -313,6 +317,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.drop_plan(now);
         }
         let tend = self.tend(now);
+        // Before what was won is told: the database has something to do while others run it.
+        if let Some(requests) = self.batch(now) {
+            self.ahead.asked(now.boot);
+            return Step::Do(ClaimOp::Claim(requests));
+        }
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -328,16 +337,14 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         if self.stopping {
             return Step::Stop;
         }
-        if self.may_claim(now) {
-            if let Some(requests) = self.batch(now) {
-                self.ahead.asked(now.boot);
-                return Step::Do(ClaimOp::Claim(requests));
-            }
-            if self.plan.wants_poll() {
-                return Step::Tell(DispatchOutput::WakePoll);
-            }
+        if self.may_claim(now) && self.plan.wants_poll() {
+            return Step::Tell(DispatchOutput::WakePoll);
         }
         Step::Wait(self.rest_until(now, tend))
+    }
+
+    fn meanwhile(&mut self) -> Option<Self::Output> {
+        self.outbox.pop_front()
     }
 
     fn done(&mut self, now: Now, answer: Result<ClaimAnswer, Error>) {

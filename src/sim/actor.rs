@@ -189,7 +189,10 @@ where
 
     fn step(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
         match self.machine.next(scene.now) {
-            Step::Do(op) => self.doing = self.ask(op, scene),
+            Step::Do(op) => {
+                told.extend(std::iter::from_fn(|| self.machine.meanwhile()));
+                self.doing = self.ask(op, scene);
+            }
             Step::Tell(output) => {
                 told.push(output);
                 self.doing = Doing::Waiting { until: Millis::MIN };

@@ -59,8 +59,8 @@ pub(crate) trait Store: Send + Sync {
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
 
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
-    /// the order asked. A schedule's row another transaction holds locked (on PostgreSQL for over 20 ms) is
-    /// [`Claim::Skipped`].
+    /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL
+    /// after 20 ms.
     /// A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 

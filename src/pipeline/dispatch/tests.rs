@@ -168,13 +168,24 @@ impl Bench {
     fn next(&mut self) -> Option<ClaimOp> {
         loop {
             match self.machine.next(self.now()) {
-                Step::Do(op) => return Some(op),
-                Step::Tell(DispatchOutput::Won(won)) => self.start.receive(self.now(), StartInput::Won(won)),
-                Step::Tell(DispatchOutput::Event(event)) => self.events.push(event),
-                Step::Tell(DispatchOutput::GiveBack(settlement)) => self.given_back.push(settlement),
-                Step::Tell(DispatchOutput::WakePoll) => self.wakes += 1,
+                Step::Do(op) => {
+                    while let Some(output) = self.machine.meanwhile() {
+                        self.told(output);
+                    }
+                    return Some(op);
+                }
+                Step::Tell(output) => self.told(output),
                 Step::Wait(_) | Step::Stop => return None,
             }
+        }
+    }
+
+    fn told(&mut self, output: DispatchOutput<Chair>) {
+        match output {
+            DispatchOutput::Won(won) => self.start.receive(self.now(), StartInput::Won(won)),
+            DispatchOutput::Event(event) => self.events.push(event),
+            DispatchOutput::GiveBack(settlement) => self.given_back.push(settlement),
+            DispatchOutput::WakePoll => self.wakes += 1,
         }
     }
 
@@ -308,6 +319,18 @@ fn a_full_pool_neither_blocks_nor_loses() {
     bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
     bench.run(START + 1_040);
     assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
+}
+
+#[test]
+fn the_next_claim_is_under_way_when_what_was_won_is_told() {
+    let mut bench = Bench::new(BATCH + 1, 2 * BATCH);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let answer = bench.next().expect("a claim").perform(&bench.store);
+    bench.machine.done(bench.now(), answer);
+    let next = bench.machine.next(bench.now());
+    assert!(matches!(&next, Step::Do(ClaimOp::Claim(requests)) if requests.len() == 1));
+    assert!(matches!(bench.machine.meanwhile(), Some(DispatchOutput::Won(won)) if won.len() == BATCH));
 }
 
 #[test]

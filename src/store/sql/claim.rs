@@ -2,7 +2,7 @@
 //!
 //! | | planned occurrences, one batch |
 //! | --- | --- |
-//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions; if a row is held, another that skips it |
+//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions; again if a row is held, skipping it |
 //! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT what that made, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{LOCKED, planned_want, win_alone, win_planned};
+use super::planned::{LOCKED, planned_want, win_planned, win_waiting};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
@@ -99,9 +99,11 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let is_one_statement =
         pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
     let wins = if is_one_statement {
-        store.alone("claim", |session| {
-            Ok(Wins { planned: win_alone(session, &planned)?, ..Wins::default() })
-        })?
+        // A row may be held for long: who has waited in vain skips it.
+        let mut win: fn(&mut dyn Session, &[Planned<'_>]) -> _ = win_waiting;
+        let planned =
+            store.alone("claim", |session| std::mem::replace(&mut win, win_planned)(session, &planned))?;
+        Wins { planned, ..Wins::default() }
     } else {
         store.write("claim", |session| {
             Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })

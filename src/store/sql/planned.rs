@@ -79,16 +79,14 @@ pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) ->
     in_batches(session, planned, win_batch)
 }
 
-/// The same in one statement of PostgreSQL's that is its own transaction. To lock each row before it is changed costs a fifth
-/// of the claim: so that is done only if one was held for too long. Who was refused has changed nothing, in whatever
-/// language it was said; should the connection be gone, the second statement does not succeed either.
-pub(super) fn win_alone(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
-    let want = planned_want(planned);
-    let won = session.rows(&claim_waiting(&want)).or_else(|fault| match fault.nature {
-        Nature::Busy | Nature::Refused => session.rows(&claim_skipping(&want)),
-        _ => Err(fault),
-    })?;
-    by_first_column(won)
+/// The same by [`claim_waiting`]. Should it be refused, a row may have been held for too long, in whatever language that is
+/// said: the next try is to skip it.
+pub(super) fn win_waiting(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let won = session.rows(&claim_waiting(&planned_want(planned))).map_err(|fault| match fault.nature {
+        Nature::Refused => Fault { nature: Nature::Busy, ..fault },
+        _ => fault,
+    });
+    by_first_column(won?)
 }
 
 fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
@@ -167,11 +165,11 @@ pub(super) fn newest() -> Statement {
     sql("SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()")
 }
 
-/// PostgreSQL's claim: a row that somebody holds is waited for, but for no longer than such a row would be left alone.
-/// The setting ends with the statement, which is its own transaction.
+/// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is waited for,
+/// but not for long; to lock all rows before they are changed would cost a sixth of the statement.
 pub(super) fn claim_waiting(want: &Want) -> Statement {
     sql(format!(
-        "WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
+        "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
         moves()
     ))
@@ -212,47 +210,39 @@ mod tests {
     use super::*;
     use crate::store::sql::statement::Row;
 
-    /// Refuses the first statement.
-    struct Refusing {
-        nature: Nature,
-        asked: Vec<String>,
-    }
+    /// Refuses whatever it is asked.
+    struct Refusing(Nature);
 
     impl Session for Refusing {
         fn dialect(&self) -> Dialect {
             Dialect::Postgres
         }
 
-        fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
-            self.asked.push(statement.text.clone());
-            if self.asked.len() > 1 { Ok(Vec::new()) } else { Err(Fault::new(self.nature, "nein")) }
+        fn rows(&mut self, _: &Statement) -> Step<Vec<Row>> {
+            Err(Fault::new(self.0, "nein"))
         }
 
         fn execute(&mut self, _: &Statement) -> Step<usize> {
-            panic!("a claim is a question")
+            unreachable!("a claim is a question")
         }
 
         fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
-            panic!("a claim is one question")
+            unreachable!("a claim's rows come together")
         }
 
         fn batch(&mut self, _: &str) -> Step<()> {
-            panic!("a claim is a question")
+            unreachable!("a claim is a question")
         }
     }
 
-    /// Only what changed nothing and may be about a lock is asked for once more: otherwise a claim would be made twice, or
-    /// its answer forgotten.
+    /// Only what changed nothing and may be about a lock is tried again: otherwise a claim would be made twice, or a row
+    /// that can never be claimed would be asked for again and again.
     #[test]
-    fn a_claim_that_waited_in_vain_skips_what_is_held() {
-        use Nature::{Busy, Conflict, Duplicate, Lost, Refused, Row, Senseless, Undecodable, Unknown};
-        for nature in [Busy, Refused, Conflict, Duplicate, Lost, Row, Senseless, Undecodable, Unknown] {
-            let mut session = Refusing { nature, asked: Vec::new() };
-            let answer = win_alone(&mut session, &[]);
-            let skips: Vec<bool> = session.asked.iter().map(|text| text.contains("SKIP LOCKED")).collect();
-            let again = matches!(nature, Busy | Refused);
-            assert_eq!(answer.is_ok(), again, "{nature:?}");
-            assert_eq!(skips, if again { &[false, true][..] } else { &[false] }, "{nature:?}");
+    fn a_refusal_that_may_be_about_a_lock_is_one() {
+        use Nature::{Busy, Conflict, Duplicate, Lost, Refused, Undecodable, Unknown};
+        for nature in [Busy, Refused, Conflict, Duplicate, Lost, Nature::Row, Undecodable, Unknown] {
+            let fault = win_waiting(&mut Refusing(nature), &[]).unwrap_err();
+            assert_eq!(fault.nature, if nature == Refused { Busy } else { nature });
         }
     }
 }

@@ -268,8 +268,9 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
-    use crate::store::sql::connection;
+    use crate::store::sql::claim::Found;
     use crate::store::sql::session::Nature;
+    use crate::store::sql::{claim, connection, planned};
 
     #[test]
     fn a_silent_clients_locks_end() {
@@ -287,11 +288,42 @@ mod postgres {
         assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
         let limit = Duration::from_millis(u64::try_from(connection::LOCK_WAIT).unwrap());
         assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
+        drop(held);
+        let claimed = case.run();
         let question = sql("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'");
         let left = case.store.read("setting", |session| single(session.rows(&question)?)).unwrap();
         assert_eq!(left, connection::LOCK_WAIT);
-        drop(held);
-        drop(case.run().give_back(AT));
+        drop(claimed.give_back(AT));
+    }
+
+    /// A claim that waits for a row until its holder, who changes it, has committed: the executions it won, with their fences.
+    fn waited_for(change: &str) -> Found {
+        let database = Database::postgres();
+        let (case, mut holder) = (Case::new(&database), database.session());
+        let id = case.entry.id.0;
+        holder.batch(&format!("BEGIN; UPDATE QRTZ_EXECUTE SET {change} WHERE id = {id}")).unwrap();
+        let mut waiting = planned::claim_waiting(&claim::want_for_test(&[case.request()]));
+        waiting.text = waiting.text.replace("'lock_timeout', '20'", "'lock_timeout', '60000'");
+        let mut session = database.session();
+        session.batch("SET statement_timeout = 60000").unwrap();
+        let backend = single(session.rows(&sql("SELECT pg_backend_pid()::bigint")).unwrap()).unwrap();
+        let claim = std::thread::spawn(move || session.rows(&waiting).unwrap());
+        let question = sql("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pid = ?").bind(backend);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while single(holder.rows(&question).unwrap()).unwrap() == 0 {
+            assert!(Instant::now() < deadline, "it does not wait");
+        }
+        holder.batch("COMMIT").unwrap();
+        claim::by_first_column(claim.join().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_claim_that_waited_sees_what_the_holder_did() {
+        let unmoved = waited_for("fence = fence + 6, payload = '1'");
+        assert_eq!(unmoved.values().map(|(_, fence)| *fence).collect::<Vec<_>>(), [7]);
+        assert!(waited_for("next_fire_time = next_fire_time + 1").is_empty());
+        assert!(waited_for("version = version + 1").is_empty());
+        assert!(waited_for("state = 'PAUSED'").is_empty());
     }
 
     #[test]
