@@ -3,7 +3,8 @@
 //! A machine decides in [`Machine::next`] what to do now and learns in [`Machine::done`] what came of it,
 //! with a *fresh* `now`: no decision uses a time read before a store call. Between the two somebody else
 //! performs the owned operation: a thread in production, the simulator in tests, which may delay, crash,
-//! skew or lose the commit exactly there.
+//! skew or lose the commit exactly there. What can be told before it is known how that ends, is told
+//! [`Machine::meanwhile`].
 
 use crate::clock::Now;
 use crate::error::Error;

@@ -317,8 +317,10 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.drop_plan(now);
         }
         let tend = self.tend(now);
-        // Before what was won is told: the database has something to do while others run it.
-        if let Some(requests) = self.batch(now) {
+        // Before what was won is told: the database has something to do while others run it. Observers may take their time, and
+        // what is claimed would wait for them: they come first.
+        let only_won = self.outbox.iter().all(|output| matches!(output, DispatchOutput::Won(_)));
+        if only_won && let Some(requests) = self.batch(now) {
             self.ahead.asked(now.boot);
             return Step::Do(ClaimOp::Claim(requests));
         }

@@ -372,6 +372,39 @@ fn a_commit_whose_answer_was_lost_is_won_once() {
     assert_eq!((bench.times(), bench.rows(ExecutionState::Running)), (vec![1_000], 1));
 }
 
+/// Although more is due, and there are seats.
+#[test]
+fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined() {
+    let mut bench = Bench::new(BATCH + 2, 2 * BATCH);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    assert!(bench.next().is_some());
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    assert!(bench.next().is_none());
+    bench.now += FAILURE_PAUSE;
+    let Some(ClaimOp::Resolve(requests)) = bench.next() else { panic!("something was to be resolved") };
+    assert_eq!(requests.len(), BATCH);
+    let failed = |_| Claim::Failed(Error::new(Kind::Data, "a row that fails alone"));
+    let claims = std::iter::once(()).map(failed).chain(requests[1..].iter().map(|_| Claim::Lost)).collect();
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    assert!(matches!(bench.next(), Some(ClaimOp::Quarantine(_))));
+}
+
+/// What it would bring would wait for them.
+#[test]
+fn nothing_is_claimed_before_observers_have_been_told() {
+    let mut bench = Bench::new(BATCH + 1, 2 * BATCH);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    assert!(bench.next().is_some());
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims((0..BATCH).map(|_| Claim::Lost).collect())));
+    for _ in 0..BATCH {
+        let told = bench.machine.next(bench.now());
+        assert!(matches!(told, Step::Tell(DispatchOutput::Event(Event::ClaimLost { .. }))));
+    }
+    assert!(matches!(bench.next(), Some(ClaimOp::Claim(_))));
+}
+
 #[test]
 fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
     let mut bench = Bench::new(1, 1);

@@ -9,6 +9,8 @@
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
+use std::sync::atomic::Ordering;
+
 use rustc_hash::FxHashMap;
 
 use super::SqlStore;
@@ -99,10 +101,14 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let is_one_statement =
         pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
     let wins = if is_one_statement {
-        // A row may be held for long: who has waited in vain skips it.
-        let mut win: fn(&mut dyn Session, &[Planned<'_>]) -> _ = win_waiting;
-        let planned =
-            store.alone("claim", |session| std::mem::replace(&mut win, win_planned)(session, &planned))?;
+        let planned = store.alone("claim", |session| {
+            if store.wary.swap(false, Ordering::Relaxed) {
+                return win_planned(session, &planned);
+            }
+            let won = win_waiting(session, &planned);
+            store.wary.store(won.is_err(), Ordering::Relaxed);
+            won
+        })?;
         Wins { planned, ..Wins::default() }
     } else {
         store.write("claim", |session| {

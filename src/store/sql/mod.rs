@@ -36,6 +36,7 @@ mod statement;
 pub(crate) mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use connection::{Connections, Link, Target};
 pub use ensure::CallerConnection;
@@ -72,13 +73,17 @@ pub(crate) struct SqlStore {
     clock: Arc<Clock>,
     /// Half of what a call may take: no further try is begun after that.
     patience: Millis,
+    /// A claim has waited for a row in vain: the next one skips what is held.
+    wary: AtomicBool,
 }
 
 impl SqlStore {
     fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Self> {
         let target = Target::parse(url)?;
         let memory = target.memory;
-        let store = Self { connections: Connections::open(target, limits), clock, patience: limits.call / 2 };
+        let wary = AtomicBool::new(false);
+        let store =
+            Self { connections: Connections::open(target, limits), clock, patience: limits.call / 2, wary };
         if memory {
             let mut link = store.connections.get()?;
             migrate::bring_up_memory(link.session.as_mut()).map_err(|fault| store.error("migrate", fault))?;

@@ -271,6 +271,7 @@ mod postgres {
     use crate::store::sql::claim::Found;
     use crate::store::sql::session::Nature;
     use crate::store::sql::{claim, connection, planned};
+    use crate::window::SKIP_RETRY;
 
     #[test]
     fn a_silent_clients_locks_end() {
@@ -301,9 +302,12 @@ mod postgres {
         let database = Database::postgres();
         let (case, mut holder) = (Case::new(&database), database.session());
         let id = case.entry.id.0;
+        holder.batch("SET idle_in_transaction_session_timeout = 60000").unwrap();
         holder.batch(&format!("BEGIN; UPDATE QRTZ_EXECUTE SET {change} WHERE id = {id}")).unwrap();
         let mut waiting = planned::claim_waiting(&claim::want_for_test(&[case.request()]));
-        waiting.text = waiting.text.replace("'lock_timeout', '20'", "'lock_timeout', '60000'");
+        let patient = waiting.text.replace(&format!("'{SKIP_RETRY}'"), "'60000'");
+        assert_ne!(waiting.text, patient);
+        waiting.text = patient;
         let mut session = database.session();
         session.batch("SET statement_timeout = 60000").unwrap();
         let backend = single(session.rows(&sql("SELECT pg_backend_pid()::bigint")).unwrap()).unwrap();
