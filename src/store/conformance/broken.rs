@@ -189,3 +189,14 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     assert_eq!(found, [ids[2]]);
     assert!(steps >= 2, "{steps} steps of one row");
 }
+
+/// Where the walk does not come by.
+pub(crate) fn what_is_due_at_the_instant_asked_about_is_not_overdue(db: &Bench) {
+    let id = db.schedule("s").id;
+    db.set(RowKey::Schedule(id), "job_type", "'CALENDAR'");
+    db.set(RowKey::Schedule(id), "next_fire_time", &db.base.to_string());
+    for (before, overdue) in [(db.base, 0), (db.base + 1, 1)] {
+        let query = BrokenQuery { application: db.app.clone(), after: id, step: 1, before, limit: 1 };
+        assert_eq!(db.store.broken(&query).unwrap().broken.len(), overdue);
+    }
+}

@@ -151,7 +151,7 @@ macro_rules! conformance {
                 a_null_pid,
                 healthy_rows_are_not_broken,
                 broken_rows_are_found_page_by_page,
-                a_step_looks_no_further_than_its_rows,
+                a_step_looks_no_further_than_its_rows, what_is_due_at_the_instant_asked_about_is_not_overdue,
             }
             edited {
                 numbers_at_their_ends_disturb_nobody,
