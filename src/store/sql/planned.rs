@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::claim::{Found, Planned, by_first_column, ids, in_batches};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Want, guarded, join, sql, update};
+use super::statement::{Statement, Want, assigned, guarded, join, sql, update};
 use crate::model::ScheduleState;
 use crate::store::guard;
 use crate::window::SKIP_RETRY;
@@ -171,7 +171,7 @@ pub(super) fn claim_waiting(want: &Want) -> Statement {
     sql(format!(
         "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
-        moves()
+        assigned("", MOVE)
     ))
     .want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED))
     .push(&guarded_and_inserted())
@@ -185,14 +185,10 @@ pub(super) fn claim_skipping(want: &Want) -> Statement {
         &format!(
             " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
             guarded(Dialect::Postgres, &guard::CLAIM, "e"),
-            moves(),
+            assigned("", MOVE),
             guarded_and_inserted()
         ),
     )
-}
-
-fn moves() -> String {
-    MOVE.iter().map(|(column, value)| format!("{column} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The end of PostgreSQL's claim, behind what its UPDATE is from.

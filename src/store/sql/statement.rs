@@ -241,14 +241,14 @@ impl Want {
         format!(
             "(SELECT {}{} FROM (VALUES {})) AS w",
             self.each.iter().enumerate().map(names).collect::<Vec<String>>().join(", "),
-            self.marked("?"),
+            self.marked(),
             vec![marks; padded(self.rows)].join(", ")
         )
     }
 
     /// What is the same for all rows, with its mark.
-    fn marked(&self, mark: &str) -> String {
-        self.same.iter().map(|(name, _)| format!(", {mark} AS {name}")).collect()
+    fn marked(&self) -> String {
+        self.same.iter().map(|(name, _)| format!(", ? AS {name}")).collect()
     }
 
     /// A text too long for its column is an error: JSON_TABLE would make it NULL.
@@ -262,7 +262,7 @@ impl Want {
         };
         let columns: Vec<String> = self.each.iter().enumerate().map(column).collect();
         let table = format!("JSON_TABLE(?, '$[*]' COLUMNS ({}))", columns.join(", "));
-        match self.marked("?").as_str() {
+        match self.marked().as_str() {
             "" => format!("{table} AS w"),
             same => format!("(SELECT v.*{same} FROM {table} AS v) AS w"),
         }
@@ -357,19 +357,20 @@ pub(super) fn update(
     want: &Want,
     condition: &str,
 ) -> Statement {
-    let qualified = |(column, value): &(&str, &str)| match dialect {
-        Dialect::Mysql => format!("{alias}.{column} = {value}"),
-        _ => format!("{column} = {value}"),
-    };
-    let sets = sets.iter().map(qualified).collect::<Vec<_>>().join(", ");
     match dialect {
-        Dialect::Mysql => sql("UPDATE ")
-            .want(dialect, want)
-            .push(&format!(" STRAIGHT_JOIN {table} AS {alias} ON {condition} SET {sets}")),
-        _ => sql(format!("UPDATE {table} AS {alias} SET {sets} FROM "))
+        Dialect::Mysql => sql("UPDATE ").want(dialect, want).push(&format!(
+            " STRAIGHT_JOIN {table} AS {alias} ON {condition} SET {}",
+            assigned(&format!("{alias}."), sets)
+        )),
+        _ => sql(format!("UPDATE {table} AS {alias} SET {} FROM ", assigned("", sets)))
             .want(dialect, want)
             .push(&format!(" WHERE {condition}")),
     }
+}
+
+/// What follows SET, each column behind `prefix`.
+pub(super) fn assigned(prefix: &str, sets: &[(&str, &str)]) -> String {
+    sets.iter().map(|(column, value)| format!("{prefix}{column} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A guard's columns compared with those of the same names in `w`.
