@@ -21,8 +21,9 @@
 #                    may checkpoint, on MariaDB may set global variables
 #   --help
 #
-# Each run has a new database. After loading, PostgreSQL gets VACUUM ANALYZE and CHECKPOINT, MariaDB ANALYZE TABLE,
-# SQLite a checkpoint of its log. The figures are taken from 0.2 s before the first fire time to the last outcome:
+# Each run has a new database; a private PostgreSQL has its next log files ready, as one that has been in use. After
+# loading, PostgreSQL gets VACUUM ANALYZE and CHECKPOINT, MariaDB ANALYZE TABLE, SQLite a checkpoint of its log. The
+# figures are taken from 0.2 s before the first fire time to the last outcome:
 #   executions_per_s            executions by the time from the first handler's start to the last outcome stored (5 ms)
 #   lateness_ms                 the handler's first statement reads the clock, minus the planned fire time
 #   transactions_per_execution  the database's own count of commits, read-only ones included, the bench's own taken off;

@@ -160,8 +160,9 @@ impl Observer {
 
     /// When it was asked that no execution was open.
     fn wait_for_outcomes(&mut self) -> Result<DateTime<Utc>> {
-        const OPEN: &str = "SELECT COUNT(*) AS n FROM QRTZ_RUN \
-            WHERE application = 'bench' AND state IN ('PENDING', 'CLAIMED', 'RUNNING')";
+        const OPEN: &str = "SELECT (SELECT COUNT(*) FROM qrtz_claimed WHERE application = 'bench') \
+            + (SELECT COUNT(*) FROM QRTZ_RUN WHERE application = 'bench' AND state = 'PENDING' AND node = '' \
+               AND claim_token <> '') AS n";
         let began = Instant::now();
         loop {
             self.asked += 1;

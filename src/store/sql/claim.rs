@@ -2,7 +2,7 @@
 //!
 //! | | planned occurrences, one batch |
 //! | --- | --- |
-//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions; again if a row is held, skipping it |
+//! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions, note the claim; again if a row is held, skipping it |
 //! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT what that made, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!

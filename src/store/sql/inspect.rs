@@ -2,6 +2,7 @@
 
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, sql};
+use super::under_way::in_states;
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
 fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
@@ -87,7 +88,7 @@ pub(super) fn executions(
                         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
     let mut question = of_application(question, "r", filter.application.as_deref());
     if !filter.states.is_empty() {
-        question = question.push(" AND r.state IN ").list(filter.states.iter().map(|state| state.as_str()));
+        question = in_states(session.dialect(), question, &filter.states);
     }
     if let Some(node) = &filter.node {
         let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");

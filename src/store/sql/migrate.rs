@@ -18,13 +18,22 @@ struct Migration {
     mysql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "tables",
-    sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
-    postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
-    mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "tables",
+        sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
+        postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
+        mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "claims",
+        sqlite: "",
+        postgres: include_str!("../../../migrations/postgres/0002_claims.sql"),
+        mysql: "",
+    },
+];
 
 /// The schema version this build works with.
 pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -31,6 +31,7 @@ mod secrets;
 mod session;
 mod settle;
 mod statement;
+mod under_way;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -3,8 +3,9 @@
 use super::connection::Dialect;
 use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, seek, sql};
-use crate::model::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use super::statement::{Row, Statement, Value, sql};
+use super::under_way::{Whose, owns, sweep, under_way};
+use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
 use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
 use crate::window::{millis, span};
@@ -121,7 +122,7 @@ pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault
 
 pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
     let (mut peers, mut owns) = (Vec::new(), false);
-    for mut row in session.rows(&live(&beat.application, beat.node))? {
+    for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
         let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, row.loose_text()?);
         owns |= row.int()? == 1;
         // A row somebody wrote by hand is nobody's peer.
@@ -134,50 +135,21 @@ pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fau
 }
 
 /// The nodes not ended, and whether this one owns anything: mostly nothing else needs to be asked.
-pub(super) fn live(application: &str, node: NodeId) -> Statement {
-    let owns = "EXISTS (SELECT 1 FROM QRTZ_RUN WHERE application = ? AND state =";
-    let question = sql(format!(
-        "SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, \
-         CASE WHEN {owns} 'CLAIMED' AND node = ?) OR {owns} 'RUNNING' AND node = ?) THEN 1 ELSE 0 END AS owns \
-         FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid"
-    ));
-    let question = question.bind(application).bind(node.to_string()).bind(application).bind(node.to_string());
-    question.bind(application)
+pub(super) fn live(dialect: Dialect, application: &str, node: NodeId) -> Statement {
+    let question = sql("SELECT uuid, beat, CASE WHEN state = 'Y' THEN jobs ELSE '' END AS jobs, CASE WHEN ");
+    owns(dialect, question, application, node)
+        .push(" THEN 1 ELSE 0 END AS owns FROM QRTZ_NODE WHERE application = ? AND ended_time = -1 ORDER BY uuid")
+        .bind(application)
 }
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
-    let question = owned_by(session.dialect(), &beat.application, &beat.node.to_string());
+    let own = Whose::Node(beat.node);
+    sweep(session, &beat.application, own)?;
+    let question = under_way(session.dialect(), &beat.application, own);
     Ok(session.rows(&question)?.into_iter().filter_map(|mut row| stranded(&mut row).ok()).collect())
 }
 
-pub(super) fn owned_by(dialect: Dialect, application: &str, node: &str) -> Statement {
-    let question = open(dialect, "AND r.node = ?").bind(application).bind(node);
-    question.bind(application).bind(node)
-}
-
-/// CLAIMED and RUNNING rows by id: two questions in one, because SQLite matches its partial index to a single state only; each
-/// is bound its application and what its condition asks for. Nothing of it may offer PostgreSQL another index than that
-/// of open executions: see [`seek`].
-pub(super) fn open(dialect: Dialect, condition: &str) -> Statement {
-    let half = |state: ExecutionState| {
-        format!(
-            "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
-             (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
-             AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
-             AND d.state = 'ABANDONED') AS deaths, \
-             COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
-             COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
-             FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-             WHERE r.application = ? AND r.state = '{}' {condition}",
-            seek(dialect, "e.id", "r.execute_id"),
-            state.as_str()
-        )
-    };
-    let (claimed, running) = (half(ExecutionState::Claimed), half(ExecutionState::Running));
-    sql(format!("SELECT o.* FROM ({claimed} UNION ALL {running}) AS o ORDER BY o.id + 0"))
-}
-
-/// Reads a row of [`open`]; one that cannot be read was written by hand and is nobody's.
+/// Reads a row of [`under_way`]; one that cannot be read was written by hand and is nobody's.
 pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.

@@ -6,6 +6,7 @@ use super::claim::{Found, Waiting, ids, in_batches, mine};
 use super::planned::CLAIMED_OR_RUNNING;
 use super::session::{Fault, Session};
 use super::statement::{Want, guarded, join, seek, sql, update};
+use super::under_way;
 use crate::model::ExecutionState;
 use crate::store::guard;
 
@@ -71,5 +72,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
         &want,
         &guarded(dialect, &guard::TAKE, "r"),
     ))?;
-    mine(session, &want, "r.id", &seek(dialect, "r.id", "w.id"))
+    let won = mine(session, &want, "r.id", &seek(dialect, "r.id", "w.id"))?;
+    under_way::note(session, won.keys().copied().collect())?;
+    Ok(won)
 }

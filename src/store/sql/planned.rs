@@ -6,6 +6,7 @@ use super::claim::{Found, Planned, by_first_column, ids, in_batches};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Want, assigned, guarded, join, sql, update};
+use super::under_way;
 use crate::model::ScheduleState;
 use crate::store::guard;
 use crate::window::SKIP_RETRY;
@@ -195,9 +196,13 @@ pub(super) fn claim_skipping(want: &Want) -> Statement {
 fn guarded_and_inserted() -> String {
     format!(
         " WHERE {} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, \
-         w.started, w.prev_fire_time, w.following) {} moved AS w RETURNING execute_id, id, fence",
+         w.started, w.prev_fire_time, w.following), \
+         won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
+         noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \
+         SELECT execute_id, id, fence FROM won",
         guarded(Dialect::Postgres, &guard::CLAIM, "e"),
-        insert_of("w")
+        insert_of("w"),
+        under_way::NOTE
     )
 }
 

@@ -7,6 +7,7 @@ use super::connection::Dialect;
 use super::entry::{self, Raw, SHARDS};
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, seek, sql};
+use super::under_way::no_one_has;
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, Pending, ScheduleId, Token};
 use crate::store::when;
@@ -89,8 +90,8 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
         (&[PENDING], query.until, "pending"),
         (&[DUE, PENDING], query.late, "late"),
     ] {
-        question =
-            question.push(&format!(", CASE WHEN {} THEN 1 ELSE 0 END AS {name}", sources.join(" OR ")));
+        let any = sources.join(" OR ").replace("{waiting}", no_one_has(dialect));
+        question = question.push(&format!(", CASE WHEN {any} THEN 1 ELSE 0 END AS {name}"));
         for _ in sources {
             question = question.bind(application).bind(before);
         }
@@ -102,8 +103,8 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
 const DUE: &str = "EXISTS (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.state = 'EXECUTING' \
      AND e.shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
      AND e.next_fire_time > -1 AND e.next_fire_time < ?)";
-const PENDING: &str =
-    "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?)";
+const PENDING: &str = "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' \
+     AND r.due_time < ?{waiting})";
 
 /// What one statement brings: schedules of these jobs in some shards, or of some names.
 pub(super) struct Part<'q> {
@@ -193,12 +194,13 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> S
     let question = sql(format!(
         "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
          FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON {schedule} {join} QRTZ_JOB j ON j.id = e.pid \
-         WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ? \
+         WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?{waiting} \
          AND (r.due_time > ? OR (r.due_time = ? AND r.id > ?)) \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0))",
         entry::COLUMNS,
         join = join(dialect),
-        schedule = seek(dialect, "e.id", "r.execute_id")
+        schedule = seek(dialect, "e.id", "r.execute_id"),
+        waiting = no_one_has(dialect)
     ))
     .bind(query.application.as_str())
     .bind(query.until)

@@ -2,10 +2,10 @@
 
 use super::connection::Dialect;
 use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
-use super::node::open;
 use super::session::{Fault, Session};
 use super::settle::follow_up;
 use super::statement::{Statement, Value, Want, batch, join, seek, sql};
+use super::under_way::{Whose, no_one_has, sweep, under_way};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Revocation, Stranded};
@@ -79,8 +79,11 @@ fn move_cursor(repair: &Repair) -> Statement {
 fn supersede(session: &mut dyn Session, repair: &Repair) -> Result<(), Fault> {
     let application = sql("SELECT application FROM QRTZ_EXECUTE WHERE id = ?").bind(repair.id.0);
     let Some(mut row) = session.rows(&application)?.pop() else { return Ok(()) };
-    let update = sql("UPDATE QRTZ_RUN SET state = 'SKIPPED', reason = ?, finished_time = ? \
-                      WHERE application = ? AND state = 'PENDING' AND execute_id = ? AND reason = ?");
+    let update = sql(format!(
+        "UPDATE QRTZ_RUN SET state = 'SKIPPED', reason = ?, finished_time = ?, claim_token = '' \
+         WHERE application = ? AND state = 'PENDING' AND execute_id = ? AND reason = ?{}",
+        no_one_has(session.dialect())
+    ));
     let update = update.bind(Reason::Superseded.as_str()).bind(repair.now).bind(row.text()?);
     session.execute(&update.bind(repair.id.0).bind(Reason::Misfire.as_str()))?;
     Ok(())
@@ -161,8 +164,8 @@ pub(super) fn stranded(
     application: &str,
     limit: usize,
 ) -> Result<Vec<Stranded>, Fault> {
-    let lost = "AND NOT EXISTS (SELECT 1 FROM QRTZ_NODE n WHERE n.uuid = r.node AND n.ended_time = -1)";
-    let question = open(session.dialect(), lost).bind(application).bind(application);
+    sweep(session, application, Whose::Nobody)?;
+    let question = under_way(session.dialect(), application, Whose::Nobody);
     let question = question.push(" LIMIT ?").bind(limit);
     Ok(session
         .rows(&question)?

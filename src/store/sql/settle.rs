@@ -50,8 +50,7 @@ struct Kind {
     with: fn(Want, &[&Settlement]) -> Want,
     sets: &'static [(&'static str, &'static str)],
     guard: Guard,
-    /// The state the guard allows, and another one. Bound, not written out: PostgreSQL would take the index of open
-    /// executions for them, which it believes to be small, and read it once per row.
+    /// The state the guard allows, and another one.
     states: (&'static str, Option<&'static str>),
 }
 

@@ -9,6 +9,8 @@ mod faults;
 mod fixture;
 pub(crate) mod ledger;
 mod plans;
+#[cfg(feature = "postgres")]
+mod under_way;
 mod views;
 
 use fixture::application;

@@ -294,6 +294,15 @@ impl Cluster {
     }
 
     fn is_over(&mut self) -> bool {
+        if self.kind.name() == "postgres" {
+            let unnoted = "FROM QRTZ_RUN r WHERE state IN ('CLAIMED', 'RUNNING') AND NOT EXISTS (SELECT 1 FROM QRTZ_CLAIM c \
+                WHERE r.id BETWEEN c.first_run AND c.last_run AND c.node = r.node)";
+            assert_eq!(
+                self.hand.rows("id", unnoted),
+                Vec::<Vec<String>>::new(),
+                "under way, and in no claim"
+            );
+        }
         let open = "FROM QRTZ_RUN WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING')";
         self.hand.rows("id", "FROM QRTZ_EXECUTE WHERE state <> 'COMPLETE'").is_empty()
             && self.hand.rows("id", open).is_empty()

@@ -114,6 +114,6 @@ mod postgres {
         });
         let (claim, outcome) = costs.expect("once of five times no checkpoint right before");
         println!("costs: wal_bytes claim={claim} outcome={outcome}");
-        assert!(claim <= 1_120 && outcome <= 580, "{claim} and {outcome} bytes");
+        assert!(claim <= 950 && outcome <= 250, "{claim} and {outcome} bytes");
     }
 }

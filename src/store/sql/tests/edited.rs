@@ -10,6 +10,7 @@ use crate::model::{Entry, ExecutionState, Millis, NodeId};
 use crate::schedule::Trigger;
 use crate::shards::Share;
 use crate::store::conformance::all_broken;
+use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{Value, sql};
 use crate::store::{
     Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
@@ -58,6 +59,13 @@ impl<'a> Case<'a> {
     fn set(&self, table: &str, assignment: &str, condition: &str) {
         let update = format!("UPDATE {table} SET {assignment} WHERE {condition}");
         assert_eq!(self.write(&update), 1, "{update}");
+    }
+
+    /// Where claims are noted, they are this node's, whoever made them.
+    fn claims_of(&self, node: &str) {
+        if self.database.dialect() == Dialect::Postgres {
+            self.write(&format!("UPDATE QRTZ_CLAIM SET node = '{node}' WHERE application = '{}'", self.app));
+        }
     }
 
     fn state(&self, name: &str) -> String {
@@ -148,13 +156,17 @@ fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
         for (n, end) in [i64::MIN, i64::MAX, 4_294_967_295].into_iter().enumerate() {
             for state in [ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running] {
                 let id = case.run(&format!("{column}-{n}-{state:?}")).execution();
-                let change = format!("state = '{}', node = 'gone', {column} = {end}", state.as_str());
+                let node = if state == ExecutionState::Pending { "" } else { "gone" };
+                let change = format!("state = '{}', node = '{node}', {column} = {end}", state.as_str());
                 case.set("QRTZ_RUN", &change, &format!("id = {id}"));
             }
         }
     }
+    case.claims_of("gone");
     case.all_goes_on();
-    for stranded in case.store.stranded(&case.app, 1_000).unwrap() {
+    let stranded = case.store.stranded(&case.app, 1_000).unwrap();
+    assert_eq!(stranded.len(), 2 * 4 * 3);
+    for stranded in stranded {
         assert!(case.store.revoke(&crate::misfire::recover(stranded, AT, AT)).is_ok());
     }
     case.all_goes_on();
@@ -336,7 +348,8 @@ mod sqlite_types {
         for state in ["PENDING", "CLAIMED", "RUNNING", "SUCCEEDED"] {
             edit(&case, "QRTZ_RUN", |name| {
                 let id = case.run(&format!("{state} {name}")).execution();
-                case.set("QRTZ_RUN", &format!("state = '{state}', node = 'gone'"), &format!("id = {id}"));
+                let node = if state == "PENDING" { "" } else { "gone" };
+                case.set("QRTZ_RUN", &format!("state = '{state}', node = '{node}'"), &format!("id = {id}"));
                 format!("id = {id}")
             });
         }

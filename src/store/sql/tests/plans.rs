@@ -11,6 +11,7 @@ use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
+use crate::store::sql::under_way::{Whose, ended, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, settle};
 use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge};
 
@@ -76,10 +77,6 @@ fn scans(session: &mut dyn Session, statement: &Statement) -> Vec<String> {
                 ["qrtz_execute", "qrtz_run"]
                     .iter()
                     .any(|table| line.contains(&format!("Seq Scan on {table}")))
-            };
-            let whole = |line: &String| {
-                // For each row of an outcome's batch, all open executions.
-                whole(line) || statement.text.starts_with("UPDATE") && line.contains("qrtz_run_open")
             };
             lines.into_iter().filter(whole).collect()
         }
@@ -170,8 +167,9 @@ fn the_hot_path_never_scans(database: &Database) {
         BrokenQuery { application: application.clone(), after, step: 1_000, before: START, limit: 200 };
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
-        ("beat: look", node::live(&application, NodeId::fresh())),
-        ("owned", node::owned_by(dialect, &application, "node")),
+        ("beat: look", node::live(dialect, &application, NodeId::fresh())),
+        ("owned", under_way(dialect, &application, Whose::Node(NodeId::fresh()))),
+        ("stranded", under_way(dialect, &application, Whose::Nobody)),
         ("look for broken rows", repair::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge)),
         ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
@@ -292,8 +290,10 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
-            node::live(&application, NodeId::fresh()),
-            node::owned_by(Dialect::Postgres, &application, "node"),
+            node::live(Dialect::Postgres, &application, NodeId::fresh()),
+            under_way(Dialect::Postgres, &application, Whose::Node(NodeId::fresh())),
+            under_way(Dialect::Postgres, &application, Whose::Nobody),
+            ended(&application, Whose::Nobody),
         ])
         .chain(parts.iter().flat_map(|part| polls(Dialect::Postgres, &query, part)));
     let all = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
