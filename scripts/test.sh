@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 if [ -z "${FIRETIME_TEST_POSTGRES_URL:-}" ] || [ -z "${FIRETIME_TEST_MARIADB_URL:-}" ]; then
     export FIRETIME_FAST_SERVERS=${FIRETIME_FAST_SERVERS:-1}
-    exec scripts/with-servers.sh scripts/test.sh "$@"
+    FIRETIME_SERVERS="postgres mariadb" exec scripts/with-servers.sh scripts/test.sh "$@"
 fi
 cargo_test=(cargo test --locked --all-features --no-fail-fast)
 [ $# -eq 0 ] || exec "${cargo_test[@]}" "$@"

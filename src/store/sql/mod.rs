@@ -92,7 +92,7 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Runs a read. What it needs is a connection that works: one that fails is given up.
+    /// Runs a read, or what may as well stay undone. What it needs is a connection that works: one that fails is given up.
     fn read<T>(
         &self,
         operation: &str,

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::fixture::Database;
 use crate::model::{
-    Candidate, Cursor, Entry, MisfirePolicy, NodeId, Occurrence, ScheduleId, ScheduleState, Token,
+    Candidate, Cursor, Entry, ExecutionState, MisfirePolicy, NodeId, Occurrence, ScheduleId, ScheduleState,
+    Token,
 };
 use crate::schedule::{Simple, Timing, Trigger};
 use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::under_way::{Whose, ended, under_way};
+use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, settle};
 use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge};
 
@@ -179,6 +180,12 @@ fn the_hot_path_never_scans(database: &Database) {
     for part in poll::parts(&query) {
         statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
     }
+    if dialect == Dialect::Postgres {
+        let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
+        let states = [ExecutionState::Pending, ExecutionState::Running];
+        statements.push(("what people ask for", in_states(dialect, all, &states)));
+        statements.push(("ended claims", ended(&application, Whose::Nobody)));
+    }
     if dialect == Dialect::Mysql {
         // As if it had inserted the newest row: behind the first of those above are nearly all there are.
         session.rows(&sql("SELECT LAST_INSERT_ID(MAX(id)) AS newest FROM QRTZ_RUN")).unwrap();
@@ -262,11 +269,11 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
-    use crate::model::{ExecutionId, ExecutionState};
+    use crate::model::ExecutionId;
     use crate::store::{Change, Settlement};
 
     let mut session = Database::postgres().session();
-    for table in ["qrtz_execute", "qrtz_run"] {
+    for table in ["qrtz_execute", "qrtz_run", "qrtz_claim"] {
         let empty = format!("CREATE TEMP TABLE {table} (LIKE public.{table} INCLUDING ALL); ANALYZE {table}");
         session.batch(&empty).unwrap();
     }
@@ -293,6 +300,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             node::live(Dialect::Postgres, &application, NodeId::fresh()),
             under_way(Dialect::Postgres, &application, Whose::Node(NodeId::fresh())),
             under_way(Dialect::Postgres, &application, Whose::Nobody),
+            ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
         ])
         .chain(parts.iter().flat_map(|part| polls(Dialect::Postgres, &query, part)));
