@@ -1,6 +1,6 @@
 //! Executions under way, CLAIMED or RUNNING, and how they are found.
 //!
-//! MariaDB and SQLite have an index that holds no others. On PostgreSQL an index on what an outcome changes would cost each
+//! MariaDB and SQLite find them by an index that holds the state. On PostgreSQL an index on what an outcome changes would cost each
 //! outcome an entry in every index. There each claim leaves a row in QRTZ_CLAIM, in its own transaction: which ids its
 //! executions lie between, and whose they are. A row goes when none of them is under way any more. So one rule holds:
 //!
