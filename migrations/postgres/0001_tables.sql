@@ -111,24 +111,6 @@ CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_ti
     WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING');
 
 -- An instant nobody can mean has no date: one such row must not make the whole view fail.
-DROP VIEW IF EXISTS qrtz_claimed;
-
-CREATE VIEW qrtz_claimed AS
-SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
-       COALESCE(n.host_name, '') AS host_name,
-       CASE WHEN r.scheduled_time BETWEEN 0 AND 253402300799999
-            THEN to_char(to_timestamp(r.scheduled_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS scheduled_time,
-       CASE WHEN r.claimed_time BETWEEN 0 AND 253402300799999
-            THEN to_char(to_timestamp(r.claimed_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS claimed_since,
-       CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
-            THEN to_char(to_timestamp(r.started_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS started_since,
-       r.attempt
-  FROM QRTZ_RUN r
-  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
-  LEFT JOIN QRTZ_JOB j ON j.id = e.pid
-  LEFT JOIN QRTZ_NODE n ON n.uuid = r.node
- WHERE r.state IN ('CLAIMED', 'RUNNING');
-
 DROP VIEW IF EXISTS qrtz_ledger;
 
 CREATE VIEW qrtz_ledger AS

@@ -23,6 +23,7 @@ ALTER INDEX QRTZ_RUN_PKEY RESET (fillfactor);
 
 ALTER INDEX QRTZ_RUN_EXECUTE_ID_GENERATION_ORIGIN_SCHEDULED_TIME_ATTEMP_KEY RESET (fillfactor);
 
+-- As in qrtz_ledger, an instant nobody can mean has no date.
 CREATE OR REPLACE VIEW qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,
