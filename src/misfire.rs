@@ -409,7 +409,7 @@ impl MisfireMachine {
                 application,
                 after,
                 step: STEP,
-                before: now.db,
+                before: self.left_behind(now),
                 limit: PAGE,
             }));
         }
@@ -439,10 +439,15 @@ impl MisfireMachine {
         self.purged = purged.next.unwrap_or_default();
     }
 
+    /// What is due before this no poll plans.
+    fn left_behind(&self, now: Now) -> Millis {
+        now.db - self.window.least_threshold()
+    }
+
     fn stalled(&self, now: Now, after: ScheduleId) -> MisfireOp {
         MisfireOp::Stalled(StalledQuery {
             application: self.application.clone(),
-            before: now.db - self.window.least_threshold(),
+            before: self.left_behind(now),
             after,
             limit: PAGE,
         })

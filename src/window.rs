@@ -44,7 +44,7 @@ pub(crate) const LEAST_LEAD: Millis = 20;
 /// attempt although its handler had returned.
 pub(crate) const GATHER: Millis = 50;
 /// Behind a backlog's batch they wait no longer than this: mostly the next many take them along, at its end nothing follows.
-pub(crate) const REST: Millis = 20;
+pub(crate) const REST: Millis = 8;
 /// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for each such row before it
 /// is left out (0 would be for ever).
 pub(crate) const SKIP_RETRY: Millis = 20;

@@ -70,7 +70,7 @@ show_postgres() {
     psql=$(client psql) || exit 2
     split
     [ -z "${password+set}" ] || export PGPASSWORD=$password
-    PGTZ=UTC PGCLIENTENCODING=UTF8 "$psql" -X -w -q -v ON_ERROR_STOP=1 -P pager=off -c "$sql" \
+    PGTZ=UTC PGCLIENTENCODING=UTF8 "$psql" -X -w -q -v ON_ERROR_STOP=1 -P pager=off -c 'SET jit = off' -c "$sql" \
         "postgres://${user:+$user@}$host${port:+:$port}/$database${query:+?$query}" | printable
 }
 

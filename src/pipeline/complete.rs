@@ -265,7 +265,7 @@ mod tests {
         let of_a_stream = many(64, 0).chain([outcome(1)]);
         let of_a_backlog = many(64, 5).chain([outcome(6)]);
         let inputs = of_a_stream.chain(of_a_backlog).chain([(99, CompleteInput::Close)]).collect();
-        assert_eq!(calls(inputs), [(0, 64), (5, 65), (25, 1)]);
+        assert_eq!(calls(inputs), [(0, 64), (5, 65), (13, 1)]);
         let inputs = many(64, 0).chain([outcome(1), (99, CompleteInput::Close)]).collect();
         assert_eq!(calls(inputs), [(0, 64), (50, 1)]);
     }
