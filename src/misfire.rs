@@ -439,7 +439,7 @@ impl MisfireMachine {
         self.purged = purged.next.unwrap_or_default();
     }
 
-    /// What is due before this no poll plans.
+    /// What is due since then is the polls' alone.
     fn left_behind(&self, now: Now) -> Millis {
         now.db - self.window.least_threshold()
     }

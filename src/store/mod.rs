@@ -406,7 +406,7 @@ pub(crate) struct BrokenQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// What is due before this, database time, no poll has taken up: such rows are looked at with every step.
+    /// What is due before this, database time, is looked at with every step.
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,

@@ -151,9 +151,9 @@ fn a_pass_that_was_not_cut_off_looks_for_misfires_once() {
     );
 }
 
-/// The poll's rows are not the misfire handler's: in a backlog it would read and sort all of them with each pass.
+/// In a backlog that has just begun they would read and sort all of it with each pass.
 #[test]
-fn the_looks_for_misfires_and_for_broken_rows_end_before_what_the_poll_plans() {
+fn the_looks_for_misfires_and_for_broken_rows_leave_what_is_hardly_late_to_the_polls() {
     let mut machine = keeping(None);
     machine.receive(at(0), polled(true, true));
     machine.done(at(0), Ok(MisfireAnswer::Elected(true)));
