@@ -28,8 +28,8 @@ mod tests;
 const DIGIT_BITS: u32 = 7;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// So many emptied lists are kept for other slots, with room for so many entries each at most.
-const SPARE: usize = 64;
+/// An emptied slot keeps room for the next entries, if it is for so many at most.
+const ROOM: usize = 32;
 
 /// When an entry is due and which goes first among those due together: by `at`, then the higher
 /// `priority`, then the lower `id`.
@@ -94,8 +94,6 @@ pub struct Wheel<T> {
     serial: u64,
     /// No entry has a lower number.
     oldest: u64,
-    /// Emptied lists for the next slots: on the lowest level most hold an entry or two.
-    spare: Vec<Vec<Entry<T>>>,
 }
 
 impl<T> Wheel<T> {
@@ -109,7 +107,6 @@ impl<T> Wheel<T> {
             cancelled: Numbers::default(),
             serial: 0,
             oldest: 0,
-            spare: Vec::new(),
         }
     }
 
@@ -207,7 +204,7 @@ impl<T> Wheel<T> {
 
     /// Empties the slots of `level` named by `passed`: each entry is due, or moves to a lower level.
     fn settle(&mut self, level: usize, passed: u128, due: &mut Vec<(Due, T)>) {
-        while let Some(mut entries) = self.levels[level].take_first(passed) {
+        while let Some((slot, mut entries)) = self.levels[level].take_first(passed) {
             if level == 0 {
                 due.reserve(entries.len());
             }
@@ -222,8 +219,8 @@ impl<T> Wheel<T> {
                     self.place(entry);
                 }
             }
-            if entries.capacity() <= SPARE && self.spare.len() < SPARE {
-                self.spare.push(entries);
+            if entries.capacity() <= ROOM {
+                self.levels[level].slots[slot].entries = entries;
             }
         }
     }
@@ -232,11 +229,6 @@ impl<T> Wheel<T> {
         let tick = tick(entry.at);
         let place = Place::of(self.now, tick);
         let slot = self.levels[place.level].open(place.slot, tick);
-        if slot.entries.capacity() == 0
-            && let Some(spare) = self.spare.pop()
-        {
-            slot.entries = spare;
-        }
         grow(&mut slot.entries);
         slot.entries.push(entry);
     }
@@ -307,14 +299,14 @@ impl<T> Level<T> {
     }
 
     /// Takes the entries out of the first occupied slot among `wanted`.
-    fn take_first(&mut self, wanted: u128) -> Option<Vec<Entry<T>>> {
+    fn take_first(&mut self, wanted: u128) -> Option<(usize, Vec<Entry<T>>)> {
         let found = self.occupied & wanted;
         if found == 0 {
             return None;
         }
         let slot = found.trailing_zeros() as usize;
         self.occupied &= !(1 << slot);
-        Some(std::mem::take(&mut self.slots[slot].entries))
+        Some((slot, std::mem::take(&mut self.slots[slot].entries)))
     }
 
     fn sweep(&mut self, cancelled: &mut Numbers) {
