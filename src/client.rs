@@ -172,6 +172,9 @@ impl Client {
     /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
     /// what was due and not yet claimed. Several servers may call this at once: one row results.
     ///
+    /// A trigger that counts from now, as `Trigger::once(Utc::now() + …)` does, is another one each time a program starts, and
+    /// begins anew what has fired: give a fixed instant, or ask for it only once.
+    ///
     /// # Errors
     /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same
     /// schedule, or the database's failure.

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::store::sql::under_way::{Whose, under_way};
 
 /// A database nobody else uses.
 struct Own {
@@ -102,6 +103,37 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
     }
 }
 
+/// A node that died before its database was brought up to date has left something behind.
+fn what_was_under_way_in_version_1_is_found(own: &Own) {
+    let mut session = own.session();
+    let dialect = session.dialect();
+    let [first, later @ ..] = MIGRATIONS else { panic!("no migrations") };
+    first.statements(dialect).for_each(|statement| session.batch(statement).unwrap());
+    // Version 1 had the view, too: over the whole ledger.
+    for view in
+        later.iter().flat_map(|it| it.statements(dialect)).filter(|it| it.contains("VIEW qrtz_claimed"))
+    {
+        session.batch(view.split(" AND r.id = ANY").next().unwrap()).unwrap();
+    }
+    session
+        .batch(
+            "CREATE TABLE QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, name VARCHAR(100) NOT NULL, \
+             applied_time BIGINT NOT NULL)",
+        )
+        .unwrap();
+    session.batch("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (1, 'tables', 1)").unwrap();
+    session
+        .batch(
+            "INSERT INTO QRTZ_RUN (execute_id, generation, scheduled_time, attempt, due_time, state, application, \
+             claim_token, node) VALUES (1, 0, 1, 1, 1, 'RUNNING', 'shop', 'token', 'died')",
+        )
+        .unwrap();
+    assert_eq!(migrate(&own.url).unwrap().applied.len(), later.len());
+    let shown = session.rows(&sql("SELECT COUNT(*) FROM qrtz_claimed")).unwrap();
+    assert_eq!(single(shown).unwrap(), 1);
+    assert_eq!(session.rows(&under_way(dialect, "shop", Whose::Nobody)).unwrap().len(), 1);
+}
+
 macro_rules! migrations {
     ($database:ident, $feature:literal, $make:expr) => {
         #[cfg(feature = $feature)]
@@ -126,6 +158,11 @@ macro_rules! migrations {
             #[test]
             fn diesels_own_migrations_are_left_alone() {
                 super::diesels_own_migrations_are_left_alone(&$make);
+            }
+
+            #[test]
+            fn what_was_under_way_in_version_1_is_found() {
+                super::what_was_under_way_in_version_1_is_found(&$make);
             }
 
             #[test]
