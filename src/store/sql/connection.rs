@@ -150,12 +150,8 @@ impl Target {
         let mut session: Box<dyn Session + Send> = match self.dialect {
             #[cfg(feature = "sqlite")]
             Dialect::Sqlite => {
-                let unopened = |fault: Fault| Fault {
-                    message: format!("{}{}", fault.message, advice(&self.address)),
-                    ..fault
-                };
                 let opened = diesel::SqliteConnection::establish(&self.address).map_err(lost);
-                Box::new(opened.map_err(unopened)?)
+                Box::new(opened.map_err(|fault| self.unopened(fault))?)
             }
             #[cfg(feature = "postgres")]
             Dialect::Postgres => {
@@ -166,8 +162,15 @@ impl Target {
             #[allow(unreachable_patterns, reason = "which arms exist depends on the features")]
             _ => return Err(Fault::new(Nature::Refused, "this database's feature is off")),
         };
-        limit(session.as_mut(), limits).map_err(|fault| self.clean(fault))?;
+        limit(session.as_mut(), limits).map_err(|fault| self.unopened(fault))?;
         Ok(session)
+    }
+
+    /// Why there is no session, and of a file what to look at.
+    fn unopened(&self, fault: Fault) -> Fault {
+        let is_wrong = self.dialect == Dialect::Sqlite && fault.nature != Nature::Busy;
+        let advice = if is_wrong { advice(&self.address) } else { String::new() };
+        self.clean(Fault { message: format!("{}{advice}", fault.message), ..fault })
     }
 
     pub(super) fn clean(&self, fault: Fault) -> Fault {
@@ -176,7 +179,6 @@ impl Target {
 }
 
 /// What to look at when a file cannot be opened. One whose name looks like a login is not shown.
-#[cfg(feature = "sqlite")]
 fn advice(file: &str) -> String {
     let name = if file.contains('@') { String::new() } else { format!(" {file}") };
     format!(" (the file{name}: is it a database, does its folder exist, may both be written?)")
@@ -438,6 +440,8 @@ mod tests {
         };
         let said = opened("sqlite:/nowhere/at/all/x.db");
         assert!(said.contains("/nowhere/at/all/x.db") && said.contains("folder"), "{said}");
+        let said = opened("sqlite:Cargo.toml");
+        assert!(said.contains("Cargo.toml") && said.contains("is it a database"), "{said}");
         assert!(!opened("sqlite:/nowhere/me:hunter2@host.db").contains("hunter2"));
     }
 
