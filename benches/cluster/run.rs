@@ -18,8 +18,8 @@ use crate::server::{Connection, Database, Server};
 const LOOK: Duration = Duration::from_millis(5);
 /// The costs before are read this long before the first fire time, when all is still.
 const BEFORE: TimeDelta = TimeDelta::milliseconds(200);
-/// The nodes start so long before the first fire time. Heartbeats come every 5 s, the misfire handler's passes every 15: from 15 s
-/// before, these of all nodes fell into the half second that a backlog takes, and from 8 s before none does.
+/// The nodes start so long before the first fire time. Heartbeats come every 5 s, the misfire handler's passes every 15: started 15 s
+/// before, nodes often have one in the half second that a backlog takes; started 8 s before, they have none.
 const STARTED: TimeDelta = TimeDelta::milliseconds(8_000);
 /// A node polls every 5 s for what is due within little more: so long before the first fire time it must be up.
 const SETTLED: TimeDelta = TimeDelta::milliseconds(6_000);

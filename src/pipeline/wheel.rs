@@ -298,7 +298,7 @@ impl<T> Level<T> {
         &self.slots[self.occupied.trailing_zeros() as usize % SLOTS]
     }
 
-    /// Takes the entries out of the first occupied slot among `wanted`.
+    /// Takes the entries out of the first occupied slot among `wanted`, and says which that is.
     fn take_first(&mut self, wanted: u128) -> Option<(usize, Vec<Entry<T>>)> {
         let found = self.occupied & wanted;
         if found == 0 {

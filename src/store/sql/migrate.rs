@@ -35,6 +35,9 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
+const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
+     name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)";
+
 /// The schema version this build works with.
 pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
@@ -161,10 +164,7 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
         return Err(Fault::new(Nature::Refused, newer(before)));
     }
     if before < VERSION {
-        session.batch(
-            "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
-             name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)",
-        )?;
+        session.batch(VERSIONS)?;
     }
     let mut applied = Vec::new();
     let mut left = hook.stop_after;

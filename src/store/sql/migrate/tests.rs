@@ -115,12 +115,7 @@ fn what_was_under_way_in_version_1_is_found(own: &Own) {
     {
         session.batch(view.split(" AND r.id = ANY").next().unwrap()).unwrap();
     }
-    session
-        .batch(
-            "CREATE TABLE QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, name VARCHAR(100) NOT NULL, \
-             applied_time BIGINT NOT NULL)",
-        )
-        .unwrap();
+    session.batch(VERSIONS).unwrap();
     session.batch("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (1, 'tables', 1)").unwrap();
     session
         .batch(
