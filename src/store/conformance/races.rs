@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use super::*;
+use crate::error::{Error, Kind};
 use crate::model::{ExecutionState, ScheduleState};
 use crate::store::{Beat, Figures, Pulse, Reason, Revocation};
 
@@ -24,6 +25,21 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
+/// Calls again while SQLite's one file is too busy: its writers wait two seconds for one another, and a disk may
+/// take longer. No other error is the disk's.
+fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    let is_locked = |error: &Error| {
+        error.kind() == Kind::Unavailable && error.to_string().ends_with("database is locked")
+    };
+    loop {
+        match call() {
+            Err(error) if is_locked(&error) && Instant::now() < deadline => {}
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
 impl Bench {
     /// Claims until every request is won or lost: a skipped one is tried again. The executions won, with
     /// their places in the batch.
@@ -34,7 +50,7 @@ impl Bench {
         while !open.is_empty() {
             assert!(Instant::now() < deadline, "still skipped: {open:?}");
             let batch: Vec<_> = open.iter().map(|at| requests[*at].clone()).collect();
-            let claims = self.store.claim(&batch).unwrap();
+            let claims = patiently(|| self.store.claim(&batch));
             let mut skipped = Vec::new();
             for (at, claim) in open.into_iter().zip(claims) {
                 match claim {
@@ -123,8 +139,7 @@ pub(crate) fn two_starts_with_a_new_job_both_join(db: &Bench) {
         let name = format!("new-{round}");
         let nodes: Vec<_> =
             (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &db.app, &[&name])).collect();
-        let joined = race(nodes.len(), |number| db.store.register(&nodes[number]).map(|_| ()));
-        assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+        race(nodes.len(), |number| patiently(|| db.store.register(&nodes[number])));
         assert_eq!(db.get(RowKey::Job(&db.app, &name), "state").as_deref(), Some("EXECUTING"));
     }
 }
@@ -133,8 +148,7 @@ fn all_join(db: &Bench) {
     let app = fresh_name();
     let nodes: Vec<_> =
         (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &app, &["a", "b", "c"])).collect();
-    let joined = race(nodes.len(), |number| db.store.register(&nodes[number]).map(|_| ()));
-    assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+    race(nodes.len(), |number| patiently(|| db.store.register(&nodes[number])));
     assert_eq!(db.store.nodes(Some(&app)).unwrap().len(), nodes.len());
     let beat = Beat {
         node: nodes[0].id,
@@ -161,7 +175,7 @@ pub(crate) fn one_of_many_candidates_is_elected(db: &Bench) {
     let app = fresh_name();
     for round in 0..ROUNDS as i64 {
         let at = db.now + round * 15_000;
-        let elected = race(THREADS, |_| db.store.elect(&app, at, 15_000).unwrap());
+        let elected = race(THREADS, |_| patiently(|| db.store.elect(&app, at, 15_000)));
         assert_eq!(elected.iter().filter(|won| **won).count(), 1, "round {round}: {elected:?}");
     }
 }
@@ -171,7 +185,7 @@ pub(crate) fn many_ensuring_at_once_leave_one_row(db: &Bench) {
         // Each round brings a new schedule of a new job.
         let name = format!("s{round}");
         let definition = Definition { job: job(&name), ..db.definition(&name) };
-        let ensured = race(THREADS, |_| db.store.ensure(&definition).unwrap());
+        let ensured = race(THREADS, |_| patiently(|| db.store.ensure(&definition)));
         let created = ensured.iter().filter(|ensured| **ensured == Ensured::Created).count();
         assert_eq!(created, 1, "{ensured:?}");
         assert!(ensured.iter().all(|ensured| *ensured != Ensured::Changed), "{ensured:?}");
@@ -186,7 +200,7 @@ pub(crate) fn a_claim_and_a_pause_of_one_row_never_both_come_first(db: &Bench) {
         let entry = db.schedule(&format!("s{round}"));
         let results = race(2, |number| match number {
             0 => db.claim_all(&[db.head(&entry)]).len() == 1,
-            _ => db.store.pause(entry.id, entry.version, "op", "why").unwrap(),
+            _ => patiently(|| db.store.pause(entry.id, entry.version, "op", "why")),
         });
         assert!(results[1], "a claim leaves the version: the pause is never lost to it");
         let after = db.entry(&entry.name);
@@ -208,11 +222,12 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
         let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
         let results = race(THREADS, |number| {
             if number == 0 {
-                return db.settle(&outcome) == Settled::Done;
+                return patiently(|| db.store.settle(std::slice::from_ref(&outcome))) == [Settled::Done];
             }
             let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
             let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);
-            db.store.revoke(&Revocation { stranded, to, reason, again: true, due: now, fresh, now }).unwrap()
+            let revocation = Revocation { stranded, to, reason, again: true, due: now, fresh, now };
+            patiently(|| db.store.revoke(&revocation))
         });
         assert_eq!(results.iter().filter(|won| **won).count(), 1, "round {round}: {results:?}");
         let state = if results[0] { "SUCCEEDED" } else { "ABANDONED" };
