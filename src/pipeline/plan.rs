@@ -131,22 +131,21 @@ impl Plan {
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
-    /// extended, rows that are gone leave. Claims in flight and what changed since the poll was sent stay.
+    /// extended. Rows it does not bring leave: they are gone, another node's now, or behind the cap and come again.
+    /// Claims in flight and what changed since the poll was sent stay.
     pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
         self.overflowed |= !planned.complete;
-        let complete = planned.complete;
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
-        let mut seen = FxHashSet::default();
-        for (id, chain) in chains(planned.occurrences) {
-            seen.insert(Slot::Schedule(id));
+        let chains = chains(planned.occurrences);
+        let schedules = chains.keys().map(|id| Slot::Schedule(*id));
+        let seen =
+            schedules.chain(planned.pendings.iter().map(|pending| Slot::Execution(pending.id))).collect();
+        self.forget_unseen(&seen, planned.sent);
+        for (id, chain) in chains {
             self.take_chain(id, chain, planned.sent, boot);
         }
         for pending in planned.pendings {
-            seen.insert(Slot::Execution(pending.id));
             self.take_pending(pending, planned.sent, boot);
-        }
-        if complete {
-            self.forget_unseen(&seen, planned.sent);
         }
     }
 

@@ -151,11 +151,27 @@ fn a_poll_brings_nothing_that_was_won_after_it_was_sent() {
     }
 }
 
+/// A node joined in a long backlog, and some of what is planned has become its own.
 #[test]
-fn an_incomplete_poll_takes_nothing_from_the_plan() {
-    let mut plan = plan(polled(&[&row(1)], 3_500, 0));
-    plan.take(Planned { complete: false, ..polled(&[&row(2)], 3_500, 100) }, 100);
-    assert_eq!(plan.len(), 2);
+fn what_a_poll_does_not_bring_leaves_the_plan_even_if_it_was_cut_off() {
+    let (mine, theirs, claimed) = (row(1), row(2), row(3));
+    let mut plan = plan(polled(&[&claimed], 1_500, 0));
+    assert_eq!(pick(&mut plan, 1_000, 1), [(schedule(3), 1_000)]);
+    plan.take(polled(&[&mine, &theirs], 1_500, 10), 10);
+    plan.take(Planned { complete: false, ..polled(&[&mine], 1_500, 100) }, 100);
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    assert_eq!(plan.len(), 2, "what is in flight stays");
+}
+
+/// What leaves makes room first.
+#[test]
+fn a_full_plan_takes_in_what_a_poll_brings_in_the_place_of_other_rows() {
+    let (before, after): (Vec<_>, Vec<_>) = ((1..=8).map(row).collect(), (11..=18).map(row).collect());
+    let mut plan = plan(polled(&before.iter().collect::<Vec<_>>(), 1_500, 0));
+    assert_eq!(plan.len(), CAP);
+    plan.take(polled(&after.iter().collect::<Vec<_>>(), 1_500, 100), 100);
+    let picked = pick(&mut plan, 1_000, 9);
+    assert_eq!(picked, (11..=18).map(|id| (schedule(id), 1_000)).collect::<Vec<_>>());
 }
 
 #[test]

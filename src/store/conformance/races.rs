@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::error::{Error, Kind};
@@ -25,16 +25,18 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Calls again while SQLite's one file is too busy: its writers wait two seconds for one another, and a disk may
-/// take longer. No other error is the disk's.
+/// Calls again when SQLite's file was too busy for a second or more: its writers wait for one another no longer than
+/// that, and a disk may stand still. No other error, and none that comes at once, is the disk's.
 fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let is_locked = |error: &Error| {
         error.kind() == Kind::Unavailable && error.to_string().ends_with("database is locked")
     };
     loop {
+        let begun = Instant::now();
+        let waited = || begun.elapsed() > Duration::from_millis(900) && Instant::now() < deadline;
         match call() {
-            Err(error) if is_locked(&error) && Instant::now() < deadline => {}
+            Err(error) if is_locked(&error) && waited() => {}
             answer => return answer.unwrap(),
         }
     }
