@@ -157,6 +157,9 @@ impl Admission {
             self.starts = 0;
             self.early = None;
             self.paced_at = self.now;
+        } else if self.starts == 0 && self.at_rest() {
+            // Waiting for its claim it moves nothing: the measure begins with what comes now.
+            self.paced_at = self.now;
         } else if self.pace.is_none() {
             self.early = self.paced_by_the_first(span);
         }

@@ -138,6 +138,19 @@ fn a_queue_nobody_has_measured_is_known_once_enough_have_ended() {
     assert_eq!(soon_after(20, 1, 0), 400, "the clock may be late");
 }
 
+/// A claim of the first few may take longer than they do.
+#[test]
+fn the_wait_for_the_first_is_not_measured() {
+    let mut pool = worked(0);
+    pool.observe(19);
+    for _ in 0..28 {
+        pool.started();
+        pool.finished();
+    }
+    pool.observe(23);
+    assert_eq!(pool.believed_pace(), Some(4 * 28));
+}
+
 /// What was quick an hour ago may be slow now, and few were not enough to tell.
 #[test]
 fn what_the_first_few_tell_is_forgotten_when_they_are_over() {
