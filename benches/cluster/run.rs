@@ -120,7 +120,7 @@ fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
         if now > ran {
             (ran, changed) = (now, Instant::now());
         }
-        let missing = if now > 0 { (wanted - now) as f64 / now as f64 } else { 0.0 };
+        let missing = if now > 0 { figures::real(wanted - now) / figures::real(now) } else { 0.0 };
         std::thread::sleep((began.elapsed().mul_f64(missing) / 4).clamp(LOOK, LONGEST_LOOK));
     }
 }
