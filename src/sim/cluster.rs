@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::database::Database;
 use super::dice::Dice;
-use super::judge::{Effect, History, Pause};
+use super::judge::{Bounds, Effect, History, Pause, Switch};
 use super::plans::Plans;
 use super::process::{Kind, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -20,6 +20,13 @@ const SETTLE: Millis = 180_000;
 const DOOM: Millis = 5_000;
 /// So long after it could beat again it may still be about to.
 const AWAKE: Millis = 15_000;
+
+/// What is switched off stays so for this long.
+const OFF: Millis = 240_000;
+/// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the poll itself.
+const ONE_POLL: Millis = 5_100;
+/// Under fire it may be stopped for 90 s, and then cut off for 60 s, before a poll of its own is answered.
+const LEARNS_WITHIN: Millis = 165_000;
 
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
@@ -40,6 +47,8 @@ pub(super) struct Cluster {
     graves: Vec<Process>,
     effects: Vec<Effect>,
     pauses: Vec<Pause>,
+    /// When the application, or a node, was switched off and on again; what is off now has no end yet.
+    switches: Vec<Switch>,
     /// Who could not beat, by its first name, from when to when.
     doomed: Vec<(NodeId, Millis, Millis)>,
     /// The names processes have had, each with the first name of its process.
@@ -54,6 +63,8 @@ pub(super) struct Cluster {
     clock_error: Millis,
     /// A sabotage: seats are not counted.
     seatless: bool,
+    /// Who is switched off has learnt of it after so long.
+    learns_within: Millis,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
 }
@@ -70,6 +81,7 @@ impl Cluster {
             graves: Vec::new(),
             effects: Vec::new(),
             pauses: Vec::new(),
+            switches: Vec::new(),
             doomed: Vec::new(),
             borne: BTreeMap::new(),
             names: stream(1),
@@ -80,6 +92,7 @@ impl Cluster {
             outage_until: now,
             clock_error: 0,
             seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
+            learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
             aligned: false,
             database,
         };
@@ -192,6 +205,32 @@ impl Cluster {
         if self.fate.strikes(self.faults.hands) {
             self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));
         }
+        self.switch();
+    }
+
+    /// Somebody switches the application or a node off by hand, or on again what has been off for long enough.
+    fn switch(&mut self) {
+        let now = self.now;
+        for off in self.switches.iter_mut().filter(|off| off.until == Millis::MAX) {
+            if now >= off.from + OFF || now >= self.ends {
+                off.until = now;
+                self.database.switch(APPLICATION, off.node.as_deref().map(|id| id.parse().unwrap()), true);
+            }
+        }
+        if now >= self.ends || !self.fate.strikes(self.faults.switches) {
+            return;
+        }
+        let chosen = usize::try_from(self.fate.below(1 + self.slots.len() as Millis)).unwrap();
+        let node = match self.slots.get(chosen).map(|slot| &slot.process) {
+            Some(Some(process)) => Some(process.id),
+            Some(None) => return,
+            None => None,
+        };
+        let name = node.map(|id| id.to_string());
+        if self.switches.iter().all(|off| off.until < Millis::MAX || off.node != name) {
+            self.database.switch(APPLICATION, node, false);
+            self.switches.push(Switch { node: name, from: now, until: Millis::MAX });
+        }
     }
 
     fn strike(&mut self, n: usize) {
@@ -273,11 +312,13 @@ impl Cluster {
             effects: self.effects,
             changes,
             pauses: self.pauses,
+            switches: self.switches,
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
             doomed,
             healed: self.ends,
             read: self.now,
+            bounds: Bounds { switched: self.learns_within, ..Bounds::default() },
             ..History::default()
         }
     }

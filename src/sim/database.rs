@@ -1,7 +1,7 @@
 //! What a simulation runs on: the in-memory store or, for fewer of them, a real database.
 
 use super::judge::{Change, Execution};
-use crate::model::{Millis, ScheduleId};
+use crate::model::{Millis, NodeId, ScheduleId};
 use crate::store::Store;
 use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
@@ -56,6 +56,16 @@ impl Database {
     pub(super) fn write_paused(&self, id: ScheduleId) {
         match self {
             Self::Memory(store) => store.corrupt(RowKey::Schedule(id), "state", "'PAUSED'"),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => {}
+        }
+    }
+
+    /// What `UPDATE ... SET state = 'Y'` (or 'N') does to an application's row, or a node's.
+    pub(super) fn switch(&self, application: &str, node: Option<NodeId>, on: bool) {
+        let row = node.map_or(RowKey::App(application), RowKey::Node);
+        match self {
+            Self::Memory(store) => store.corrupt(row, "state", if on { "'Y'" } else { "'N'" }),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
         }

@@ -23,6 +23,7 @@ pub struct History {
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
+    pub switches: Vec<Switch>,
     /// The nodes alive when the history was read; those declared dead; those that had given a reason for it.
     pub live: BTreeSet<String>,
     pub dead: BTreeSet<String>,
@@ -43,6 +44,8 @@ pub struct Bounds {
     pub settled: Millis,
     /// Nothing is run or skipped before its time, but for an error of a clock too small to be noticed.
     pub early: Millis,
+    /// Who is switched off claims and repairs nothing from this long after on.
+    pub switched: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
     /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
@@ -52,7 +55,13 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
     fn default() -> Self {
-        Self { settled: 60_000, early: 1_000, again: 12_000, begun: Some(60_000 + 15_000 + 3_000) }
+        Self {
+            settled: 60_000,
+            early: 1_000,
+            switched: 15_000,
+            again: 12_000,
+            begun: Some(60_000 + 15_000 + 3_000),
+        }
     }
 }
 
@@ -131,6 +140,14 @@ pub struct Pause {
     pub until: Millis,
 }
 
+/// A node, or without one the whole application, was switched off by hand from an instant until another.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    pub node: Option<String>,
+    pub from: Millis,
+    pub until: Millis,
+}
+
 /// The judgement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -173,6 +190,7 @@ pub fn judge(history: &History) -> Verdict {
     transitions(history, &mut verdict);
     skips(history, &mut verdict);
     pauses(history, &mut verdict);
+    switches(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
@@ -385,6 +403,27 @@ fn pauses(history: &History, verdict: &mut Verdict) {
         };
         if let Some(pause) = history.pauses.iter().find(during) {
             verdict.blame(format!("claimed or repaired at {} in {pause:?}: {row:?}", claim.at));
+        }
+    }
+}
+
+/// Once it has learnt of it, a node that is switched off claims nothing, and nobody moves a cursor of an application that is.
+fn switches(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    for off in &history.switches {
+        let is_during =
+            |at: Millis| off.from + history.bounds.switched < at && at + history.bounds.early < off.until;
+        let is_meant = |row: &&Execution| off.node.as_ref().is_none_or(|node| *node == row.node);
+        let claimed = |row: &&Execution| row.claimed.is_some_and(is_during);
+        if let Some(row) = history.executions.iter().find(|row| is_meant(row) && claimed(row)) {
+            verdict.blame(format!("claimed although switched off: {off:?} {row:?}"));
+        }
+        let repaired = |change: &&Change| change.from.is_none() && is_during(change.at);
+        let mut repairs = history.changes.iter().filter(|change| off.node.is_none() && repaired(change));
+        if let Some(change) =
+            repairs.find(|it| rows.get(&it.execution).is_some_and(|row| row.reason == "misfire"))
+        {
+            verdict.blame(format!("repaired although switched off: {off:?} {change:?}"));
         }
     }
 }

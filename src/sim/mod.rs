@@ -83,6 +83,14 @@ fn clusters_under_fire_lose_and_repeat_nothing() {
     assert!(10 * faults >= claims, "too quiet: {faults} faults over {claims} claims");
 }
 
+/// A node, or the whole application, that somebody switches off stops within one poll.
+#[test]
+fn clusters_that_are_switched_off_stop_within_one_poll() {
+    for seed in 0..10 {
+        Scenario::of(Faults::SWITCHED, seed).prove();
+    }
+}
+
 /// The same on a real database, for a hundredth of the claims; without what needs its clock to be virtual.
 #[cfg(feature = "sqlite")]
 #[test]

@@ -16,6 +16,8 @@ pub(super) enum Sabotage {
     NoDeadline,
     /// A node counts as dead by what its row says of the time, not by what was observed.
     ComputedDeath,
+    /// Polls do not tell a node that it, or the application, is switched off.
+    DeafToSwitches,
     /// A repair's cursor is moved in one transaction, its ledger rows are written in another.
     TornRepair,
     /// An outcome is stored in one transaction, the attempt that follows in another.
@@ -63,6 +65,7 @@ impl Sabotage {
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
             ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
             ("the death that was observed", MANY, vec![Self::ComputedDeath]),
+            ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
         ]

@@ -34,6 +34,8 @@ pub(super) struct Faults {
     pub hands: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
+    /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
+    pub switches: Millis,
     /// Per start of a node: it never hears of the others, and takes all shards for its own.
     pub strangers: Millis,
 }
@@ -51,6 +53,7 @@ impl Faults {
         edits: 0,
         hands: 0,
         long_jobs: 0,
+        switches: 0,
         strangers: 0,
     };
 
@@ -66,6 +69,7 @@ impl Faults {
         edits: 20_000,
         hands: 5_000,
         long_jobs: 20_000,
+        switches: 2_000,
         strangers: 300_000,
     };
 
@@ -82,6 +86,7 @@ impl Faults {
         edits: 100_000,
         hands: 200_000,
         long_jobs: 200_000,
+        switches: 2_000,
         strangers: 300_000,
     };
 
@@ -106,7 +111,10 @@ impl Faults {
     /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
     pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 12] {
+    /// Nothing goes wrong but that the application and its nodes are switched off now and then.
+    pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 13] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -119,6 +127,7 @@ impl Faults {
             ("edits", &mut self.edits),
             ("hands", &mut self.hands),
             ("long_jobs", &mut self.long_jobs),
+            ("switches", &mut self.switches),
             ("strangers", &mut self.strangers),
         ]
     }

@@ -261,7 +261,11 @@ impl Store for Wire<'_> {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        self.store.poll(query).map(|polled| Polled { time: self.sample(), ..polled })
+        let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
+        if self.is(Sabotage::DeafToSwitches) {
+            (polled.app_enabled, polled.node_enabled) = (true, true);
+        }
+        Ok(polled)
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
