@@ -1,29 +1,31 @@
 #!/usr/bin/env bash
 # chaos.sh: breaks real clusters of node processes on all three databases, and judges what they leave behind.
-# Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...".
+# Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...". After a
+# failure this line names a folder, logs=FOLDER: the tests' output, the nodes' logs and the histories of the runs that
+# failed.
 # chaos.sh --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
 # chaos.sh --short: a part of the runs, as CI does, in some 2 minutes.
 # The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 8 minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/logs.sh
 
 if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
     rounds=1 form=full
     [ "${1:-}" != --short ] || form=short
     [ "${1:-}" != --long ] || rounds=${2:-40}
-    logs=$(mktemp -d)
-    trap 'rm -rf "$logs"' EXIT
-    trap 'exit 143' TERM
-    export FIRETIME_CHAOS=$form FIRETIME_CHAOS_REPORT=$logs/report FIRETIME_CHAOS_LOGS=$logs FIRETIME_REVIVE_SERVERS=1
     CHAOS_IT=$(cargo test --locked --all-features --test it --no-run --message-format json-render-diagnostics |
         sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
-    export CHAOS_IT
+    keep_logs chaos
+    export CHAOS_IT FIRETIME_CHAOS=$form FIRETIME_CHAOS_REPORT=$logs/report FIRETIME_CHAOS_LOGS=$logs
+    export FIRETIME_REVIVE_SERVERS=1
     code=0
+    touch "$FIRETIME_CHAOS_REPORT"
     for ((round = 1; round <= rounds && code == 0; round++)); do
         scripts/with-servers.sh scripts/chaos.sh || code=$?
     done
     # A run that did not come to its figures is a violation too.
-    awk -v broken="$code" '
+    awk -v broken="$code" -v logs="$logs" '
         { runs++; for (i = 3; i <= NF; i++) if (split($i, it, "=") == 2) {
             sum[it[1]] += it[2]; if (it[2] > most[it[1]]) most[it[1]] = it[2] } }
         END {
@@ -32,6 +34,7 @@ if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
             for (i = 1; i in sums; i++) printf " %s=%d", sums[i], sum[sums[i]]
             split("pick_up_ms settle_ms resume_ms shutdown_ms log_lines", peaks, " ")
             for (i = 1; i in peaks; i++) printf " %s=%d", peaks[i], most[peaks[i]]
+            if (broken != 0) printf " logs=%s", logs
             printf "\n"
         }' "$FIRETIME_CHAOS_REPORT"
     exit "$code"

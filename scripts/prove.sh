@@ -3,9 +3,11 @@
 # missed, breaks real clusters on three databases, and fuzzes what is read from outside. Takes some 25 minutes.
 # prove.sh --tenth: a tenth of it, as CI does. prove.sh --long [HOURS]: for nights (8 without a number).
 # Ends with the line "proof: seeds=N claims=N faults=N chaos_runs=N violations=N mutations_caught=M/M fuzz_execs=N".
+# After a failure this line names a folder, logs=FOLDER: the output of each step.
 # FIRETIME_SEED=N chooses the first seed (0; --long: the day's). A simulation that fails says how to replay it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/logs.sh
 
 case ${1:-} in
     '') claims=10000000 chaos=() fuzz=60 seed=0 ;;
@@ -15,12 +17,11 @@ case ${1:-} in
         claims=$((hours * 30000000)) chaos=(--long $((hours * 2))) fuzz=$((hours * 600))
         # shellcheck disable=SC2017 # whole days are meant
         seed=$(($(date +%s) / 86400 * 1000000)) ;;
-    *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
 esac
 scripts/install.sh
 export FIRETIME_CLAIMS=$claims FIRETIME_SEED=${FIRETIME_SEED:-$seed}
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+keep_logs proof
 code=0
 
 # step NAME COMMAND...: what it prints is shown and kept; a failure is kept for the end.
@@ -47,7 +48,8 @@ sum() { awk -F"$1=" '/simulated( on sqlite)?: / { split($2, n, " "); sum += n[1]
 [ "$(sum claims)" -ge "$claims" ] && [ "$(figure simulations mutations_caught)" != 0 ] || code=1
 violations=$(figure chaos violations)
 [ "$code" = 0 ] || [ "$violations" != 0 ] || violations=1
-printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s\n' \
+printf '\nproof: seeds=%s claims=%s faults=%s chaos_runs=%s violations=%s mutations_caught=%s fuzz_execs=%s%s\n' \
     "$(sum seeds)" "$(sum claims)" "$(sum faults)" "$(figure chaos runs)" "$violations" \
-    "$(figure simulations mutations_caught)" "$(figure fuzz execs)"
+    "$(figure simulations mutations_caught)" "$(figure fuzz execs)" \
+    "$([ "$code" = 0 ] || echo " logs=$logs")"
 exit "$code"

@@ -19,7 +19,7 @@ use super::job;
 use super::judge::{Bounds, History, Pause, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
-use super::report::Report;
+use super::report::{self, Report};
 use super::wire::{Commit, Protocol};
 use crate::support::database::{Database, Kind};
 use crate::support::node::{self, APPLICATION, Line, Nodes};
@@ -339,7 +339,7 @@ impl Cluster {
             stopped,
             bounds,
         };
-        Settled { history, changes, connections }
+        Settled { run: self.name.clone(), history, changes, connections }
     }
 
     fn stop_all(&mut self) {
@@ -363,10 +363,20 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// A run that failed shows what its nodes said last.
+    /// A run that failed keeps its nodes' logs and effects, and shows the end of each log.
     fn drop(&mut self) {
         const LINES: usize = 60;
-        for node in (0..self.pids.len()).filter(|_| std::thread::panicking()) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let kept = report::evidence(&self.name);
+        for node in 0..self.pids.len() {
+            for what in ["log", "effects"] {
+                let copied =
+                    |kept: &PathBuf| fs::copy(self.file(what, node), kept.join(format!("{what}-{node}")));
+                // A node that ran nothing has no effects.
+                drop(kept.as_ref().map(copied));
+            }
             let log = self.log(node);
             let lines: Vec<&str> = log.lines().collect();
             let last = &lines[lines.len().saturating_sub(LINES)..];
@@ -376,10 +386,23 @@ impl Drop for Cluster {
 }
 
 pub struct Settled {
+    /// The run's name.
+    run: String,
     pub history: History,
     pub changes: Vec<Audited>,
     /// How many connections the nodes had at the end; 0 on SQLite.
     pub connections: i64,
+}
+
+impl Drop for Settled {
+    /// A run that failed keeps its history.
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(kept) = report::evidence(&self.run)
+        {
+            drop(fs::write(kept.join("history"), format!("{:#?}", self.history)));
+        }
+    }
 }
 
 pub fn protocol(kind: Kind) -> Option<Protocol> {

@@ -1,12 +1,21 @@
 //! A run's figures: printed, handed to `scripts/chaos.sh`, and held against their bounds.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use super::judge::Verdict;
 
 /// A file that gets one line per run.
 const REPORT: &str = "FIRETIME_CHAOS_REPORT";
+/// A folder that outlives a failure.
+const LOGS: &str = "FIRETIME_CHAOS_LOGS";
+
+/// A folder for the evidence of a run that failed.
+pub fn evidence(run: &str) -> Option<PathBuf> {
+    let folder = Path::new(&std::env::var_os(LOGS)?).join(run.replace("::", "-"));
+    fs::create_dir_all(&folder).ok().map(|()| folder)
+}
 
 #[derive(Default)]
 pub struct Report {
