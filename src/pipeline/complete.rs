@@ -12,7 +12,7 @@ use crate::clock::Now;
 use crate::error::{Error, Kind};
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
-use crate::model::Millis;
+use crate::model::{LONGEST_ERROR, Millis};
 use crate::node::Held;
 use crate::store::{Change, Settled, Settlement, Store};
 use crate::window::{GATHER, REST};
@@ -51,6 +51,8 @@ impl Operation for SettleOp {
 struct Waiting {
     settlement: Settlement,
     reply: Option<Sender<Settled>>,
+    /// How many calls had succeeded when it was last refused alone.
+    refused: Option<u64>,
 }
 
 pub(crate) struct CompleteMachine {
@@ -66,22 +68,46 @@ pub(crate) struct CompleteMachine {
     gather: Millis,
     hold: Millis,
     pause: Millis,
+    /// How many calls have succeeded.
+    succeeded: u64,
     outbox: VecDeque<Event>,
     closing: bool,
     abandoned: bool,
 }
 
 impl Waiting {
-    /// What the database refused may be its text, in a character set the database does not have: the next try
-    /// says it in ASCII.
-    fn storable(mut self, failure: Kind) -> Self {
+    /// It failed alone. If its text may be the cause, in an encoding without these characters, the next try
+    /// writes it in ASCII. A refusal whose cause is not known must be of this row: others were stored since the last.
+    fn failed_alone(&mut self, failure: Kind, succeeded: u64) {
+        let is_of_the_row = match failure {
+            Kind::Data => true,
+            Kind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
+            _ => false,
+        };
         if let Change::Finish { error: Some(error), .. } = &mut self.settlement.change
-            && matches!(failure, Kind::Data | Kind::Refused)
+            && is_of_the_row
         {
-            *error = error.chars().flat_map(char::escape_default).collect();
+            *error = in_ascii(error);
         }
-        self
     }
+}
+
+/// The text with escapes for what is not ASCII, and no longer than a text may be.
+fn in_ascii(text: &str) -> String {
+    let mut ascii = String::new();
+    for character in text.chars() {
+        let from = ascii.len();
+        if character.is_ascii() {
+            ascii.push(character);
+        } else {
+            ascii.extend(character.escape_unicode());
+        }
+        if ascii.len() > LONGEST_ERROR {
+            ascii.truncate(from);
+            break;
+        }
+    }
+    ascii
 }
 
 impl CompleteMachine {
@@ -95,6 +121,7 @@ impl CompleteMachine {
             gather: Millis::MIN,
             hold: Millis::MIN,
             pause: FIRST_PAUSE,
+            succeeded: 0,
             outbox: VecDeque::new(),
             closing: false,
             abandoned: false,
@@ -106,9 +133,10 @@ impl CompleteMachine {
     fn failed(&mut self, asked: usize, error: Error, now: Now) {
         if asked > 1 {
             self.apart = asked;
-        } else if let Some(it) = self.queue.pop_front() {
+        } else if let Some(mut it) = self.queue.pop_front() {
             self.apart = self.apart.saturating_sub(1);
-            self.queue.push_back(it.storable(error.kind()));
+            it.failed_alone(error.kind(), self.succeeded);
+            self.queue.push_back(it);
         }
         self.hold = now.boot + self.pause;
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
@@ -165,6 +193,7 @@ impl Machine for CompleteMachine {
         match answer {
             Ok(settled) => {
                 self.pause = FIRST_PAUSE;
+                self.succeeded += 1;
                 // More come together only when they come faster than they are stored.
                 self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
                 self.apart = self.apart.saturating_sub(asked);
@@ -181,7 +210,7 @@ impl Machine for CompleteMachine {
         match input {
             CompleteInput::Settle(settlement, reply) => {
                 self.awaited += usize::from(reply.is_some());
-                self.queue.push_back(Waiting { settlement, reply });
+                self.queue.push_back(Waiting { settlement, reply, refused: None });
             }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
@@ -302,7 +331,7 @@ mod tests {
         }
         let refused = |it: &Settlement| matches!(&it.change, Change::Finish { error: Some(text), .. } if !text.is_ascii());
         if batch.iter().any(refused) {
-            return Err(Error::new(Kind::Refused, "no such character"));
+            return Err(Error::new(Kind::Data, "no such character"));
         }
         Ok(vec![Settled::Done; batch.len()])
     }

@@ -122,18 +122,61 @@ fn a_machine_that_closes_settles_what_it_has_and_one_that_is_abandoned_does_not(
     assert!(matches!(abandoned.next(at(0)), Step::Stop));
 }
 
-#[test]
-fn only_what_the_database_refused_is_said_in_other_words() {
-    for (kind, text) in
-        [(Kind::Data, "\\u{2615}"), (Kind::Refused, "\\u{2615}"), (Kind::Unavailable, "\u{2615}")]
-    {
-        let mut machine = machine(0);
-        machine.receive(at(0), CompleteInput::Settle(finish(1, "\u{2615}"), None));
-        assert_eq!(batch(&mut machine, at(0)), 1);
-        machine.done(at(0), failed(kind));
-        let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
-        assert_eq!(error.as_deref(), Some(text), "{kind:?}");
+/// An outcome's text as people write it, and as a database without their characters can hold it.
+const NOISY: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\naïve ☕";
+const IN_ASCII: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\na\\u{ef}ve \\u{2615}";
+
+/// One outcome with this text, tried alone as often as there are answers; its text afterwards.
+fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
+    let mut machine = machine(0);
+    machine.receive(at(0), CompleteInput::Settle(finish(1, text), None));
+    let mut now = 0;
+    for kind in answers {
+        assert_eq!(batch(&mut machine, at(now)), 1);
+        machine.done(at(now), failed(kind));
+        now += LONGEST_PAUSE;
     }
+    let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
+    error.clone().unwrap()
+}
+
+#[test]
+fn a_text_the_database_cannot_hold_is_written_in_ascii() {
+    for (kind, text) in [(Kind::Data, IN_ASCII), (Kind::Refused, NOISY), (Kind::Unavailable, NOISY)] {
+        assert_eq!(tried(NOISY, [kind]), text, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_text_is_escaped_once_however_often_it_is_refused() {
+    for kind in [Kind::Data, Kind::Refused] {
+        let many = || std::iter::repeat_n(kind, 20);
+        let plain = NOISY.replace(['ï', '☕'], "-");
+        assert_eq!(tried(&plain, many()), plain, "{kind:?}: nothing in it needs an escape");
+        assert!(tried(NOISY, many()).len() <= IN_ASCII.len(), "{kind:?}");
+        assert!(tried(&"☕".repeat(LONGEST_ERROR), many()).chars().count() <= LONGEST_ERROR, "{kind:?}");
+    }
+}
+
+/// A server whose messages are in a language we do not read refuses this row, and takes others.
+#[test]
+fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
+    let mut machine = machine(0);
+    machine.receive(at(0), CompleteInput::Settle(finish(1, NOISY), None));
+    assert_eq!(batch(&mut machine, at(0)), 1);
+    machine.done(at(0), failed(Kind::Refused));
+    machine.receive(at(0), CompleteInput::Settle(finish(2, NOISY), None));
+    assert_eq!(batch(&mut machine, at(10_000)), 2);
+    machine.done(at(10_000), failed(Kind::Refused));
+    // The first is tried alone, then the second; only one of them is stored.
+    assert_eq!(batch(&mut machine, at(20_000)), 1);
+    machine.done(at(20_000), failed(Kind::Refused));
+    assert_eq!(batch(&mut machine, at(30_000)), 1);
+    machine.done(at(30_000), done(1));
+    assert_eq!(batch(&mut machine, at(40_000)), 1);
+    machine.done(at(40_000), failed(Kind::Refused));
+    let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
+    assert_eq!(error.as_deref(), Some(IN_ASCII));
 }
 
 #[test]
