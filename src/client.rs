@@ -66,7 +66,8 @@ impl Schedule {
         })
     }
 
-    /// Nothing fires before this instant. Default: the moment the schedule is created.
+    /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves no
+    /// occurrence there: planning begins now ([`Client::ensure`]).
     #[must_use]
     pub fn starting(mut self, at: DateTime<Utc>) -> Self {
         self.start = Some(at.timestamp_millis());
@@ -170,10 +171,18 @@ impl Client {
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     ///
     /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
-    /// what was due and not yet claimed. Several servers may call this at once: one row results.
+    /// occurrences that are due and not yet claimed. Several servers may call this at once: one row results.
     ///
-    /// A trigger that counts from now, as `Trigger::once(Utc::now() + …)` does, is another one each time a program starts, and
-    /// begins anew what has fired: give a fixed instant, or ask for it only once.
+    /// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on. Where none
+    /// is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire time that was not
+    /// planned before; the misfire policy decides about an instant further back than the threshold. Nothing else is
+    /// planned in the past, and only [`Trigger::once`] at or before the last fire time again.
+    ///
+    /// So `Trigger::once(Utc::now())` runs the job now, each time it is ensured under the same name. In a program's
+    /// start that is once per start: give a fixed instant there.
+    ///
+    /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its own.
+    /// Where releases differ in a definition, let one of them ensure it, or give the new definition a new name.
     ///
     /// # Errors
     /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same

@@ -217,6 +217,8 @@ fn occurrences(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mu
     for (generation, mut rows) in generations {
         rows.sort_by_key(|row| row.scheduled);
         let expected = plan.generations.get(&generation).map_or(&[][..], Vec::as_slice);
+        // A one-shot moved to or before the last fire time begins without one.
+        behind = behind.filter(|at| expected.first().is_none_or(|first| at < first));
         let mut left = expected;
         following = expected.first().copied();
         for row in rows {

@@ -11,7 +11,7 @@ use super::judge::{self, Pause};
 use super::wire::Wire;
 use crate::misfire;
 use crate::model::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
-use crate::schedule::Trigger;
+use crate::schedule::{Simple, Trigger};
 use crate::store::{Definition, Ensured, Store};
 
 /// Short ones too, so that claims and repairs meet.
@@ -64,6 +64,14 @@ impl Plans {
             let times = whole.filter(|at| (at / 1_000 % 60) % seconds == 0).collect();
             (Trigger::cron(&format!("0/{seconds} * * * * ?"), "UTC").unwrap(), times)
         }
+    }
+
+    /// A trigger that may lie wholly in the past: once, or thrice.
+    fn short_trigger(&mut self, now: Millis) -> (Trigger, Vec<Millis>) {
+        let start = (now + 5_000 - self.dice.below(30_000)).min(self.ends - 2_000);
+        let (interval, count) = if self.dice.one_in(2) { (0, 1) } else { (1_000, 3) };
+        let simple = Simple::new(Some(start), interval, count - 1).unwrap();
+        (Trigger::Simple(simple), (0..count).map(|k| start + k * interval).collect())
     }
 
     fn make(&mut self, n: usize, start: Millis, trigger: Trigger, times: Vec<Millis>, store: &dyn Store) {
@@ -147,14 +155,15 @@ impl Plans {
         if store.is_locked(entry.id) || start >= self.ends {
             return None;
         }
-        let counted = self.dice.one_in(2);
-        let (trigger, times) = self.trigger(counted, start);
+        let (trigger, times) = match self.dice.below(3) {
+            0 => self.short_trigger(now),
+            kind => self.trigger(kind == 1, start),
+        };
+        let start = times.first().copied().unwrap_or(start);
         let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
         if store.ensure(&definition).unwrap() == Ensured::Changed {
-            // Its new times begin behind what the database takes the time for.
             let database = store.time().unwrap().database;
-            let behind = entry.cursor.prev.unwrap_or(database).max(database);
-            let times = times.into_iter().filter(|at| *at > behind).collect();
+            let times = expected(&definition.trigger, times, entry.cursor.prev, database);
             self.made[n].generations.insert(entry.generation + 1, times);
             self.made[n].definition = definition;
         }
@@ -184,5 +193,17 @@ impl Plans {
             }
         };
         self.made.iter().map(plan).collect()
+    }
+}
+
+/// Of a new trigger's times those from now on. If a simple trigger's have all passed, those not planned before; a
+/// one-shot's in any case.
+fn expected(trigger: &Trigger, times: Vec<Millis>, prev: Option<Millis>, now: Millis) -> Vec<Millis> {
+    let is_new = |at: &Millis| prev.is_none_or(|prev| *at > prev);
+    let ahead: Vec<Millis> = times.iter().copied().filter(|at| *at >= now && is_new(at)).collect();
+    match trigger {
+        Trigger::Simple(simple) if ahead.is_empty() && simple.interval_ms() == 0 => times,
+        Trigger::Simple(_) if ahead.is_empty() => times.into_iter().filter(is_new).collect(),
+        _ => ahead,
     }
 }

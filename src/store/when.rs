@@ -24,15 +24,20 @@ pub(crate) struct When {
     pub dst_overlap: String,
 }
 
-/// The first fire time of a schedule made at `now`: the first from then on or, of a simple trigger that lies
-/// wholly in the past, its first of all, for the misfire policy to decide about. A cron trigger whose end has passed
-/// has none.
-pub(crate) fn first(timing: &Timing, now: Millis) -> Option<Millis> {
+/// The cursor of a schedule that gets its trigger at `now`, `prev` being the last fire time it was planned at.
+///
+/// The next fire time is the trigger's first from now on. Of a simple trigger that lies wholly in the past it is the
+/// first behind `prev`, and of [`Trigger::once`] its instant, even at or before `prev`: the misfire policy decides
+/// about it. A cron trigger whose end has passed has none.
+pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, now: Millis) -> Cursor {
+    let behind = prev.unwrap_or(NONE);
     let past = || match timing.trigger() {
-        Trigger::Simple(_) => timing.after(NONE),
+        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE),
+        Trigger::Simple(_) => timing.after(behind),
         Trigger::Cron(_) => None,
     };
-    timing.after(now - 1).or_else(past)
+    let next = timing.after(behind.max(now - 1)).or_else(past);
+    Cursor { prev: prev.filter(|prev| next.is_none_or(|next| *prev < next)), next }
 }
 
 /// The columns of a schedule made at `now`, if what is stored could be understood again; else what to change.
@@ -45,7 +50,7 @@ pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
             return Err(format!("the cron expression has {length} characters, {LONGEST_CRON} are allowed"));
         }
     }
-    let times = [("end", timing.end_ms()), ("next fire time", first(timing, now))];
+    let times = [("end", timing.end_ms()), ("next fire time", planned(timing, None, now).next)];
     for (what, time) in times {
         if let Some(time) = time.filter(|time| *time < FIRST_PLAUSIBLE) {
             return Err(format!(
@@ -286,6 +291,7 @@ mod tests {
     #[test]
     fn the_first_fire_time_is_not_before_the_schedule_was_made_if_another_is_left() {
         const NOW: Millis = 200_000_000_000;
+        let first = |timing: &Timing, now| planned(timing, None, now).next;
         let every_second = cron("* * * * * ?", None);
         assert_eq!(
             (first(&every_second, NOW), first(&every_second, NOW + 1)),
@@ -294,6 +300,31 @@ mod tests {
         assert_eq!(first(&cron("* * * * * ?", Some(NOW - 1)), NOW), None, "a cron whose end has passed");
         assert_eq!(first(&simple(NOW - 5_000, 1_000, -1), NOW + 1), Some(NOW + 1_000));
         assert_eq!(first(&simple(NOW - 5_000, 1_000, 2), NOW), Some(NOW - 5_000), "all of it has passed");
+    }
+
+    #[test]
+    fn only_a_one_shot_is_planned_at_or_before_its_last_fire_time_again() {
+        const NOW: Millis = 200_000_000_000;
+        let cursor = |timing: &Timing, prev| {
+            let Cursor { prev, next } = planned(timing, Some(NOW + prev), NOW);
+            (prev.map(|at| at - NOW), next.map(|at| at - NOW))
+        };
+        let once = |at: Millis| simple(NOW + at, 0, 0);
+        assert_eq!(cursor(&once(5), -10), (Some(-10), Some(5)));
+        assert_eq!(cursor(&once(-5), -10), (Some(-10), Some(-5)));
+        assert_eq!(cursor(&once(-10), -10), (None, Some(-10)));
+        assert_eq!(cursor(&once(-15), -10), (None, Some(-15)));
+        assert_eq!(cursor(&once(20), 50), (None, Some(20)), "the clock went back");
+        let thrice = simple(NOW - 1_000, 400, 2);
+        assert_eq!(cursor(&thrice, -2_000), (Some(-2_000), Some(-1_000)));
+        assert_eq!(cursor(&thrice, -1_000), (Some(-1_000), Some(-600)));
+        assert_eq!(cursor(&thrice, -200), (Some(-200), None));
+        assert_eq!(cursor(&simple(NOW - 1_000, 400, 0), -200), (Some(-200), None), "times(1)");
+        let for_ever = simple(NOW - 1_000, 500, -1);
+        assert_eq!(cursor(&for_ever, -1_000), (Some(-1_000), Some(0)), "from now on");
+        assert_eq!(cursor(&for_ever, 0), (Some(0), Some(500)));
+        assert_eq!(cursor(&cron("* * * * * ?", None), 0), (Some(0), Some(1_000)));
+        assert_eq!(cursor(&cron("* * * * * ?", Some(NOW - 1)), -5_000), (Some(-5_000), None));
     }
 
     #[test]

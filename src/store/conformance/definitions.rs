@@ -120,12 +120,62 @@ pub(crate) fn a_changed_trigger_plans_anew(db: &Bench) {
 }
 
 pub(crate) fn a_changed_trigger_with_nothing_left_completes_the_schedule(db: &Bench) {
-    let definition = db.definition("s");
+    let trigger = Trigger::cron("* * * * * ?", "UTC").unwrap();
+    let definition = Definition { trigger, ..db.definition("s") };
     db.create(&definition);
-    let trigger = once("2001-02-03T04:05:06Z");
-    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    assert_eq!(db.ensure(&Definition { end: Some(db.now - 1_000), ..definition }), Ensured::Changed);
     let entry = db.entry("s");
     assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, None));
+}
+
+/// "Run it now", asked for a second time under the same name.
+pub(crate) fn a_one_shot_moved_into_the_past_is_left_to_the_misfire_policy(db: &Bench) {
+    let definition = Definition { trigger: every(db.now, 0, 0), ..db.definition("s") };
+    drop_claimed(db.claim(&db.head(&db.create(&definition))));
+    let before = db.entry("s");
+    // Its second instant has passed, too, when it arrives: the caller's clock is behind the database's.
+    for (trigger, prev) in [(every(db.now - 500, 0, 0), None), (once("2001-02-03T04:05:06Z"), None)] {
+        let next = trigger.next_after(0);
+        assert_eq!(db.ensure(&Definition { trigger, ..definition.clone() }), Ensured::Changed);
+        let after = db.entry("s");
+        assert_eq!((after.state, after.cursor), (ScheduleState::Active, Cursor { prev, next }));
+        assert!(after.generation > before.generation);
+    }
+    assert_eq!(db.stalled(db.now), ["s"]);
+    drop_claimed(db.claim(&db.head(&db.entry("s"))));
+    assert_eq!(db.entry("s").state, ScheduleState::Complete);
+}
+
+/// Once between its last fire time and now: the cursor goes on from there.
+pub(crate) fn a_one_shot_moved_behind_its_last_fire_time_keeps_it(db: &Bench) {
+    let definition = Definition { trigger: every(db.now - 9_000, 0, 0), ..db.definition("s") };
+    drop_claimed(db.claim(&db.head(&db.create(&definition))));
+    let trigger = every(db.now - 4_000, 0, 0);
+    assert_eq!(db.ensure(&Definition { trigger, ..definition }), Ensured::Changed);
+    let cursor = Cursor { prev: Some(db.now - 9_000), next: Some(db.now - 4_000) };
+    assert_eq!(db.entry("s").cursor, cursor);
+}
+
+pub(crate) fn a_recurring_trigger_is_not_planned_at_or_before_its_last_fire_time_again(db: &Bench) {
+    let start = db.now - 60_000;
+    let definition = Definition { trigger: every(start, 1_000, 1), ..db.definition("s") };
+    drop_claimed(db.claim(&db.head(&db.create(&definition))));
+    // What was planned behind it and missed is left to the misfire policy, as it was.
+    let fewer =
+        Definition { trigger: every(start, 1_000, 1), end: Some(start + 1_500), ..definition.clone() };
+    assert_eq!(db.ensure(&fewer), Ensured::Changed);
+    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(start), next: Some(start + 1_000) });
+    for ended in [
+        Definition { end: Some(start + 500), ..fewer.clone() },
+        Definition { trigger: every(start, 1_000, 0), ..definition },
+    ] {
+        assert_eq!(db.ensure(&ended), Ensured::Changed);
+        let entry = db.entry("s");
+        assert_eq!(
+            (entry.state, entry.cursor),
+            (ScheduleState::Complete, Cursor { prev: Some(start), next: None })
+        );
+    }
 }
 
 pub(crate) fn a_changed_trigger_revives_a_complete_schedule(db: &Bench) {

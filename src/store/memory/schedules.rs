@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
 use crate::error::{Error, Kind};
-use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::model::{Cursor, Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::shards;
 use crate::store::when::{self, NONE, When};
@@ -23,7 +23,7 @@ impl Tables {
     }
 
     fn create(&mut self, definition: &Definition, job: i64, timing: &Timing, columns: When) -> Ensured {
-        let first = when::first(timing, self.now);
+        let first = when::planned(timing, None, self.now).next;
         let row = Schedule {
             application: self.application(&definition.application),
             name: definition.name.as_str().into(),
@@ -64,8 +64,8 @@ impl Tables {
         for (column, value) in [("version", row.version), ("generation", row.generation)] {
             when::count(column, value).map_err(|problem| unreadable(definition, &problem))?;
         }
-        let prev = row.prev.filter(|_| !row.is(ScheduleState::Error)).unwrap_or(NONE);
-        let next = timing.after(self.now.max(prev));
+        let prev = row.prev.filter(|prev| *prev != NONE && !row.is(ScheduleState::Error));
+        let cursor = when::planned(timing, prev, self.now);
         self.edit_schedule(id, |row| {
             row.job = job;
             row.payload = definition.payload.as_str().into();
@@ -75,7 +75,7 @@ impl Tables {
             row.version += 1;
             if !same_trigger {
                 row.shape = Arc::new(Shape::from(columns));
-                retime(row, next);
+                retime(row, cursor);
             }
         });
         Ok(Ensured::Changed)
@@ -179,16 +179,13 @@ fn same_rest(row: &Schedule, definition: &Definition, job: i64) -> bool {
         && row.threshold == definition.threshold
 }
 
-/// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
-/// stays a pause. What a broken row says has been planned is not to be believed.
-fn retime(row: &mut Schedule, next: Option<Millis>) {
-    if row.is(ScheduleState::Error) {
-        row.prev = Some(NONE);
-    }
+/// A new trigger plans anew, in a generation of its own; a pause stays a pause.
+fn retime(row: &mut Schedule, cursor: Cursor) {
     row.generation += 1;
-    row.next = Some(next.unwrap_or(NONE));
-    if next.is_none() || !(row.is(ScheduleState::Paused) || row.is(ScheduleState::Init)) {
-        row.put(state_at(next));
+    row.prev = Some(cursor.prev.unwrap_or(NONE));
+    row.next = Some(cursor.next.unwrap_or(NONE));
+    if cursor.next.is_none() || !(row.is(ScheduleState::Paused) || row.is(ScheduleState::Init)) {
+        row.put(state_at(cursor.next));
     }
 }
 

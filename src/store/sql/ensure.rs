@@ -11,7 +11,7 @@ use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::shards;
 use crate::store::guard::{self, Column};
-use crate::store::when::{self, When};
+use crate::store::when::{self, NONE, When};
 use crate::store::{Definition, Ensured, Result};
 
 type Step<T> = std::result::Result<T, Fault>;
@@ -223,7 +223,7 @@ fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
 }
 
 fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: Millis) -> Statement {
-    let next = when::first(timing, now);
+    let next = when::planned(timing, None, now).next;
     let insert = sql(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
@@ -310,32 +310,29 @@ fn change(
     }
 }
 
-/// A new trigger plans anew, after now and after what has been planned, in a generation of its own; a pause
-/// stays a pause. What a broken row says has been planned is not to be believed.
+/// A new trigger plans anew, in a generation of its own; a pause stays a pause. The last fire time of a broken row is
+/// not believed.
 fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, now: Millis) -> Statement {
     let prev = match stored.prev {
-        Value::Int(prev) if !stored.is_broken() => prev,
-        _ => -1,
+        Value::Int(prev) if prev != NONE && !stored.is_broken() => Some(prev),
+        _ => None,
     };
-    let update = if stored.is_broken() {
-        update.push(", prev_fire_time = -1, shard = ?").bind(stored.shard)
-    } else {
-        update
-    };
-    let next = timing.after(now.max(prev));
+    let cursor = when::planned(timing, prev, now);
+    let update = if stored.is_broken() { update.push(", shard = ?").bind(stored.shard) } else { update };
     let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
-    let state = if next.is_some() && kept.contains(&stored.state.as_str()) {
+    let state = if cursor.next.is_some() && kept.contains(&stored.state.as_str()) {
         stored.state.as_str()
     } else {
-        state_at(next).as_str()
+        state_at(cursor.next).as_str()
     };
     let update = update.push(
         ", job_type = ?, cron = ?, zone_id = ?, repeat_count = ?, repeat_interval = ?, start_time = ?, end_time = ?, \
          dst_gap = ?, dst_overlap = ?",
     );
     bind_when(update, when)
-        .push(", generation = generation + 1, next_fire_time = ?, state = ?")
-        .bind(next)
+        .push(", generation = generation + 1, prev_fire_time = ?, next_fire_time = ?, state = ?")
+        .bind(cursor.prev)
+        .bind(cursor.next)
         .bind(state)
 }
 
