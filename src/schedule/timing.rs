@@ -3,14 +3,15 @@ use super::{Trigger, TriggerError};
 /// A trigger kept to its schedule's window: what a schedule row needs to move its cursor.
 ///
 /// Start and end are epoch milliseconds, both inclusive, both optional. An occurrence before the
-/// start is not planned; one after the end exhausts the schedule.
+/// start is not planned; one after the end exhausts the schedule. What a start in the past means for a
+/// schedule made now, [`Client::ensure`](crate::Client::ensure) says.
 ///
 /// ```
 /// use firetime::schedule::{Timing, Trigger};
 ///
 /// let hourly = Trigger::cron("@hourly", "UTC")?;
 /// let timing = Timing::new(hourly, Some(1), Some(7_200_000))?;
-/// assert_eq!(timing.first(0), Some(3_600_000));
+/// assert_eq!(timing.after(0), Some(3_600_000));
 /// assert_eq!(timing.after(3_600_000), Some(7_200_000));
 /// assert_eq!(timing.after(7_200_000), None);
 /// # Ok::<(), firetime::schedule::TriggerError>(())
@@ -53,19 +54,6 @@ impl Timing {
         self.end_ms
     }
 
-    /// The first occurrence of a schedule created at `now_ms`, or `None` if it can never fire.
-    ///
-    /// As in Quartz a start in the past is honoured: the occurrences between it and `now_ms` are
-    /// planned, and the misfire policy decides about them. Without any start, planning begins at
-    /// `now_ms`, inclusive.
-    pub fn first(&self, now_ms: i64) -> Option<i64> {
-        let from = match &self.trigger {
-            Trigger::Simple(_) => i64::MIN,
-            Trigger::Cron(_) => self.start_ms.unwrap_or(now_ms),
-        };
-        self.after(from.saturating_sub(1))
-    }
-
     /// The occurrence that follows `prev_ms`, strictly later; `None` once the schedule is
     /// exhausted.
     pub fn after(&self, prev_ms: i64) -> Option<i64> {
@@ -104,8 +92,8 @@ mod tests {
         Trigger::cron(expression, "UTC").unwrap()
     }
 
-    fn all(timing: &Timing, now: i64) -> Vec<i64> {
-        std::iter::successors(timing.first(now), |at| timing.after(*at)).collect()
+    fn all(timing: &Timing, from: i64) -> Vec<i64> {
+        std::iter::successors(timing.after(from - 1), |at| timing.after(*at)).collect()
     }
 
     #[test]
@@ -120,28 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn the_start_is_inclusive_and_wins_over_now() {
+    fn the_start_is_inclusive() {
         let timing = Timing::new(cron("0/5 * * * * ?"), Some(10_000), None).unwrap();
-        assert_eq!(timing.first(0), Some(10_000));
-        assert_eq!(timing.first(60_000), Some(10_000));
         assert_eq!(timing.after(0), Some(10_000));
         assert_eq!(timing.after(10_000), Some(15_000));
-    }
-
-    #[test]
-    fn without_a_start_cron_begins_now_inclusive() {
-        let timing = Timing::new(cron("0/5 * * * * ?"), None, None).unwrap();
-        assert_eq!(timing.first(5_000), Some(5_000));
-        assert_eq!(timing.first(5_001), Some(10_000));
-    }
-
-    #[test]
-    fn a_simple_trigger_in_the_past_still_has_its_first_occurrence() {
-        let once = Trigger::once("2020-01-01T00:00:00Z".parse().unwrap()).unwrap();
-        let timing = Timing::new(once, None, None).unwrap();
-        let at = timing.first(1_900_000_000_000).unwrap();
-        assert_eq!(at, 1_577_836_800_000);
-        assert_eq!(timing.after(at), None);
     }
 
     #[test]
@@ -167,7 +137,6 @@ mod tests {
     #[test]
     fn the_ends_of_i64_do_not_overflow() {
         let timing = Timing::new(cron("@daily"), Some(i64::MIN), Some(i64::MAX)).unwrap();
-        assert_eq!(timing.first(i64::MAX), Some(0));
         assert_eq!(timing.after(i64::MIN), Some(0));
         assert_eq!(timing.after(i64::MAX), None);
     }
