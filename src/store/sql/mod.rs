@@ -92,18 +92,24 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Runs a read, or what may as well stay undone. What it needs is a connection that works: one that fails is given up.
+    /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to be dead, as
+    /// every idle one is after the database's restart.
     fn read<T>(
         &self,
         operation: &str,
-        mut body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+        body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        let mut link = self.connections.get().map_err(|error| error.during(operation))?;
+        self.retried(body, Self::attempt_read).map_err(|fault| self.error(operation, fault))
+    }
+
+    fn attempt_read<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
+    where
+        B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    {
         body(link.session.as_mut()).map_err(|fault| {
-            let fault = self.probe(&mut link, fault);
-            self.connections.distrust(&mut link, &fault);
-            let nature = if fault.nature == Nature::Unknown { Nature::Lost } else { fault.nature };
-            self.error(operation, Fault { nature, ..fault })
+            let fault = self.probe(link, fault);
+            self.connections.distrust(link, &fault);
+            changed_nothing(fault)
         })
     }
 
@@ -116,8 +122,8 @@ impl SqlStore {
         self.retried(body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
     }
 
-    /// Runs a transaction, again if it met a deadlock or a busy database. An error that is not
-    /// `Kind::Unknown` means that nothing of it was kept.
+    /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the COMMIT. An
+    /// error that is not `Kind::Unknown` means that nothing of it was kept.
     fn write<T>(
         &self,
         operation: &str,
@@ -135,16 +141,18 @@ impl SqlStore {
         B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     {
         let until = self.clock.now().boot + self.patience;
-        let mut tries = 1;
+        let (mut tries, mut replaced) = (1, false);
         loop {
             let mut link = match self.connections.get() {
                 Ok(link) => link,
                 Err(error) => return Err(Fault::new(Nature::Lost, error.to_string())),
             };
             match attempt(self, &mut link, &mut body) {
-                Err(fault) if fault.nature.passes() && tries < TRIES && self.clock.now().boot < until => {
-                    tries += 1;
-                }
+                Err(fault) if tries < TRIES && self.clock.now().boot < until => match fault.nature {
+                    nature if nature.passes() => tries += 1,
+                    Nature::Lost if !replaced => replaced = true,
+                    _ => return Err(fault),
+                },
                 ended => return ended,
             }
         }
@@ -169,9 +177,11 @@ impl SqlStore {
         let begin = link.session.dialect().begin();
         let begun = self.control(link, begin);
         if let Err(fault) = begun {
-            if fault.nature != Nature::Busy {
-                self.connections.discard(link);
+            if fault.nature == Nature::Busy {
+                return Err(fault);
             }
+            let fault = changed_nothing(self.probe(link, fault));
+            self.connections.discard(link);
             return Err(fault);
         }
         let began = self.clock.now().boot;
@@ -245,6 +255,12 @@ impl SqlStore {
         let database = now(session)?;
         Ok(TimeSample { asked, database, answered: self.clock.host() })
     }
+}
+
+/// A fault of what cannot have changed anything, even where its answer was lost.
+fn changed_nothing(fault: Fault) -> Fault {
+    let nature = if fault.nature == Nature::Unknown { Nature::Lost } else { fault.nature };
+    Fault { nature, ..fault }
 }
 
 /// The database's clock.

@@ -12,7 +12,7 @@ use crate::store::Limits;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore};
-use crate::store::{Claim, ClaimRequest, Claimed, Settled, Settlement, Store};
+use crate::store::{Claim, ClaimRequest, Claimed, Ensured, Settled, Settlement, Store};
 
 /// A store of its own with a schedule in an application of its own.
 struct Case {
@@ -82,12 +82,22 @@ fn is_waiting(observer: &mut dyn Session, connection: i64) -> bool {
     single(observer.rows(&sql(question).bind(connection)).unwrap()).unwrap() == 1
 }
 
+/// As after the database's restart: the pool's only connection is dead, and nobody has noticed.
 fn a_connection_the_server_closed_is_replaced(database: &Database) {
     let case = Case::new(database);
     kill(database, case.connection());
-    let kinds: Vec<Option<Kind>> =
-        (0..2).map(|_| case.store.time().err().map(|error| error.kind())).collect();
-    assert_eq!(kinds, [Some(Kind::Unavailable), None]);
+    assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
+    kill(database, case.connection());
+    assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
+}
+
+/// A statement that is its own transaction may have been done although its connection died.
+fn a_lone_change_on_a_connection_the_server_closed_is_not_repeated(database: &Database) {
+    let case = Case::new(database);
+    kill(database, case.connection());
+    let pause = || case.store.pause(case.entry.id, case.entry.version, "test", "");
+    assert_eq!(pause().unwrap_err().kind(), Kind::Unknown);
+    assert!(pause().unwrap());
 }
 
 fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
@@ -336,6 +346,11 @@ mod postgres {
     }
 
     #[test]
+    fn a_lone_change_on_a_connection_the_server_closed_is_not_repeated() {
+        super::a_lone_change_on_a_connection_the_server_closed_is_not_repeated(&Database::postgres());
+    }
+
+    #[test]
     fn a_connection_lost_before_the_commit_changed_nothing() {
         super::a_connection_lost_before_the_commit_changed_nothing(&Database::postgres());
     }
@@ -392,6 +407,11 @@ mod mariadb {
     #[test]
     fn a_connection_the_server_closed_is_replaced() {
         super::a_connection_the_server_closed_is_replaced(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lone_change_on_a_connection_the_server_closed_is_not_repeated() {
+        super::a_lone_change_on_a_connection_the_server_closed_is_not_repeated(&Database::mariadb());
     }
 
     #[test]
