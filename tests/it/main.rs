@@ -44,6 +44,7 @@ fn main() {
     let mut trials = Vec::new();
     architecture::add(&mut trials);
     cron::add(&mut trials);
+    chaos::add_own(&mut trials);
     for database in support::database::all() {
         chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);

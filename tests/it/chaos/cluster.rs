@@ -385,6 +385,7 @@ impl Drop for Cluster {
     }
 }
 
+#[derive(Default)]
 pub struct Settled {
     /// The run's name.
     run: String,

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::cluster::{Cluster, Settled};
-use super::judge::Effect;
+use super::history::Audited;
+use super::judge::{Change, Effect, Execution};
 
 fn is_owned(state: Option<&String>) -> bool {
     state.is_some_and(|it| matches!(it.as_str(), "CLAIMED" | "RUNNING"))
 }
 
 impl Settled {
-    /// When each execution was first claimed.
-    fn claims(&self) -> BTreeMap<i64, i64> {
+    /// When each execution was first claimed, and by whom.
+    fn claims(&self) -> BTreeMap<i64, (i64, &str)> {
         let mut claims = BTreeMap::new();
-        for change in self.history.changes.iter().filter(|it| is_owned(it.to.as_ref())) {
-            claims.entry(change.execution).or_insert(change.at);
+        for it in self.changes.iter().filter(|it| is_owned(it.change.to.as_ref())) {
+            claims.entry(it.change.execution).or_insert((it.change.at, it.comes_to.as_str()));
         }
         claims
     }
@@ -23,11 +24,13 @@ impl Settled {
         self.history.effects.iter().filter(move |it| it.execution == execution)
     }
 
-    /// How late the latest began that nobody had claimed at `killed`, of those due within the next 20 s.
-    pub fn pick_up(&self, killed: i64) -> i64 {
+    /// How late the latest began that nobody had claimed when the node was killed, of those due within the next 20 s.
+    /// A claim that was on its way then is the node's own, even if the database made it afterwards.
+    pub fn pick_up(&self, node: &str, killed: i64) -> i64 {
         let claims = self.claims();
+        let is_unclaimed = |id: &i64| claims[id].0 > killed && claims[id].1 != node;
         let due = self.history.executions.iter().filter(|it| {
-            it.attempt == 1 && it.state != "SKIPPED" && it.due < killed + 20_000 && claims[&it.id] > killed
+            it.attempt == 1 && it.state != "SKIPPED" && it.due < killed + 20_000 && is_unclaimed(&it.id)
         });
         let begin = |id| self.begins(id).map(|it| it.at).min().unwrap_or(i64::MAX);
         due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()
@@ -61,8 +64,11 @@ impl Settled {
     /// How long after `back` the first occurrence claimed since then began.
     pub fn resumed(&self, back: i64) -> i64 {
         let claims = self.claims();
-        let since =
-            self.history.effects.iter().filter(|it| claims.get(&it.execution).is_some_and(|at| *at > back));
+        let since = self
+            .history
+            .effects
+            .iter()
+            .filter(|it| claims.get(&it.execution).is_some_and(|(at, _)| *at > back));
         since.map(|it| it.at).min().unwrap() - back
     }
 
@@ -77,6 +83,28 @@ impl Settled {
         let late = self.history.effects.iter().map(|it| it.at - it.scheduled);
         (late.clone().min().unwrap(), late.max().unwrap())
     }
+}
+
+/// A claim that was under way when its node was killed counts as the node's, not as work that nobody had claimed.
+pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
+    const KILLED: i64 = 10_000;
+    let change = |at, execution, was_at: &str, comes_to: &str, to: &str| Audited {
+        change: Change { at, execution, from: None, to: Some(to.to_owned()) },
+        was_at: was_at.to_owned(),
+        comes_to: comes_to.to_owned(),
+    };
+    let execution = |id| Execution { id, attempt: 1, due: KILLED + 500, ..Execution::default() };
+    let begun = |execution, at| Effect { execution, at, ..Effect::default() };
+    let mut settled = Settled::default();
+    settled.changes = vec![
+        change(KILLED + 5, 1, "", "killed", "RUNNING"),
+        change(KILLED + 42_000, 1, "killed", "", "PENDING"),
+        change(KILLED + 42_100, 1, "", "other", "RUNNING"),
+        change(KILLED + 2_500, 2, "", "other", "RUNNING"),
+    ];
+    settled.history.executions = vec![execution(1), execution(2)];
+    settled.history.effects = vec![begun(1, KILLED + 42_101), begun(2, KILLED + 2_501)];
+    assert_eq!(settled.pick_up("killed", KILLED), 2_001);
 }
 
 impl Cluster {

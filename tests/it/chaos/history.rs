@@ -63,15 +63,16 @@ pub fn executions(hand: &mut Hand) -> Vec<Execution> {
     hand.rows(columns, tail).into_iter().map(execution).collect()
 }
 
-/// A change with the node that held the execution before it.
+/// A change with the nodes that held the execution before and after it.
 pub struct Audited {
     pub change: Change,
     pub was_at: String,
+    pub comes_to: String,
 }
 
 pub fn changes(hand: &mut Hand) -> Vec<Audited> {
     let state = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let rows = hand.rows("at, execution, was, becomes, was_at", "FROM chaos_change ORDER BY id");
+    let rows = hand.rows("at, execution, was, becomes, was_at, comes_to", "FROM chaos_change ORDER BY id");
     let audited = |row: Vec<String>| Audited {
         change: Change {
             at: number(&row[0]),
@@ -80,6 +81,7 @@ pub fn changes(hand: &mut Hand) -> Vec<Audited> {
             to: state(&row[3]),
         },
         was_at: row[4].clone(),
+        comes_to: row[5].clone(),
     };
     rows.into_iter().map(audited).collect()
 }

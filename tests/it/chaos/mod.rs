@@ -73,6 +73,14 @@ const FULL_ON_SERVERS: &[Run] = &[
     ("alone::a_killed_database_loses_nothing", more_runs::a_killed_database_loses_nothing),
 ];
 
+/// The tests of the figures, which need no database.
+pub fn add_own(trials: &mut Vec<Trial>) {
+    trials.push(trial(
+        "chaos::a_claim_under_way_at_the_kill_is_not_picked_up".to_owned(),
+        figures::a_claim_under_way_at_the_kill_is_not_picked_up,
+    ));
+}
+
 pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     let Ok(form) = std::env::var(FORM) else { return };
     let full = form == "full";
