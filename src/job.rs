@@ -78,8 +78,9 @@ impl<P> Job<P> {
     }
 
     /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an attempt that
-    /// its node's death ended counts as one of them. Polls find what is to be tried again, so a delay shorter than the
-    /// poll interval may become as long as that. Default: none.
+    /// its node's death ended counts as one of them. The node that stored the failure polls in time for the retry, at
+    /// most every 100 ms. If it dies or stops meanwhile, or had helped another node out, the next poll finds the retry:
+    /// up to the poll interval late. Default: none.
     #[must_use]
     pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
         self.policy.max_tries = retries.saturating_add(1);

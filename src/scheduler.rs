@@ -17,7 +17,7 @@ use crate::job::{Context, HandlerError, Handlers, Job};
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId};
 use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
-use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
@@ -473,9 +473,12 @@ impl Wires {
     }
 
     fn complete(&self, inbox: Inbox<CompleteInput>) -> Result<Driver<CompleteInput>, Error> {
-        let events = Arc::clone(&self.events);
+        let (events, poll) = (Arc::clone(&self.events), self.poll.clone());
         let machine = CompleteMachine::new(Arc::clone(&self.held));
-        drive("firetime-complete", machine, inbox, &self.surroundings, move |event| events.emit(&event))
+        drive("firetime-complete", machine, inbox, &self.surroundings, move |output| match output {
+            CompleteOutput::Retry(due) => send(&poll, PollInput::Retry(due)),
+            CompleteOutput::Event(event) => events.emit(&event),
+        })
     }
 
     fn dispatch(

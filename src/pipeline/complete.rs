@@ -33,6 +33,13 @@ pub(crate) enum CompleteInput {
     Abandon,
 }
 
+#[derive(Debug)]
+pub(crate) enum CompleteOutput {
+    /// A failure is stored whose next attempt is due then, database time: the earliest of its batch.
+    Retry(Millis),
+    Event(Event),
+}
+
 #[derive(Clone)]
 pub(crate) struct SettleOp(pub Vec<Settlement>);
 
@@ -70,12 +77,20 @@ pub(crate) struct CompleteMachine {
     pause: Millis,
     /// How many calls have succeeded.
     succeeded: u64,
-    outbox: VecDeque<Event>,
+    outbox: VecDeque<CompleteOutput>,
     closing: bool,
     abandoned: bool,
 }
 
 impl Waiting {
+    /// When the next attempt that is stored with it is due.
+    fn retry(&self, settled: Settled) -> Option<Millis> {
+        match &self.settlement.change {
+            Change::Finish { retry: Some((due, _)), .. } if settled == Settled::Done => Some(*due),
+            _ => None,
+        }
+    }
+
     /// It failed alone. If its text may be the cause, in an encoding without these characters, the next try
     /// writes it in ASCII. A refusal whose cause is not known must be of this row: others were stored since the last.
     fn failed_alone(&mut self, failure: Kind, succeeded: u64) {
@@ -140,7 +155,8 @@ impl CompleteMachine {
         }
         self.hold = now.boot + self.pause;
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-        self.outbox.push_back(Event::StoreFailed { operation: "storing outcomes", error });
+        let event = Event::StoreFailed { operation: "storing outcomes", error };
+        self.outbox.push_back(CompleteOutput::Event(event));
     }
 
     fn presses(&self) -> bool {
@@ -150,7 +166,8 @@ impl CompleteMachine {
     fn settled(&mut self, it: Waiting, settled: Settled) {
         let is_start = matches!(it.settlement.change, Change::Start { .. });
         if settled == Settled::Revoked {
-            self.outbox.push_back(Event::Revoked { execution: it.settlement.execution });
+            let event = Event::Revoked { execution: it.settlement.execution };
+            self.outbox.push_back(CompleteOutput::Event(event));
         }
         if !is_start || settled == Settled::Revoked {
             self.held.remove(it.settlement.token);
@@ -166,11 +183,11 @@ impl CompleteMachine {
 impl Machine for CompleteMachine {
     type Op = SettleOp;
     type Input = CompleteInput;
-    type Output = Event;
+    type Output = CompleteOutput;
 
-    fn next(&mut self, now: Now) -> Step<SettleOp, Event> {
-        if let Some(event) = self.outbox.pop_front() {
-            return Step::Tell(event);
+    fn next(&mut self, now: Now) -> Step<SettleOp, CompleteOutput> {
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
         }
         if self.abandoned || (self.closing && self.queue.is_empty()) {
             return Step::Stop;
@@ -198,6 +215,8 @@ impl Machine for CompleteMachine {
                 self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
                 self.apart = self.apart.saturating_sub(asked);
                 let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
+                let retries = batch.iter().zip(&settled).filter_map(|(it, settled)| it.retry(*settled));
+                self.outbox.extend(retries.min().map(CompleteOutput::Retry));
                 for (it, settled) in batch.into_iter().zip(settled) {
                     self.settled(it, settled);
                 }

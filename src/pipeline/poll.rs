@@ -84,6 +84,8 @@ pub(crate) enum PollInput {
     Wake,
     /// This process changed the schedule of this name: see to it at once, whatever its shard.
     Changed(String),
+    /// This node stored a retry that is due then, database time.
+    Retry(Millis),
     /// Who lives, and what each claims.
     Members(Vec<Member>),
     /// The node joined again under a new name.
@@ -185,6 +187,8 @@ pub(crate) struct PollMachine {
     ticker: Ticker,
     /// An extra poll is wanted.
     wanted: bool,
+    /// The earliest retry stored here that is due before the next tick and that no poll was asked for yet.
+    retry: Option<Millis>,
     /// Not before this boot-clock instant.
     hold: Millis,
     asked: Option<Asked>,
@@ -218,6 +222,7 @@ impl PollMachine {
             window,
             ticker: Ticker::new(window.poll, phase, now.db),
             wanted: true,
+            retry: None,
             hold: now.boot,
             asked: None,
             offset: Offset::default(),
@@ -233,6 +238,7 @@ impl PollMachine {
 
     fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         self.wanted = false;
+        self.retry = None;
         let until = self.window.end(self.ticker.next() - self.window.poll).max(now.db + self.window.lead);
         self.changed.retain(|(_, ends)| now.boot < *ends);
         let names = if is_whole(&self.home) { VecDeque::new() } else { self.changed.clone() };
@@ -252,6 +258,11 @@ impl PollMachine {
         let op = self.page(&asked);
         self.asked = Some(asked);
         op
+    }
+
+    /// When an extra poll brings a retry in time to wait for its instant.
+    fn extra_at(&self) -> Millis {
+        self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
     }
 
     fn page(&self, asked: &Asked) -> PollOp {
@@ -395,8 +406,8 @@ impl Machine for PollMachine {
                 }
                 Step::Do(self.ask(now, Some(tick)))
             }
-            None if self.wanted => Step::Do(self.ask(now, None)),
-            None => Step::Wait(now.boot_at(self.ticker.next())),
+            None if self.wanted || self.extra_at() <= now.db => Step::Do(self.ask(now, None)),
+            None => Step::Wait(now.boot_at(self.extra_at().min(self.ticker.next()))),
         }
     }
 
@@ -423,6 +434,11 @@ impl Machine for PollMachine {
                     self.changed.pop_front();
                 }
             }
+            PollInput::Retry(due) if due < self.ticker.next() => {
+                self.retry = Some(self.retry.map_or(due, |other| other.min(due)));
+            }
+            // The poll of the next tick brings it in time.
+            PollInput::Retry(_) => {}
             PollInput::Members(members) => {
                 self.members = members;
                 self.resettle();

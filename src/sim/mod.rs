@@ -61,6 +61,20 @@ fn a_quiet_cluster_starts_on_time() {
     assert_eq!([late[0], late[late.len() / 2]], [0, 0], "the earliest and the median of {}", late.len());
 }
 
+/// The node that stored a failure looks for its retry before that is due, 1 s later, and not with its next poll.
+#[test]
+fn a_quiet_cluster_retries_on_time() {
+    let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
+    let mut cluster = Cluster::new(&quiet, database::Database::memory(), &[]);
+    cluster.run();
+    let history = cluster.history();
+    let due = |id| history.executions.iter().find(|row| row.id == id).map(|row| row.due);
+    let retries = history.effects.iter().filter(|effect| effect.attempt > 1);
+    let mut late: Vec<i64> = retries.filter_map(|effect| Some(effect.at - due(effect.execution)?)).collect();
+    late.sort_unstable();
+    assert!(late.len() > 100 && late[late.len() / 2] < 10 && late[late.len() - 1] < 500, "{late:?}");
+}
+
 /// So many claims as `FIRETIME_CLAIMS` says, or the one simulation that `FIRETIME_SCENARIO` describes.
 #[test]
 fn clusters_under_fire_lose_and_repeat_nothing() {

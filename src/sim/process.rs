@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId, Outcome};
 use crate::node::{Held, Identity, NodeMachine, NodeOutput, members};
-use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::floor::Floor;
@@ -258,10 +258,20 @@ impl Process {
         said |= self.run_dispatch(around);
         said |= self.run_start(around);
         said |= self.start_jobs(around);
-        let mut told = Vec::new();
-        self.complete.run(&mut scene(self.now(around.time), around), &mut told);
-        said |= self.starting.iter().any(|it| !it.settled.is_empty());
-        said | !told.is_empty()
+        said |= self.run_complete(around);
+        said | self.starting.iter().any(|it| !it.settled.is_empty())
+    }
+
+    fn run_complete(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let (now, mut told) = (self.now(around.time), Vec::new());
+        self.complete.run(&mut scene(now, around), &mut told);
+        let said = !told.is_empty();
+        for output in told {
+            if let CompleteOutput::Retry(due) = output {
+                self.poll.receive(now, PollInput::Retry(due));
+            }
+        }
+        said
     }
 
     fn run_heart(&mut self, around: &mut Surroundings<'_>) -> bool {

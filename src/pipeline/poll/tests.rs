@@ -119,6 +119,22 @@ fn extra_polls_never_move_the_grid() {
 }
 
 #[test]
+fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
+    let polled_at = |retries: &[Millis]| {
+        let mut machine = machine(1_000_000);
+        let (first, _) = until_asked(&mut machine, 1_000_000);
+        machine.done(at(first), Ok(answer(first, Vec::new())));
+        retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
+        let (extra, _) = until_asked(&mut machine, first);
+        machine.done(at(extra), Ok(answer(extra, Vec::new())));
+        [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
+    };
+    assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
+    assert_eq!(polled_at(&[0]), [EXTRA_PAUSE, PERIOD], "no sooner behind the last poll than any other");
+    assert_eq!(polled_at(&[PERIOD]), [PERIOD, 2 * PERIOD], "the tick comes in time");
+}
+
+#[test]
 fn a_backward_clock_step_does_not_sleep_for_hours() {
     let day = 86_400_000;
     let mut ticker = Ticker::new(PERIOD, 0, day);

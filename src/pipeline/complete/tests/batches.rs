@@ -66,7 +66,10 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
     for pause in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
         assert!(batch(&mut machine, at(now)) > 0);
         machine.done(at(now), failed(Kind::Unavailable));
-        assert!(matches!(machine.next(at(now)), Step::Tell(Event::StoreFailed { .. })));
+        assert!(matches!(
+            machine.next(at(now)),
+            Step::Tell(CompleteOutput::Event(Event::StoreFailed { .. }))
+        ));
         let Step::Wait(until) = machine.next(at(now)) else { panic!("no pause") };
         assert_eq!(until - now, pause);
         now = until;
@@ -104,9 +107,29 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
         machine.done(at(0), Ok(vec![settled]));
         assert_eq!(answer.try_recv(), Ok(settled), "{context}");
         assert_eq!(machine.held.contains(token), held, "{context}");
-        let told = matches!(machine.next(at(0)), Step::Tell(Event::Revoked { execution: ExecutionId(1) }));
+        let revoked = Event::Revoked { execution: ExecutionId(1) };
+        let told = matches!(machine.next(at(0)), Step::Tell(CompleteOutput::Event(event)) if event.to_string() == revoked.to_string());
         assert_eq!(told, settled == Settled::Revoked, "{context}");
     }
+}
+
+#[test]
+fn the_earliest_retry_of_a_batch_is_told_once_it_is_stored() {
+    let mut machine = machine(0);
+    for (due, token) in [(700, Token::fresh()), (500, Token::fresh()), (600, Token::fresh())] {
+        let retry = Some((due, Token::fresh()));
+        let change = Change::Finish { state: ExecutionState::Failed, error: None, retry, now: 0 };
+        let settlement = Settlement { execution: ExecutionId(due), token, change };
+        machine.receive(at(0), CompleteInput::Settle(settlement, None));
+    }
+    assert_eq!(batch(&mut machine, at(0)), 3);
+    machine.done(at(0), Ok(vec![Settled::Done, Settled::Revoked, Settled::Done]));
+    let told = std::iter::from_fn(|| match machine.next(at(0)) {
+        Step::Tell(CompleteOutput::Retry(due)) => Some(Some(due)),
+        Step::Tell(CompleteOutput::Event(_)) => Some(None),
+        _ => None,
+    });
+    assert_eq!(told.flatten().collect::<Vec<_>>(), [600], "of the revoked one nothing is stored");
 }
 
 #[test]
