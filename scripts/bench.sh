@@ -4,12 +4,13 @@
 #
 # Workloads
 #   backlog          one-shot schedules all due at the same instant, a job that does nothing; the nodes are up before
+#   catchup          one-shot schedules all overdue by 120 s or more when the nodes start: the misfire handler comes first
 #   precision        schedules that fire every second, their phases spread evenly over the second
 #
 # Options
 #   --nodes 1,2,4    how many node processes, one after the other (1)
 #   --runs N         how often each, turn by turn (1)
-#   --executions N   backlog: how many schedules (20000)
+#   --executions N   backlog, catchup: how many schedules (20000)
 #   --among N        backlog: so many more exist, due in a year (0)
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
@@ -29,6 +30,7 @@
 #   transactions_per_execution  the database's own count of commits, read-only ones included, the bench's own taken off;
 #                               until the nodes have left. PostgreSQL's sessions may add what they did up to 10 s before
 #   wal_bytes_per_execution     of the whole server
+#   caught_up_s                 catchup: from the nodes being up to the last handler's start
 #   poll_ms                     the longest poll that found something, from its first question to its last answer
 #   lost_claim_share            claims lost to another node, of all
 #   cpu_s_nodes, cpu_s_database of all nodes; of the server with its children, where it is a private one

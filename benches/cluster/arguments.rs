@@ -8,6 +8,7 @@ use crate::server::Kind;
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
     Backlog,
+    Catchup,
     Precision,
 }
 
@@ -15,6 +16,7 @@ impl Workload {
     pub fn name(self) -> &'static str {
         match self {
             Self::Backlog => "backlog",
+            Self::Catchup => "catchup",
             Self::Precision => "precision",
         }
     }
@@ -77,13 +79,17 @@ impl Arguments {
 
     fn problem(&self) -> Option<&'static str> {
         let backlog = self.workload == Workload::Backlog;
-        if backlog && (self.schedules.is_some() || self.seconds.is_some()) {
-            return Some("--schedules and --seconds belong to precision; backlog has --executions");
+        let precision = self.workload == Workload::Precision;
+        if !precision && (self.schedules.is_some() || self.seconds.is_some()) {
+            return Some("--schedules and --seconds belong to precision; the others have --executions");
         }
-        if !backlog && (self.executions.is_some() || self.among > 0) {
+        if precision && self.executions.is_some() {
             return Some(
-                "--executions and --among belong to backlog; precision has --schedules and --seconds",
+                "--executions belongs to backlog and catchup; precision has --schedules and --seconds",
             );
+        }
+        if !backlog && self.among > 0 {
+            return Some("--among belongs to backlog");
         }
         if self.database.as_deref().is_some_and(|url| Kind::of(url).is_none()) {
             return Some("--database: write postgres://... or mysql://..., or say --sqlite");
@@ -102,7 +108,7 @@ impl Arguments {
 
     pub fn schedules(&self) -> usize {
         match self.workload {
-            Workload::Backlog => self.executions.unwrap_or(20_000),
+            Workload::Backlog | Workload::Catchup => self.executions.unwrap_or(20_000),
             Workload::Precision => self.schedules.unwrap_or(500),
         }
     }
@@ -110,7 +116,7 @@ impl Arguments {
     /// How long each schedule fires, once a second.
     pub fn seconds(&self) -> usize {
         match self.workload {
-            Workload::Backlog => 1,
+            Workload::Backlog | Workload::Catchup => 1,
             Workload::Precision => self.seconds.unwrap_or(30),
         }
     }
@@ -122,7 +128,7 @@ impl Arguments {
     /// Rows of the bare batch claim that the workload is compared with.
     pub fn limit_rows(&self) -> usize {
         match self.workload {
-            Workload::Backlog => self.schedules(),
+            Workload::Backlog | Workload::Catchup => self.schedules(),
             Workload::Precision => 20_000,
         }
     }

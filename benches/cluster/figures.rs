@@ -18,6 +18,7 @@ pub struct Figures {
     pub lateness_ms: Lateness,
     pub transactions_per_execution: Option<f64>,
     pub wal_bytes_per_execution: Option<f64>,
+    pub caught_up_s: Option<f64>,
     pub poll_ms: u64,
     pub lost_claim_share: f64,
     pub cpu_s_nodes: f64,

@@ -29,12 +29,16 @@ pub fn number_of(name: &str) -> usize {
     name.strip_prefix(NAME).and_then(|number| number.parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// How long loading may take, and the nodes' start after it.
+/// What is to be caught up with is overdue by this when loading begins: twice the misfire threshold.
+const OVERDUE: TimeDelta = TimeDelta::seconds(120);
+
+/// How long before the first fire time loading begins, for loading and the nodes' start.
 pub fn lead(arguments: &Arguments) -> TimeDelta {
     let schedules = i64::try_from(arguments.schedules()).unwrap_or(i64::MAX);
     let among = i64::try_from(arguments.among).unwrap_or(i64::MAX);
     let loading = match arguments.workload {
         Workload::Backlog => (schedules + among) / 10,
+        Workload::Catchup => return -OVERDUE,
         Workload::Precision => schedules * 6,
     };
     TimeDelta::milliseconds(14_000 + loading)
@@ -47,6 +51,7 @@ pub fn load(database: &Database, arguments: &Arguments, start: DateTime<Utc>) ->
             backlog(database, arguments.schedules(), start)?;
             among(database, arguments.among)
         }
+        Workload::Catchup => backlog(database, arguments.schedules(), start),
         Workload::Precision => precision(database, arguments, start),
     }
 }

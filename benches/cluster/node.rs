@@ -78,7 +78,10 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
             Event::Polled { planned: 1.., took, .. } => {
                 polls.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
-            Event::Polled { .. } | Event::Joined { .. } | Event::LeftToOthers { .. } => {}
+            Event::Polled { .. }
+            | Event::Repaired { .. }
+            | Event::Joined { .. }
+            | Event::LeftToOthers { .. } => {}
             Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
             event => eprintln!("node {}: {event}", std::process::id()),
         })

@@ -39,7 +39,9 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     database.count_commits()?;
     sleep_until(start - STARTED);
     let mut cluster = start_nodes(&database, nodes)?;
-    if Utc::now() > start - SETTLED {
+    let up = Utc::now();
+    let catches_up = arguments.workload == Workload::Catchup;
+    if up > start - SETTLED && !catches_up {
         return Err(
             "loading and starting took too long: the nodes were not up before the first fire time".into()
         );
@@ -62,7 +64,8 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
 
     let verdict = Verdict::of(&seen, &ledger, arguments, start);
     let executions = figures::real(seen.len());
-    let took = seen.iter().map(first_start).min().map_or(f64::NAN, |first| seconds(ended - first));
+    let last = seen.iter().map(started).max().filter(|_| catches_up);
+    let took = seen.iter().map(started).min().map_or(f64::NAN, |first| seconds(ended - first));
     let rate = executions / took;
     Ok(Figures {
         workload: arguments.workload.name(),
@@ -76,6 +79,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
         lateness_ms: Lateness::of(seen.iter().map(|one| one.late).collect()),
         transactions_per_execution: commits.map(|n| figures::rounded(n as f64 / executions, 4)),
         wal_bytes_per_execution: costs.wal.map(|n| figures::rounded(n as f64 / executions, 1)),
+        caught_up_s: last.map(|last| figures::rounded(seconds(last - up), 1)),
         poll_ms: longest_poll,
         lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
@@ -100,7 +104,7 @@ fn sleep_until(instant: DateTime<Utc>) {
 
 fn last_planned(arguments: &Arguments, start: DateTime<Utc>) -> DateTime<Utc> {
     match arguments.workload {
-        Workload::Backlog => start,
+        Workload::Backlog | Workload::Catchup => start,
         Workload::Precision => start + Duration::from_secs(arguments.seconds() as u64),
     }
 }
@@ -138,7 +142,7 @@ fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     Ok(all)
 }
 
-fn first_start(seen: &Seen) -> DateTime<Utc> {
+fn started(seen: &Seen) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(seen.planned).unwrap_or_default() + TimeDelta::microseconds(seen.late)
 }
 
@@ -239,7 +243,7 @@ impl Verdict {
         }
         let planned = |(schedule, second): (usize, usize)| {
             let phase = match arguments.workload {
-                Workload::Backlog => 0,
+                Workload::Backlog | Workload::Catchup => 0,
                 Workload::Precision => 1_000 * schedule / arguments.schedules(),
             };
             (schedule, start.timestamp_millis() + i64::try_from(1_000 * second + phase).unwrap_or(i64::MAX))
