@@ -269,7 +269,8 @@ impl Client {
             let now = self.store.time()?.database;
             let Some(repair) = misfire::resume(&entry, now) else { return Ok(false) };
             // Lost: somebody else changed the row; what it is now decides.
-            if self.store.repair(&repair)? && repair.resume {
+            let ends = repair.resume;
+            if self.store.repair(&[repair])? == [true] && ends {
                 (self.changed)(name);
                 return Ok(true);
             }

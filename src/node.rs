@@ -177,7 +177,7 @@ impl Operation for NodeOp {
             Self::DeclareDead(peer, now) => {
                 store.declare_dead(peer.id, peer.beat, now).map(|won| NodeAnswer::Declared(peer, won))
             }
-            Self::Revoke(revocation) => store.revoke(&revocation).map(|_| NodeAnswer::Revoked),
+            Self::Revoke(revocation) => store.revoke(&[revocation]).map(|_| NodeAnswer::Revoked),
             Self::Leave(node, now) => store.leave(node, now).map(|()| NodeAnswer::Left),
         }
     }

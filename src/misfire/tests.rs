@@ -1,9 +1,11 @@
 //! The decisions as tables.
 
+use super::decide::{MOST_FIRED, MOST_PASSED};
 use super::*;
-use crate::model::{ExecutionId, JobPolicy};
+use crate::model::{Cursor, ExecutionState, JobPolicy, MisfirePolicy, ScheduleState, Token};
 use crate::pipeline::expand::expand;
 use crate::pipeline::fixtures::{cron, simple};
+use crate::store::{LedgerRow, Stranded};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,17 +58,17 @@ fn pending(repair: &Repair) -> Vec<Millis> {
 fn a_cursor_within_its_threshold_is_left_alone() {
     let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
     entry.threshold = 100_000;
-    assert_eq!(decide(&entry, NOW, LEAST), None);
+    assert_eq!(decide(&entry, &[], NOW, LEAST), None);
     entry.threshold = 99_999;
-    assert!(decide(&entry, NOW, LEAST).is_some());
+    assert!(decide(&entry, &[], NOW, LEAST).is_some());
 }
 
 #[test]
 fn a_threshold_below_the_least_counts_as_the_least() {
     let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
     entry.threshold = 1;
-    assert_eq!(decide(&entry, 1_000_000 + LEAST, LEAST), None);
-    assert!(decide(&entry, 1_000_001 + LEAST, LEAST).is_some());
+    assert_eq!(decide(&entry, &[], 1_000_000 + LEAST, LEAST), None);
+    assert!(decide(&entry, &[], 1_000_001 + LEAST, LEAST).is_some());
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         for late in [0, 1, 5_000, 9_999, 10_000, 10_001, 59_999, 60_000, 60_001, 3_600_000, 3_600_001] {
             let entry = Entry { threshold, ..behind(MisfirePolicy::FireOnce, 1_000) };
             let now = 1_000_000 + late;
-            let repaired = decide(&entry, now, LEAST).is_some();
+            let repaired = decide(&entry, &[], now, LEAST).is_some();
             let planned = !expand(&[Arc::new(entry)], now, now + 5_000, LEAST).is_empty();
             assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
             assert_eq!(repaired, late > threshold.max(LEAST), "threshold {threshold}, {late} late");
@@ -86,17 +88,21 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
 #[test]
 fn fire_once_runs_the_latest_and_skips_the_earlier() {
     let entry = behind(MisfirePolicy::FireOnce, 30_000);
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!(pending(&repair), [1_090_000]);
     assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
-    assert!(repair.supersede);
+    let unstarted = [Unstarted { schedule: entry.id, execution: ExecutionId(7), token: Token::fresh() }];
+    for (policy, give_way) in [(MisfirePolicy::FireOnce, 1), (MisfirePolicy::FireAll, 0)] {
+        let repair = decide(&behind(policy, 30_000), &unstarted, NOW, LEAST).unwrap();
+        assert_eq!(repair.supersede, unstarted[..give_way], "{policy:?}");
+    }
 }
 
 #[test]
 fn a_single_missed_occurrence_runs_without_a_skip() {
     let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
 }
@@ -104,7 +110,7 @@ fn a_single_missed_occurrence_runs_without_a_skip() {
 #[test]
 fn do_nothing_skips_all() {
     let entry = behind(MisfirePolicy::DoNothing, 30_000);
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert!(pending(&repair).is_empty());
 }
@@ -112,7 +118,7 @@ fn do_nothing_skips_all() {
 #[test]
 fn fire_all_runs_each_in_order_faster_than_planned() {
     let entry = behind(MisfirePolicy::FireAll, 1_500);
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!(pending(&repair).len(), 67);
     let dues: Vec<Millis> = repair
@@ -126,7 +132,7 @@ fn fire_all_runs_each_in_order_faster_than_planned() {
 #[test]
 fn fire_all_skips_what_is_beyond_its_cap() {
     let entry = behind(MisfirePolicy::FireAll, 10);
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((pending(&repair).len(), repair.passed), (MOST_FIRED, 10_001));
 }
@@ -135,7 +141,7 @@ fn fire_all_skips_what_is_beyond_its_cap() {
 fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
     let mut entry = simple(1, 1_000_000, 30_000, 1, None);
     entry.misfire = MisfirePolicy::FireOnce;
-    let repair = decide(&entry, NOW, LEAST).unwrap();
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
 }
@@ -144,7 +150,7 @@ fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
 fn more_than_one_repair_passes_is_left_to_the_next() {
     let entry = cron(1, "* * * * * ?", 1_000_000);
     let now = 1_000_000 + 250_000_000;
-    let repair = decide(&entry, now, LEAST).unwrap();
+    let repair = decide(&entry, &[], now, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
     assert!(repair.to.next.is_some_and(|next| next <= now));
@@ -156,7 +162,7 @@ fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
     for policy in MisfirePolicy::ALL {
         let mut entry = simple(1, 100_000_000_000, 1, -1, None);
         (entry.misfire, entry.threshold) = (*policy, 60_000);
-        let repair = decide(&entry, TODAY, LEAST).unwrap();
+        let repair = decide(&entry, &[], TODAY, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let cursor = Cursor { prev: Some(TODAY), next: Some(TODAY + 1) };
         assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
@@ -175,13 +181,13 @@ fn a_leap_passes_what_a_walk_passes() {
         let walked: Vec<Millis> = std::iter::successors(Some(1_000_000), |at| entry.timing.after(*at))
             .take_while(|at| *at <= NOW)
             .collect();
-        let repair = decide(&entry, NOW, LEAST).unwrap();
+        let repair = decide(&entry, &[], NOW, LEAST).unwrap();
         assert_without_gap(&entry, &repair);
         let last = walked.last().copied();
         assert_eq!((repair.passed, repair.to.prev), (walked.len() as u64, last), "{interval} {repeats}");
 
         entry.misfire = MisfirePolicy::FireOnce;
-        let [skipped, fired] = &decide(&entry, NOW, LEAST).unwrap().rows[..] else { panic!("two rows") };
+        let [skipped, fired] = &decide(&entry, &[], NOW, LEAST).unwrap().rows[..] else { panic!("two rows") };
         assert_eq!(moves(skipped).1, walked[walked.len() - 2], "the last but one ends what is skipped");
         assert_eq!((Some(moves(fired).0), moves(fired).3), (last, Some(walked[walked.len() - 2])));
     }
@@ -191,7 +197,7 @@ fn a_leap_passes_what_a_walk_passes() {
 fn what_is_not_active_is_not_repaired() {
     for state in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active) {
         let entry = Entry { state: *state, ..behind(MisfirePolicy::FireOnce, 1_000) };
-        assert_eq!(decide(&entry, NOW, LEAST), None, "{state:?}");
+        assert_eq!(decide(&entry, &[], NOW, LEAST), None, "{state:?}");
     }
 }
 
@@ -291,14 +297,14 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
 fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
     let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
     let now = Now { db: NOW, boot: 0 };
-    let found = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
-    machine.done(now, Ok(MisfireAnswer::Stranded(found)));
+    let stranded = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
+    machine.done(now, Ok(MisfireAnswer::Stranded(StrandedPage { stranded, next: None })));
     let (mut order, mut told) = (Vec::new(), Vec::new());
     loop {
         match machine.next(now) {
-            Step::Do(MisfireOp::Revoke(revocation)) => {
-                order.push(revocation.stranded.id.0);
-                machine.done(now, Ok(MisfireAnswer::Revoked(revocation, true)));
+            Step::Do(MisfireOp::Revoke(revocations)) => {
+                order.extend(revocations.iter().map(|it| it.stranded.id.0));
+                machine.done(now, Ok(MisfireAnswer::Revoked(vec![true; revocations.len()])));
             }
             Step::Tell(MisfireOutput::Event(Event::Exhausted { execution, deaths, .. })) => {
                 told.push((execution.0, deaths));

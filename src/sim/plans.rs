@@ -120,7 +120,7 @@ impl Plans {
         let pause = Pause { schedule: schedule.clone(), from: made.paused.take()?, until: now };
         while let Some(repair) = misfire::resume(&find(), now) {
             // The store itself: an operator's call is whole.
-            store.store.repair(&repair).unwrap();
+            store.store.repair(&[repair]).unwrap();
         }
         Some(pause)
     }

@@ -59,7 +59,7 @@ impl Sabotage {
                 Faults::EDITED,
                 blind(&guard::REPAIR, &[NextFireTime, Version]),
             ),
-            ("the revocation's guard: state", MANY, blind(&guard::REVOKE, &[State])),
+            ("the revocation's guard: state", Faults::DYING, blind(&guard::REVOKE, &[State])),
             ("the guard of a death: beat", Faults::FROZEN, blind(&guard::BEAT, &[Beat])),
             ("the waiting resolution of an unknown commit", MANY, vec![Self::ResolveWithoutWaiting]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),

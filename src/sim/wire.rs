@@ -9,7 +9,7 @@ use super::sabotage::Sabotage;
 use crate::clock::TimeSample;
 use crate::error::{Error, Kind};
 use crate::misfire::MisfireOp;
-use crate::model::{Entry, ExecutionState, Millis, NodeId, ScheduleId};
+use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::node::NodeOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
@@ -18,7 +18,7 @@ use crate::pipeline::start::NoOp;
 use crate::store::{
     Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
-    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
+    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::window::Window;
 
@@ -46,7 +46,7 @@ impl Rows for ClaimOp {
 impl Rows for MisfireOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
-            Self::Repair(repair) => vec![repair.id],
+            Self::Repair(repairs) => repairs.iter().map(|repair| repair.id).collect(),
             Self::Quarantine(broken) => vec![broken.id],
             _ => Vec::new(),
         }
@@ -208,21 +208,25 @@ impl Store for Wire<'_> {
         self.apart(requests, || Claim::Lost, |free| self.store.resolve(free))
     }
 
-    fn repair(&self, repair: &Repair) -> Result<bool> {
-        self.wait_for(repair.id)?;
+    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
+        let mut free: Vec<Repair> = repairs.to_vec();
+        free.retain(|repair| !self.is_locked(repair.id));
         if self.tears(Sabotage::TornRepair) {
-            self.store.repair(&Repair { rows: Vec::new(), ..repair.clone() })?;
+            free.iter_mut().for_each(|repair| repair.rows.clear());
+            self.store.repair(&free)?;
             return Self::torn();
         }
-        self.store.repair(repair)
+        let mut made = self.store.repair(&free)?.into_iter();
+        Ok(repairs.iter().map(|repair| !self.is_locked(repair.id) && made.next() == Some(true)).collect())
     }
 
-    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
+    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
         if self.tears(Sabotage::TornFollowUp) {
-            self.store.revoke(&Revocation { again: false, ..revocation.clone() })?;
+            let alone = |it: &Revocation| Revocation { again: false, ..it.clone() };
+            self.store.revoke(&revocations.iter().map(alone).collect::<Vec<_>>())?;
             return Self::torn();
         }
-        self.store.revoke(revocation)
+        self.store.revoke(revocations)
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
@@ -298,8 +302,8 @@ impl Store for Wire<'_> {
         self.store.stalled(query)
     }
 
-    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
-        self.store.stranded(application, limit)
+    fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
+        self.store.stranded(application, after, limit)
     }
 
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {

@@ -60,7 +60,7 @@ const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
 
 /// A planned claim.
 pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
-/// A repair, or a resume.
+/// A misfire repair, or a resume.
 pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
 /// A client's edit that moves the cursor.
 pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
@@ -72,6 +72,8 @@ pub(crate) const TAKE: Guard = Guard::new("take", EXECUTION);
 pub(crate) const START: Guard = Guard::new("start", EXECUTION);
 /// An outcome, or a hand-back, of one's own execution.
 pub(crate) const OUTCOME: Guard = Guard::new("outcome", EXECUTION);
+/// An unstarted execution gives way to a later repair's.
+pub(crate) const SUPERSEDE: Guard = Guard::new("supersede", EXECUTION);
 /// An execution is taken from a node.
 pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
 /// The execution an attempt follows on, as the same transaction has just left it.

@@ -81,15 +81,19 @@ pub(crate) trait Store: Send + Sync {
     /// order after `after`, at most `limit`.
     fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
 
-    /// Makes a cursor move and its ledger rows in one transaction, if the guard still matches.
-    fn repair(&self, repair: &Repair) -> Result<bool>;
+    /// Moves cursors and writes their ledger rows, all in one transaction, each where its guard still matches; at
+    /// most one per schedule, answered in the order asked: true if it was made. A row another transaction holds
+    /// locked is left alone; that of a paused schedule is waited for.
+    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>>;
 
-    /// CLAIMED and RUNNING executions of the application whose node is ended or missing.
-    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>>;
+    /// CLAIMED and RUNNING executions of the application whose node is ended or missing, in id order after
+    /// `after`, at most `limit`.
+    fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
 
-    /// Takes one stranded execution from its node, with its follow-up, in one transaction, guarded by id,
-    /// token and state.
-    fn revoke(&self, revocation: &Revocation) -> Result<bool>;
+    /// Takes stranded executions from their nodes, with their follow-ups, all in one transaction, each guarded by
+    /// id, token and state; answered in the order asked: true if it was taken. A row another transaction holds
+    /// locked is left alone.
+    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step of a walk
     /// by id, and those that are overdue. One whose trigger only a parser can refuse is among the latter alone.
@@ -302,8 +306,18 @@ pub(crate) struct StalledQuery {
 pub(crate) struct Stalled {
     /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
     pub entries: Vec<Entry>,
+    /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give way.
+    pub unstarted: Vec<Unstarted>,
     /// The page was full: more may come after this one.
     pub next: Option<ScheduleId>,
+}
+
+/// A PENDING execution of an earlier misfire repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unstarted {
+    pub schedule: ScheduleId,
+    pub execution: ExecutionId,
+    pub token: Token,
 }
 
 /// A guarded cursor move with the ledger rows that account for what it passes.
@@ -320,11 +334,23 @@ pub(crate) struct Repair {
     /// How many planned occurrences the move passes.
     pub passed: u64,
     pub rows: Vec<LedgerRow>,
-    /// Unstarted PENDING of earlier misfire repairs of this schedule becomes SKIPPED (superseded).
-    pub supersede: bool,
+    /// These become SKIPPED (superseded), if they are still PENDING under the token seen.
+    pub supersede: Vec<Unstarted>,
     /// The move ends a pause: PAUSED becomes active (or complete) and the version grows.
     pub resume: bool,
     pub now: Millis,
+}
+
+impl Repair {
+    /// Whether its row is waited for if another transaction holds it: the end of a pause is an operator's, who waits.
+    pub(crate) fn waits(&self) -> bool {
+        self.state == ScheduleState::Paused
+    }
+
+    /// How many rows it writes.
+    pub(crate) fn writes(&self) -> usize {
+        1 + self.rows.len() + self.supersede.len()
+    }
 }
 
 /// A ledger row made by repair.
@@ -383,6 +409,15 @@ pub(crate) struct Stranded {
     /// How many earlier attempts at its occurrence were ABANDONED.
     pub deaths: u32,
     pub policy: JobPolicy,
+}
+
+/// One page of stranded executions.
+#[derive(Clone, Debug)]
+pub(crate) struct StrandedPage {
+    /// Rows that cannot be read are left out, so a full page may bring fewer than asked for.
+    pub stranded: Vec<Stranded>,
+    /// The page was full: more may come after this one.
+    pub next: Option<ExecutionId>,
 }
 
 /// How a stranded execution is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes

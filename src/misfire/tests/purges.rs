@@ -1,8 +1,8 @@
 //! Retention: what a pass removes from the ledger, and when.
 
-use super::passes::{keeping, pass};
+use super::passes::{keeping, nothing_found, pass, polled};
 use super::*;
-use crate::model::Outcome;
+use crate::model::{ExecutionState, Outcome};
 use crate::pipeline::fixtures::{claim, definition};
 use crate::schedule::Trigger;
 use crate::store::ExecutionQuery;
@@ -66,28 +66,38 @@ fn without_a_retention_nothing_is_purged() {
     assert!(is_left(&store));
 }
 
+/// A walk takes as long as it takes; meanwhile a pass begins with every interval.
 #[test]
-fn a_walk_that_is_cut_off_goes_on_where_it_stopped() {
+fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
+    let interval = Window::default().election;
     let mut machine = keeping(Some(HOUR));
-    let begin = |machine: &mut MisfireMachine, boot| {
-        machine.done(Now { db: TODAY, boot }, Ok(MisfireAnswer::Elected(true)));
-        machine.todo.clear();
-        match machine.next(Now { db: TODAY, boot }) {
-            Step::Do(MisfireOp::Purge(purge)) => Some(purge.after),
-            _ => None,
+    let purged_after = |machine: &mut MisfireMachine, boot, next: Option<&str>| {
+        let now = Now { db: TODAY + boot, boot };
+        let mut names = Vec::new();
+        loop {
+            match machine.next(now) {
+                Step::Do(MisfireOp::Purge(purge)) => {
+                    let step = Purged { occurrences: 0, next: next.map(str::to_owned) };
+                    machine.done(now, Ok(MisfireAnswer::Purged(step)));
+                    return (names, Some(purge.after));
+                }
+                Step::Do(op) => {
+                    names.push(op.name());
+                    machine.done(now, Ok(nothing_found(&op)));
+                }
+                Step::Tell(_) => {}
+                Step::Wait(_) | Step::Stop => return (names, None),
+            }
         }
     };
-    assert_eq!(begin(&mut machine, 0), Some(String::new()));
-    let step = Purged { occurrences: 0, next: Some("m".to_owned()) };
-    machine.done(Now { db: TODAY, boot: BUDGET + 1 }, Ok(MisfireAnswer::Purged(step)));
-    assert!(
-        matches!(machine.next(Now { db: TODAY, boot: BUDGET + 1 }), Step::Wait(_)),
-        "its time is used up"
-    );
-    assert_eq!(begin(&mut machine, 15_000), Some("m".to_owned()));
-    let end = Purged { occurrences: 0, next: None };
-    machine.done(Now { db: TODAY, boot: 15_001 }, Ok(MisfireAnswer::Purged(end)));
-    assert_eq!(begin(&mut machine, 16_000), None);
+    machine.receive(Now { db: TODAY, boot: 0 }, polled(true, true));
+    machine.alone_at = Some(Millis::MAX);
+    let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
+    assert_eq!((first.len(), began_after.as_deref()), (4, Some("")));
+    assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
+    let (again, went_on_after) = purged_after(&mut machine, interval, None);
+    assert_eq!((again, went_on_after.as_deref()), (first, Some("n")));
+    assert_eq!(purged_after(&mut machine, 2 * interval, None), (vec![], None));
 }
 
 #[test]

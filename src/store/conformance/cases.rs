@@ -107,10 +107,12 @@ macro_rules! conformance {
                 a_running_execution_is_abandoned_for_good,
                 the_deaths_before_an_attempt_are_counted,
                 a_claimed_execution_goes_back_to_pending,
+                a_page_of_revocations_takes_what_is_as_it_was_seen,
                 a_revoked_token_finishes_nothing,
             }
             repairs {
                 a_repair_moves_the_cursor_and_accounts_for_it,
+                a_page_of_repairs_makes_those_whose_guards_match,
                 a_repair_that_cannot_write_all_rows_changes_nothing,
                 a_repair_without_a_next_fire_time_completes_the_schedule,
                 a_repair_supersedes_the_unstarted_work_of_earlier_ones,
@@ -248,6 +250,7 @@ macro_rules! conformance_of_row_locks {
         $crate::store::conformance::for_each_case! { $database, $fixture;
             claims { a_locked_row_is_skipped_and_the_others_win, }
             resolve { a_locked_row_is_waited_for, }
+            repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
         }
     };
 }

@@ -42,9 +42,10 @@ fn all_goes_on(db: &Bench) {
         for pending in polled.pendings {
             claimed_or_quarantined(db, Candidate::Pending(pending));
         }
-        for entry in db.store.stalled(&db.stalled_query(now)).unwrap().entries {
-            if let Some(repair) = misfire::decide(&entry, now, least) {
-                db.store.repair(&repair).unwrap();
+        let stalled = db.store.stalled(&db.stalled_query(now)).unwrap();
+        for entry in stalled.entries {
+            if let Some(repair) = misfire::decide(&entry, &stalled.unstarted, now, least) {
+                db.repaired(&repair);
             }
         }
         for broken in db.broken() {
@@ -137,7 +138,7 @@ pub(crate) fn a_figure_for_people_does_not_overflow(db: &Bench) {
     let row = RowKey::Schedule(entry.id);
     db.set(row, "time_triggered", &i64::MAX.to_string());
     drop_claimed(db.claim(&db.head(&entry)));
-    assert!(db.store.repair(&db.repair(&db.entry("s"))).unwrap());
+    assert!(db.repaired(&db.repair(&db.entry("s"))));
     assert_eq!(db.number(row, "time_triggered"), i64::MAX);
 }
 

@@ -189,14 +189,14 @@ fn a_repair_loses(db: &Bench, altered: impl Fn(RowKey<'static>, &Entry) -> Alter
     let entry = db.schedule("s");
     let row = RowKey::Schedule(entry.id);
     let repair = db.repair(&entry);
-    altered(row, &entry).decides(db, || db.store.repair(&repair).unwrap());
+    altered(row, &entry).decides(db, || db.repaired(&repair));
 }
 
 pub(crate) fn a_repair_loses_if_only_the_id_differs(db: &Bench) {
     let entry = db.schedule("s");
     let repair = db.repair(&entry);
-    assert!(!db.store.repair(&Repair { id: ScheduleId(NO_ID), ..repair.clone() }).unwrap());
-    assert!(db.store.repair(&repair).unwrap());
+    assert!(!db.repaired(&Repair { id: ScheduleId(NO_ID), ..repair.clone() }));
+    assert!(db.repaired(&repair));
 }
 
 pub(crate) fn a_repair_loses_if_only_the_state_differs(db: &Bench) {
@@ -232,9 +232,9 @@ pub(crate) fn a_revocation_loses_if_only_the_id_differs(db: &Bench) {
     each_revocation(db, |revocation| {
         let stranded = Stranded { id: ExecutionId(NO_ID), ..revocation.stranded.clone() };
         let before = db.executions();
-        assert!(!db.store.revoke(&Revocation { stranded, ..revocation.clone() }).unwrap());
+        assert!(!db.revoked(&Revocation { stranded, ..revocation.clone() }));
         assert_eq!(db.executions(), before);
-        assert!(db.store.revoke(&revocation).unwrap());
+        assert!(db.revoked(&revocation));
     });
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn a_revocation_loses_if_only_the_state_differs(db: &Bench) {
         let row = RowKey::Execution(revocation.stranded.id);
         let state = revocation.stranded.state.as_str();
         let altered = Altered::text(row, "state", state, ExecutionState::Succeeded.as_str());
-        altered.decides(db, || db.store.revoke(&revocation).unwrap());
+        altered.decides(db, || db.revoked(&revocation));
     });
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn a_revocation_loses_if_only_the_token_differs(db: &Bench) {
         let altered = Altered::text(row, "claim_token", &token, &Token::fresh().to_string());
         let before = db.executions().len();
         altered.decides(db, || {
-            let won = db.store.revoke(&revocation).unwrap();
+            let won = db.revoked(&revocation);
             assert!(won || db.executions().len() == before, "the loser made a next attempt");
             won
         });

@@ -77,7 +77,13 @@ fn repair(db: &Bench, count: i64, fire: bool) -> bool {
         rows.push(LedgerRow::Pending { at: last, due, prev, following, reason: Reason::Misfire });
     }
     let to = Cursor { prev: Some(last), next: Some(after) };
-    db.store.repair(&Repair { to, rows, passed: count as u64, supersede: true, ..db.repair(&entry) }).unwrap()
+    db.repaired(&Repair {
+        to,
+        rows,
+        passed: count as u64,
+        supersede: db.unstarted(entry.id),
+        ..db.repair(&entry)
+    })
 }
 
 /// Claims, give-backs, retries, deaths and repairs in turn, and losers of each beside them.
@@ -97,7 +103,7 @@ pub(crate) fn claims_and_repairs_together_leave_no_gap(db: &Bench) {
         assert!(is_lost(&db.claim(&in_hand)));
         let lost = db.repair(&db.entry("s"));
         assert!(repair(db, 1 + round % 4, round % 2 == 0));
-        assert!(!db.store.repair(&lost).unwrap());
+        assert!(!db.repaired(&lost));
         drop_claimed(db.resolve(&db.head(&db.entry("s"))));
         for pending in db.pendings_of(entry.id) {
             let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };

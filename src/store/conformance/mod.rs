@@ -50,8 +50,8 @@ use crate::schedule::{Simple, Trigger};
 use crate::shards::Share;
 use crate::store::{
     Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    NewNode, Page, PollQuery, Polled, Repair, ScheduleRow, Settled, Settlement, StalledQuery, Store,
-    Stranded,
+    NewNode, Page, PollQuery, Polled, Repair, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
+    Store, Stranded, Unstarted,
 };
 
 /// All that a walk in steps of so many rows finds.
@@ -317,7 +317,21 @@ impl Bench {
     }
 
     pub fn stranded(&self) -> Vec<Stranded> {
-        self.store.stranded(&self.app, 1_000).unwrap()
+        self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap().stranded
+    }
+
+    /// What earlier misfire repairs of a schedule left PENDING.
+    pub fn unstarted(&self, id: ScheduleId) -> Vec<Unstarted> {
+        let unstarted = self.store.stalled(&self.stalled_query(Millis::MAX)).unwrap().unstarted;
+        unstarted.into_iter().filter(|it| it.schedule == id).collect()
+    }
+
+    pub fn repaired(&self, repair: &Repair) -> bool {
+        self.store.repair(std::slice::from_ref(repair)).unwrap() == [true]
+    }
+
+    pub fn revoked(&self, revocation: &Revocation) -> bool {
+        self.store.revoke(std::slice::from_ref(revocation)).unwrap() == [true]
     }
 
     pub fn broken(&self) -> Vec<Broken> {
@@ -346,7 +360,7 @@ impl Bench {
             to: crate::model::Cursor { prev: Some(head.at), next: head.following },
             passed: 1,
             rows: Vec::new(),
-            supersede: false,
+            supersede: Vec::new(),
             resume: false,
             now: self.now,
         }

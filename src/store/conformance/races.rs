@@ -229,7 +229,7 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
             let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
             let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);
             let revocation = Revocation { stranded, to, reason, again: true, due: now, fresh, now };
-            patiently(|| db.store.revoke(&revocation))
+            patiently(|| db.store.revoke(std::slice::from_ref(&revocation))) == [true]
         });
         assert_eq!(results.iter().filter(|won| **won).count(), 1, "round {round}: {results:?}");
         let state = if results[0] { "SUCCEEDED" } else { "ABANDONED" };

@@ -5,10 +5,6 @@ use crate::model::{Cursor, ExecutionState, ScheduleState};
 use crate::store::{LedgerRow, Reason};
 
 impl Bench {
-    fn repaired(&self, repair: &Repair) -> bool {
-        self.store.repair(repair).unwrap()
-    }
-
     /// The schedule's executions as (scheduled, state, reason), by fire time.
     fn rows_of(&self, entry: &Entry) -> Vec<(Millis, String, String)> {
         let rows = self.executions().into_iter().filter(|row| *row.schedule == *entry.name);
@@ -47,7 +43,7 @@ fn fire_once(db: &Bench, entry: &Entry) -> Repair {
                 reason: Reason::Misfire,
             },
         ],
-        supersede: false,
+        supersede: Vec::new(),
         resume: false,
         now: db.now,
     }
@@ -89,6 +85,41 @@ pub(crate) fn a_repair_moves_the_cursor_and_accounts_for_it(db: &Bench) {
     assert!(!db.repaired(&fire_once(db, &entry)), "its guard has passed");
 }
 
+pub(crate) fn a_page_of_repairs_makes_those_whose_guards_match(db: &Bench) {
+    let [first, claimed, last] = ["first", "claimed", "last"].map(|name| db.schedule(name));
+    let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
+    let mut page =
+        vec![fire_once(db, &last), db.repair(&once), fire_once(db, &claimed), fire_once(db, &first)];
+    drop_claimed(db.claim(&db.head(&claimed)));
+    assert_eq!(db.store.repair(&page).unwrap(), [true, true, false, true]);
+    for entry in [&first, &last] {
+        assert_eq!(db.entry(&entry.name).cursor, page[0].to);
+        assert_eq!(db.rows_of(entry).len(), 2);
+    }
+    assert_eq!(db.schedule_row(once.id).state, "COMPLETE");
+    assert_eq!(db.entry("claimed").cursor.prev, Some(db.base));
+    assert_eq!(db.rows_of(&claimed).len(), 1);
+    let superseding: Vec<Repair> = [&first, &last]
+        .map(|entry| Repair { supersede: db.unstarted(entry.id), ..fire_once(db, &db.entry(&entry.name)) })
+        .to_vec();
+    assert_eq!(db.store.repair(&superseding).unwrap(), [true; 2]);
+    for entry in [&first, &last] {
+        assert_eq!(db.pendings_of(entry.id).len(), 1, "the earlier one gave way");
+    }
+    page.clear();
+    assert_eq!(db.store.repair(&page).unwrap(), [false; 0]);
+}
+
+/// The row may be held for long: those behind it do not wait.
+pub(crate) fn a_locked_row_is_left_out_of_a_page_of_repairs(db: &Bench) {
+    let entries = ["a", "b", "c"].map(|name| db.schedule(name));
+    let page = entries.each_ref().map(|entry| fire_once(db, entry));
+    let held = db.lock(entries[1].id);
+    assert_eq!(db.store.repair(&page).unwrap(), [true, false, true]);
+    drop(held);
+    assert_eq!(db.store.repair(&page).unwrap(), [false, true, false]);
+}
+
 /// The last of its rows is there already: neither the cursor nor the other rows may stay.
 pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
     let entry = db.schedule("s");
@@ -98,8 +129,11 @@ pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
     drop_claimed(db.claim(&db.head(&db.entry("s"))));
     db.rewind(&entry);
     let before = (db.executions(), db.schedule_row(entry.id));
-    assert!(!matches!(db.store.repair(&fire_once(db, &entry)), Ok(true)));
-    assert_eq!((db.executions(), db.schedule_row(entry.id)), before);
+    let page = [fire_once(db, &db.schedule("other")), fire_once(db, &entry)];
+    let before = (before.0, before.1, db.schedule_row(page[0].id));
+    let error = db.store.repair(&page).unwrap_err();
+    assert_eq!(error.kind(), crate::error::Kind::Data, "{error}");
+    assert_eq!((db.executions(), db.schedule_row(entry.id), db.schedule_row(page[0].id)), before);
 }
 
 pub(crate) fn a_repair_without_a_next_fire_time_completes_the_schedule(db: &Bench) {
@@ -118,7 +152,7 @@ pub(crate) fn a_repair_supersedes_the_unstarted_work_of_earlier_ones(db: &Bench)
     let later = db.entry("s");
     let [_, _, third, _] = seconds(db, &entry);
     let [_, _, sixth, _] = seconds(db, &later);
-    assert!(db.repaired(&Repair { supersede: true, ..fire_once(db, &later) }));
+    assert!(db.repaired(&Repair { supersede: db.unstarted(entry.id), ..fire_once(db, &later) }));
 
     let pendings = db.pendings_of(entry.id);
     assert_eq!(pendings.iter().map(|pending| pending.scheduled).collect::<Vec<_>>(), [sixth]);
@@ -136,7 +170,7 @@ pub(crate) fn a_repair_leaves_other_pendings_alone(db: &Bench) {
     let misfired = db.pendings_of(entry.id).into_iter().find(|pending| pending.id != handed_off.id).unwrap();
     let started = drop_claimed(db.claim(&db.request(Candidate::Pending(misfired))));
     let later = db.entry("s");
-    assert!(db.repaired(&Repair { supersede: true, ..fire_once(db, &later) }));
+    assert!(db.repaired(&Repair { supersede: db.unstarted(entry.id), ..fire_once(db, &later) }));
     assert_eq!(db.execution(handed_off.id).state, "PENDING");
     assert_eq!(db.execution(started).state, "CLAIMED");
     assert_eq!(db.pendings_of(other.id).len(), 1);

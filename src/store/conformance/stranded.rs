@@ -36,13 +36,19 @@ pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
     );
     assert!(stranded.iter().all(|row| row.attempt == 1 && row.policy == job(JOB).policy));
     assert_eq!(stranded[0].schedule, claimed[0].schedule());
-    assert_eq!(db.store.stranded(&db.app, 1).unwrap().len(), 1);
+    let [first, last] = claimed.each_ref().map(Claimed::execution);
+    let page = |after| db.store.stranded(&db.app, after, 1).unwrap();
+    let pages = [page(ExecutionId(0)), page(first), page(last)].map(|page| {
+        let ids: Vec<_> = page.stranded.iter().map(|stranded| stranded.id).collect();
+        (ids, page.next)
+    });
+    assert_eq!(pages, [(vec![first], Some(first)), (vec![last], Some(last)), (vec![], None)]);
 }
 
 pub(crate) fn executions_of_missing_nodes_are_stranded(db: &Bench) {
     let (_, claimed, stranded) = strand(db, "s", true);
     assert_eq!((stranded.state, stranded.token), (ExecutionState::Running, claimed.token()));
-    assert!(db.store.stranded(&fresh_name(), 10).unwrap().is_empty());
+    assert!(db.store.stranded(&fresh_name(), ExecutionId(0), 10).unwrap().stranded.is_empty());
 }
 
 pub(crate) fn executions_of_live_nodes_are_not_stranded(db: &Bench) {
@@ -65,7 +71,7 @@ pub(crate) fn what_nobody_owns_is_not_stranded(db: &Bench) {
 pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", true);
     let revocation = revocation(db, stranded, ExecutionState::Abandoned, true);
-    assert!(db.store.revoke(&revocation).unwrap());
+    assert!(db.revoked(&revocation));
     let row = db.execution(claimed.execution());
     assert_eq!((row.state.as_str(), row.finished), ("ABANDONED", Some(db.now + 1)));
     assert_eq!(row.reason, Reason::NodeDied.as_str());
@@ -73,7 +79,7 @@ pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
     let [again] = &pendings[..] else { panic!("one second attempt, not {pendings:?}") };
     assert_eq!((again.attempt, again.scheduled, again.token), (2, db.base, revocation.fresh));
     assert_eq!(again.due, revocation.due);
-    assert!(!db.store.revoke(&revocation).unwrap());
+    assert!(!db.revoked(&revocation));
     assert_eq!(db.executions().len(), 2);
     assert_eq!(won(db.claim(&db.request(Candidate::Pending(again.clone())))).attempt(), 2);
 }
@@ -81,7 +87,7 @@ pub(crate) fn a_running_execution_is_abandoned_and_tried_again(db: &Bench) {
 pub(crate) fn a_running_execution_is_abandoned_for_good(db: &Bench) {
     for (name, to) in [("abandoned", ExecutionState::Abandoned), ("failed", ExecutionState::Failed)] {
         let (entry, claimed, stranded) = strand(db, name, true);
-        assert!(db.store.revoke(&revocation(db, stranded, to, false)).unwrap());
+        assert!(db.revoked(&revocation(db, stranded, to, false)));
         assert_eq!(db.execution(claimed.execution()).state, to.as_str());
         assert!(db.pendings_of(entry.id).is_empty());
     }
@@ -92,7 +98,7 @@ pub(crate) fn the_deaths_before_an_attempt_are_counted(db: &Bench) {
     let (entry, _, mut stranded) = strand(db, "s", true);
     let mut counted = vec![stranded.deaths];
     for ended in ["ABANDONED", "FAILED", "ABANDONED"] {
-        assert!(db.store.revoke(&revocation(db, stranded.clone(), ExecutionState::Abandoned, true)).unwrap());
+        assert!(db.revoked(&revocation(db, stranded.clone(), ExecutionState::Abandoned, true)));
         db.set(RowKey::Execution(stranded.id), "state", &format!("'{ended}'"));
         let again = db.pendings_of(entry.id).remove(0);
         let node = NodeId::fresh();
@@ -112,19 +118,41 @@ pub(crate) fn the_deaths_before_an_attempt_are_counted(db: &Bench) {
 pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", false);
     let revocation = revocation(db, stranded, ExecutionState::Pending, false);
-    assert!(db.store.revoke(&revocation).unwrap());
+    assert!(db.revoked(&revocation));
     let pendings = db.pendings_of(entry.id);
     let [pending] = &pendings[..] else { panic!("the same execution, not {pendings:?}") };
     assert_eq!((pending.id, pending.attempt, pending.token), (claimed.execution(), 1, revocation.fresh));
     assert_eq!(db.execution(pending.id).node, "");
-    assert!(!db.store.revoke(&revocation).unwrap());
+    assert!(!db.revoked(&revocation));
     assert_eq!(db.settle(&claimed.start(db.now)), Settled::Revoked);
     assert_eq!(db.execution(pending.id).state, "PENDING");
 }
 
+/// One to run again, one given up, one that goes back, and one whose outcome came first.
+pub(crate) fn a_page_of_revocations_takes_what_is_as_it_was_seen(db: &Bench) {
+    let [again, given_up, ended] = ["again", "given up", "ended"].map(|name| strand(db, name, true));
+    let back = strand(db, "back", false);
+    assert_eq!(db.settle(&succeeded(ended.1, db.now)), Settled::Done);
+    let page = [
+        revocation(db, back.2, ExecutionState::Pending, false),
+        revocation(db, ended.2, ExecutionState::Abandoned, true),
+        revocation(db, given_up.2, ExecutionState::Failed, false),
+        revocation(db, again.2, ExecutionState::Abandoned, true),
+    ];
+    assert_eq!(db.store.revoke(&page).unwrap(), [true, false, true, true]);
+    let state = |claimed: &Claimed| db.execution(claimed.execution()).state;
+    let states = [&back.1, &given_up.1, &again.1].map(state);
+    assert_eq!(states, ["PENDING", "FAILED", "ABANDONED"]);
+    let attempts = |entry: &Entry| db.pendings_of(entry.id).iter().map(|it| it.attempt).collect::<Vec<_>>();
+    let pendings = [&back.0, &ended.0, &given_up.0, &again.0].map(|entry| attempts(entry));
+    assert_eq!(pendings, [vec![1], vec![], vec![], vec![2]]);
+    assert_eq!(db.store.revoke(&page).unwrap(), [false; 4]);
+    assert_eq!(db.store.revoke(&[]).unwrap(), [false; 0]);
+}
+
 pub(crate) fn a_revoked_token_finishes_nothing(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", true);
-    assert!(db.store.revoke(&revocation(db, stranded, ExecutionState::Abandoned, true)).unwrap());
+    assert!(db.revoked(&revocation(db, stranded, ExecutionState::Abandoned, true)));
     let before = db.executions();
     let late = claimed.finish(Outcome::Failed("late".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&late), Settled::Revoked);

@@ -17,7 +17,7 @@ pub(crate) fn a_claim_leaves_a_row_so_a_crash_loses_no_run(db: &Bench) {
         let [found] = &stranded[..] else { panic!("one execution was stranded, not {stranded:?}") };
         assert_eq!((found.id, found.schedule), (id, entry.id));
         let revocation = crate::misfire::recover(found.clone(), db.now, db.now);
-        assert!(db.store.revoke(&revocation).unwrap());
+        assert!(db.revoked(&revocation));
         let pendings = db.pendings_of(entry.id);
         let [again] = &pendings[..] else { panic!("it runs once more, not {pendings:?}") };
         assert_eq!(again.scheduled, db.base);
@@ -59,7 +59,7 @@ pub(crate) fn repair_does_not_update_where_id_alone(db: &Bench) {
     let paused = db.schedule("paused");
     let repair = db.repair(&paused);
     assert!(db.store.pause(paused.id, paused.version, "op", "a moment ago").unwrap());
-    assert!(!db.store.repair(&repair).unwrap());
+    assert!(!db.repaired(&repair));
     let row = db.schedule_row(paused.id);
     assert_eq!((row.state.as_str(), row.reason.as_str()), (ScheduleState::Paused.as_str(), "a moment ago"));
     assert_eq!(db.entry("paused").cursor, paused.cursor);
@@ -68,13 +68,13 @@ pub(crate) fn repair_does_not_update_where_id_alone(db: &Bench) {
     let repair = db.repair(&claimed);
     drop_claimed(db.claim(&db.head(&claimed)));
     let after = db.entry("claimed");
-    assert!(!db.store.repair(&repair).unwrap());
+    assert!(!db.repaired(&repair));
     assert_eq!(*db.entry("claimed"), *after);
 
     let moved = db.schedule("moved");
     let repair = db.repair(&moved);
-    assert!(db.store.repair(&Repair { to: moved.cursor, passed: 0, ..repair.clone() }).unwrap());
-    assert!(!db.store.repair(&repair).unwrap());
+    assert!(db.repaired(&Repair { to: moved.cursor, passed: 0, ..repair.clone() }));
+    assert!(!db.repaired(&repair));
     assert_eq!(db.entry("moved").cursor, moved.cursor);
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn a_row_another_node_fired_and_rearmed_is_not_fired_again(db: &Bench
 
     let (seen, in_hand) = fired("as it was, but newer");
     let repair = db.repair(&db.entry("as it was, but newer"));
-    assert!(db.store.repair(&Repair { to: seen.cursor, passed: 0, ..repair }).unwrap());
+    assert!(db.repaired(&Repair { to: seen.cursor, passed: 0, ..repair }));
     assert_eq!(db.entry("as it was, but newer").cursor, Cursor { prev: None, next: Some(db.base) });
     loses("as it was, but newer", &in_hand);
 

@@ -21,10 +21,10 @@ use self::tables::Tables;
 use super::{
     Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
-    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
+    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::clock::TimeSample;
-use crate::model::{Entry, Millis, NodeId, ScheduleId};
+use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
 
 /// All tables in this process's memory.
 #[derive(Debug, Default)]
@@ -146,16 +146,20 @@ impl Store for MemoryStore {
         Ok(self.tables().stalled(query))
     }
 
-    fn repair(&self, repair: &Repair) -> Result<bool> {
-        self.locking([repair.id].into_iter(), |tables| tables.repair(repair))
+    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
+        let waited_for = repairs.iter().filter(|repair| repair.waits()).map(|repair| repair.id);
+        self.locking(waited_for, |tables| {
+            let repair = |repair: &Repair| Ok(!tables.is_held(repair.id) && tables.repair(repair)?);
+            repairs.iter().map(repair).collect()
+        })
     }
 
-    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
-        Ok(self.tables().stranded(application, limit))
+    fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
+        Ok(self.tables().stranded(application, after, limit))
     }
 
-    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
-        self.transaction(|tables| tables.revoke(revocation))
+    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
+        self.transaction(|tables| revocations.iter().map(|it| tables.revoke(it)).collect())
     }
 
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {

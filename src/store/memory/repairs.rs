@@ -4,13 +4,14 @@ use super::claims::seen_execution;
 use super::rows::{Run, Schedule, Text, Value, matches};
 use super::tables::Tables;
 use crate::model::{
-    ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
+    Token,
 };
 use crate::store::guard::{self, Column};
 use crate::store::when;
 use crate::store::{
     Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery,
-    Stranded,
+    Stranded, StrandedPage, Unstarted,
 };
 use crate::window::is_election_due;
 
@@ -36,7 +37,18 @@ impl Tables {
     pub(super) fn stalled(&self, query: &StalledQuery) -> Stalled {
         let ids = self.late(query);
         let next = ids.last().filter(|_| ids.len() == query.limit).map(|last| ScheduleId(*last));
-        Stalled { entries: ids.into_iter().filter_map(|id| self.entry(id)?.ok()).collect(), next }
+        let entries: Vec<Entry> = ids.into_iter().filter_map(|id| self.entry(id)?.ok()).collect();
+        let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
+        let unstarted = give_way.flat_map(|entry| self.unstarted(entry.id)).collect();
+        Stalled { entries, unstarted, next }
+    }
+
+    /// What earlier misfire repairs of a schedule left PENDING.
+    fn unstarted(&self, schedule: ScheduleId) -> impl Iterator<Item = Unstarted> {
+        self.waiting(schedule.0).into_iter().filter_map(move |execution| {
+            let run = self.run(execution).filter(|run| run.reason == Reason::Misfire.as_str())?;
+            Some(Unstarted { schedule, execution, token: run.token? })
+        })
     }
 
     /// The rows of a page, understood or not.
@@ -80,8 +92,8 @@ impl Tables {
             return Ok(false);
         }
         let row = row.clone();
-        if repair.supersede {
-            self.supersede(id, repair.now);
+        for unstarted in &repair.supersede {
+            self.supersede(unstarted, repair.now);
         }
         for line in &repair.rows {
             self.insert_run(ledger_run(&row, repair, line))?;
@@ -90,28 +102,34 @@ impl Tables {
         Ok(true)
     }
 
-    /// The unstarted work of earlier misfire repairs of a schedule gives way to a later repair's.
-    fn supersede(&mut self, schedule: i64, now: Millis) {
-        for id in self.waiting(schedule) {
-            let earlier = self.run(id).is_some_and(|run| run.reason == Reason::Misfire.as_str());
-            if earlier {
-                self.edit_run(id, |run| {
-                    run.state = ExecutionState::Skipped.as_str().into();
-                    run.reason = Reason::Superseded.as_str().into();
-                    run.finished = Some(now);
-                });
-            }
+    /// The unstarted work of an earlier misfire repair gives way to a later repair's.
+    fn supersede(&mut self, unstarted: &Unstarted, now: Millis) {
+        let id = unstarted.execution;
+        let seen = seen_execution(id, ExecutionState::Pending, unstarted.token);
+        let is_so = |run: &Run| matches(&guard::SUPERSEDE, |column| run.value(id.0, column), seen);
+        if self.run(id).is_some_and(is_so) {
+            self.edit_run(id, |run| {
+                run.state = ExecutionState::Skipped.as_str().into();
+                run.reason = Reason::Superseded.as_str().into();
+                run.finished = Some(now);
+            });
         }
     }
 
-    pub(super) fn stranded(&self, application: &str, limit: usize) -> Vec<Stranded> {
+    pub(super) fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> StrandedPage {
         let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
-        let ids = lost.flat_map(|(_, ids)| ids.iter());
-        let of_application = ids.filter_map(|id| {
-            let run = self.run(ExecutionId(*id))?;
-            (&*run.application == application).then(|| self.as_stranded(*id, run)).flatten()
-        });
-        of_application.take(limit).collect()
+        let mut page: Vec<(i64, &Run)> = lost
+            .flat_map(|(_, ids)| ids.iter().filter(|id| **id > after.0))
+            .filter_map(|id| Some((*id, self.run(ExecutionId(*id))?)))
+            .filter(|(_, run)| &*run.application == application)
+            .collect();
+        page.sort_unstable_by_key(|(id, _)| *id);
+        page.truncate(limit);
+        let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| ExecutionId(*id));
+        StrandedPage {
+            stranded: page.into_iter().filter_map(|(id, run)| self.as_stranded(id, run)).collect(),
+            next,
+        }
     }
 
     fn is_live(&self, node: Option<NodeId>) -> bool {

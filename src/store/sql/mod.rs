@@ -5,7 +5,8 @@
 //! mod      transactions, retries, what an error means for the call
 //! claim    batches, answers, and what became of a claim whose commit is unknown
 //! planned, pending   the two kinds of claims
-//! settle   start, finish, give back          repair   cursor moves, revocation, quarantine, election
+//! settle   start, finish, give back          repair   cursor moves, quarantine, election
+//! revoke   executions taken from dead nodes
 //! purge    what has ended long ago           migrate  the schema
 //! node     registration, heartbeat, death    ensure   definitions, pause
 //! poll     what the pipeline looks at        inspect  what people look at
@@ -27,6 +28,7 @@ mod poll;
 mod purge;
 mod reach;
 mod repair;
+mod revoke;
 mod secrets;
 mod session;
 mod settle;
@@ -50,11 +52,11 @@ use statement::sql;
 use super::{
     Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
-    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, Stranded,
+    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
-use crate::model::{Entry, Millis, NodeId, ScheduleId};
+use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
 const TRIES: u32 = 3;
@@ -326,16 +328,18 @@ impl Store for SqlStore {
         self.read("look for stalled schedules", |session| poll::stalled(session, query))
     }
 
-    fn repair(&self, repair: &Repair) -> Result<bool> {
-        self.write("repair a schedule", |session| repair::repair(session, repair))
+    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
+        self.write("repair schedules", |session| repair::repair(session, repairs))
     }
 
-    fn stranded(&self, application: &str, limit: usize) -> Result<Vec<Stranded>> {
-        self.read("look for stranded executions", |session| repair::stranded(session, application, limit))
+    fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
+        self.read("look for stranded executions", |session| {
+            revoke::stranded(session, application, after, limit)
+        })
     }
 
-    fn revoke(&self, revocation: &Revocation) -> Result<bool> {
-        self.write("revoke an execution", |session| repair::revoke(session, revocation))
+    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
+        self.write("revoke executions", |session| revoke::revoke(session, revocations))
     }
 
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {

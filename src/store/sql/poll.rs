@@ -1,7 +1,9 @@
 //! What the pipeline and the misfire handler look at.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 use super::connection::Dialect;
 use super::entry::{self, Raw, SHARDS};
@@ -9,9 +11,9 @@ use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, seek, sql};
 use super::under_way::no_one_has;
 use crate::clock::TimeSample;
-use crate::model::{Entry, ExecutionId, Millis, Pending, ScheduleId, Token};
+use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
 use crate::store::when;
-use crate::store::{Page, PollQuery, Polled, Stalled, StalledQuery};
+use crate::store::{Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted};
 
 pub(super) fn poll(
     session: &mut dyn Session,
@@ -299,7 +301,7 @@ fn waiting(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result
 pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Stalled, Fault> {
     let listed = listed_jobs(session, &query.application)?;
     if listed.is_empty() {
-        return Ok(Stalled { entries: Vec::new(), next: None });
+        return Ok(Stalled { entries: Vec::new(), unstarted: Vec::new(), next: None });
     }
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
@@ -318,7 +320,45 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
         .bind(query.limit);
     let rows = entry::raw(session.rows(&question)?)?;
     let next = rows.last().filter(|_| rows.len() == query.limit).map(|last| ScheduleId(last.id));
-    Ok(Stalled { entries: entry::understood(rows), next })
+    let entries = entry::understood(rows);
+    Ok(Stalled { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
+}
+
+/// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to read the
+/// schedules' whole ledgers: what is PENDING is found by its own index.
+fn unstarted(
+    session: &mut dyn Session,
+    application: &str,
+    entries: &[Entry],
+) -> Result<Vec<Unstarted>, Fault> {
+    let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
+    let give_way: HashSet<i64> = give_way.map(|entry| entry.id.0).collect();
+    let (Some(first), Some(last)) = (give_way.iter().min(), give_way.iter().max()) else {
+        return Ok(Vec::new());
+    };
+    let question = unstarted_between(session.dialect(), application, *first, *last);
+    let mut unstarted = Vec::new();
+    for mut row in session.rows(&question)? {
+        let (schedule, execution, token) = (row.int()?, ExecutionId(row.int()?), row.loose_text()?);
+        // One without a readable token was written by hand and stays.
+        if let (true, Ok(token)) = (give_way.contains(&schedule), Uuid::parse_str(&token)) {
+            unstarted.push(Unstarted { schedule: ScheduleId(schedule), execution, token: Token(token) });
+        }
+    }
+    Ok(unstarted)
+}
+
+pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64, last: i64) -> Statement {
+    sql(format!(
+        "SELECT r.execute_id, r.id, r.claim_token FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+         WHERE r.application = ? AND r.state = 'PENDING' AND r.reason = ?{} \
+         AND r.execute_id + 0 BETWEEN ? AND ? AND e.misfire = 'FIRE_ONCE'",
+        no_one_has(dialect)
+    ))
+    .bind(application)
+    .bind(Reason::Misfire.as_str())
+    .bind(first)
+    .bind(last)
 }
 
 /// The jobs that nodes not ended say they have handlers for.

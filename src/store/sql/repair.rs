@@ -1,14 +1,15 @@
 //! What the misfire handler changes: every step guarded, so that two handlers at once only waste work.
 
+use std::collections::HashSet;
+
+use super::claim::ids;
 use super::connection::Dialect;
 use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
-use super::session::{Fault, Session};
-use super::settle::follow_up;
-use super::statement::{Statement, Value, Want, batch, join, seek, sql};
-use super::under_way::{Whose, no_one_has, sweep, under_way};
+use super::session::{Fault, Nature, Session};
+use super::statement::{Statement, Value, Want, batch, guarded, join, seek, sql, update};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
-use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Revocation, Stranded};
+use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Unstarted};
 use crate::window::far_election;
 
 /// Appends a guard to a statement: each column compared with what was seen.
@@ -38,54 +39,107 @@ pub(super) fn elect(
     Ok(session.execute(&update.bind(now).bind(far_election(now, interval)))? == 1)
 }
 
-pub(super) fn repair(session: &mut dyn Session, repair: &Repair) -> Result<bool, Fault> {
-    if session.execute(&move_cursor(repair))? != 1 {
-        return Ok(false);
+/// The repairs of one transaction; whether each was made. Rows are locked in id order, those that others hold left out.
+pub(super) fn repair(session: &mut dyn Session, repairs: &[Repair]) -> Result<Vec<bool>, Fault> {
+    let mut in_order: Vec<&Repair> = repairs.iter().collect();
+    in_order.sort_by_key(|repair| repair.id);
+    let mut made = HashSet::new();
+    for page in in_order.chunks(batch(session.dialect())) {
+        made.extend(move_cursors(session, page)?);
     }
-    if repair.supersede {
-        supersede(session, repair)?;
+    in_order.retain(|repair| made.contains(&repair.id.0));
+    supersede(session, &in_order)?;
+    let rows: Vec<Vec<Value>> =
+        in_order.iter().flat_map(|repair| repair.rows.iter().map(|row| ledger_row(repair, row))).collect();
+    for rows in rows.chunks(batch(session.dialect())) {
+        insert_rows(session, rows)?;
     }
-    for batch in repair.rows.chunks(batch(session.dialect())) {
-        insert_rows(session, repair, batch)?;
-    }
-    Ok(true)
+    Ok(repairs.iter().map(|repair| made.contains(&repair.id.0)).collect())
 }
 
-fn move_cursor(repair: &Repair) -> Statement {
-    let passed = i64::try_from(repair.passed).unwrap_or(i64::MAX);
-    let state = match repair.to.next {
+/// What locking a page of repairs reads.
+const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
+
+const MOVE: &[(&str, &str)] = &[
+    ("prev_fire_time", "w.to_prev"),
+    ("next_fire_time", "w.to_next"),
+    ("state", "w.becomes"),
+    ("version", "e.version + 1"),
+    (
+        "time_triggered",
+        "CASE WHEN e.time_triggered < 9000000000000000000 THEN e.time_triggered + w.passed \
+         ELSE e.time_triggered END",
+    ),
+    ("reason", "CASE WHEN w.resumes = 1 THEN '' ELSE e.reason END"),
+    ("paused_by", "CASE WHEN w.resumes = 1 THEN '' ELSE e.paused_by END"),
+    ("paused_until", "CASE WHEN w.resumes = 1 THEN -1 ELSE e.paused_until END"),
+];
+
+fn repair_want(page: &[&Repair]) -> Want {
+    let becomes = |repair: &Repair| match repair.to.next {
         None => ScheduleState::Complete,
         Some(_) if repair.resume => ScheduleState::Active,
         Some(_) => repair.state,
     };
-    let end_of_pause = if repair.resume { ", reason = '', paused_by = '', paused_until = -1" } else { "" };
-    let update = sql(format!(
-        "UPDATE QRTZ_EXECUTE SET prev_fire_time = ?, next_fire_time = ?, state = ?, version = version + 1, \
-         time_triggered = CASE WHEN time_triggered < 9000000000000000000 THEN time_triggered + ? \
-         ELSE time_triggered END{end_of_pause}"
-    ));
-    let update = update.bind(repair.to.prev).bind(repair.to.next).bind(state.as_str()).bind(passed);
-    guarded_by(update, &guard::REPAIR, |column| match column {
-        Column::Id => repair.id.0.into(),
-        Column::State => repair.state.as_str().into(),
-        Column::PrevFireTime => repair.cursor.prev.into(),
-        Column::NextFireTime => repair.cursor.next.into(),
-        Column::Version => repair.version.into(),
-        Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
-    })
+    let repairs = || page.iter().copied();
+    Want::new(repairs().map(|it| it.id.0))
+        .alike("state", repairs().map(|it| it.state.as_str()))
+        .ints("prev_fire_time", repairs().map(|it| it.cursor.prev.unwrap_or(-1)))
+        .ints("next_fire_time", repairs().map(|it| it.cursor.next.unwrap_or(-1)))
+        .ints("version", repairs().map(|it| it.version))
+        .ints("to_prev", repairs().map(|it| it.to.prev.unwrap_or(-1)))
+        .ints("to_next", repairs().map(|it| it.to.next.unwrap_or(-1)))
+        .alike("becomes", repairs().map(|it| becomes(it).as_str()))
+        .ints("passed", repairs().map(|it| i64::try_from(it.passed).unwrap_or(i64::MAX)))
+        .alike("resumes", repairs().map(|it| i64::from(it.resume)))
 }
 
-/// The unstarted work of earlier misfire repairs gives way to this one's.
-fn supersede(session: &mut dyn Session, repair: &Repair) -> Result<(), Fault> {
-    let application = sql("SELECT application FROM QRTZ_EXECUTE WHERE id = ?").bind(repair.id.0);
-    let Some(mut row) = session.rows(&application)?.pop() else { return Ok(()) };
-    let update = sql(format!(
-        "UPDATE QRTZ_RUN SET state = 'SKIPPED', reason = ?, finished_time = ?, claim_token = '' \
-         WHERE application = ? AND state = 'PENDING' AND execute_id = ? AND reason = ?{}",
-        no_one_has(session.dialect())
-    ));
-    let update = update.bind(Reason::Superseded.as_str()).bind(repair.now).bind(row.text()?);
-    session.execute(&update.bind(repair.id.0).bind(Reason::Misfire.as_str()))?;
+/// The ids of the schedules whose cursors were moved.
+fn move_cursors(session: &mut dyn Session, page: &[&Repair]) -> Result<Vec<i64>, Fault> {
+    let (dialect, want) = (session.dialect(), repair_want(page));
+    let waits = page.iter().any(|repair| repair.waits());
+    let free = ids(session.rows(&lock(dialect, &want, waits))?)?;
+    let want = want.only(&free);
+    if want.len() > 0 && session.execute(&moves(dialect, &want))? != want.len() {
+        return Err(Fault::new(Nature::Conflict, "an UPDATE of locked rows changed another number of rows"));
+    }
+    Ok(free)
+}
+
+fn lock(dialect: Dialect, want: &Want, waits: bool) -> Statement {
+    let condition = guarded(dialect, &guard::REPAIR, "e");
+    let lock = if waits { dialect.lock("e") } else { dialect.lock_free("e") };
+    sql("SELECT e.id FROM ")
+        .want(dialect, &want.of(LOCKED))
+        .push(&format!(" {} QRTZ_EXECUTE e ON {condition}{lock}", join(dialect)))
+}
+
+fn moves(dialect: Dialect, want: &Want) -> Statement {
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, want, &guarded(dialect, &guard::REPAIR, "e"))
+}
+
+/// The unstarted work of earlier misfire repairs gives way to that of these.
+fn supersede(session: &mut dyn Session, repairs: &[&Repair]) -> Result<(), Fault> {
+    let give_way: Vec<(&Unstarted, Millis)> = repairs
+        .iter()
+        .flat_map(|repair| repair.supersede.iter().map(|unstarted| (unstarted, repair.now)))
+        .collect();
+    let dialect = session.dialect();
+    for page in give_way.chunks(batch(dialect)) {
+        let want = Want::new(page.iter().map(|(it, _)| it.execution.0))
+            .same("state", ExecutionState::Pending.as_str())
+            .texts("claim_token", page.iter().map(|(it, _)| it.token.to_string()))
+            .ints("now", page.iter().map(|(_, now)| *now))
+            .same("reason", Reason::Superseded.as_str());
+        let sets = [
+            ("state", "'SKIPPED'"),
+            ("reason", "w.reason"),
+            ("finished_time", "w.now"),
+            ("claim_token", "''"),
+        ];
+        let condition = guarded(dialect, &guard::SUPERSEDE, "r");
+        session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &condition))?;
+    }
     Ok(())
 }
 
@@ -103,10 +157,9 @@ const LEDGER: &[&str] = &[
     "following",
 ];
 
-fn insert_rows(session: &mut dyn Session, repair: &Repair, rows: &[LedgerRow]) -> Result<(), Fault> {
+fn insert_rows(session: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(), Fault> {
     let dialect = session.dialect();
-    let rows: Vec<Vec<Value>> = rows.iter().map(|row| ledger_row(repair, row)).collect();
-    let want = Want::of_rows(LEDGER, &rows);
+    let want = Want::of_rows(LEDGER, rows);
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
@@ -157,61 +210,6 @@ fn ledger_row(repair: &Repair, row: &LedgerRow) -> Vec<Value> {
             following.into(),
         ],
     }
-}
-
-pub(super) fn stranded(
-    session: &mut dyn Session,
-    application: &str,
-    limit: usize,
-) -> Result<Vec<Stranded>, Fault> {
-    sweep(session, application, Whose::Nobody)?;
-    let question = under_way(session.dialect(), application, Whose::Nobody);
-    let question = question.push(" LIMIT ?").bind(limit);
-    Ok(session
-        .rows(&question)?
-        .into_iter()
-        .filter_map(|mut row| super::node::stranded(&mut row).ok())
-        .collect())
-}
-
-pub(super) fn revoke(session: &mut dyn Session, revocation: &Revocation) -> Result<bool, Fault> {
-    let stranded = &revocation.stranded;
-    let (token, fresh) = (stranded.token.to_string(), revocation.fresh.to_string());
-    let back = revocation.to == ExecutionState::Pending;
-    let update = if back {
-        sql("UPDATE QRTZ_RUN SET state = 'PENDING', reason = ?, claim_token = ?, node = '', claimed_time = -1, \
-             started_time = -1")
-        .bind(revocation.reason.as_str())
-        .bind(fresh.as_str())
-    } else {
-        sql("UPDATE QRTZ_RUN SET state = ?, reason = ?, finished_time = ?")
-            .bind(revocation.to.as_str())
-            .bind(revocation.reason.as_str())
-            .bind(revocation.now)
-    };
-    let update = guarded_by(update, &guard::REVOKE, |column| match column {
-        Column::Id => stranded.id.0.into(),
-        Column::State => stranded.state.as_str().into(),
-        Column::ClaimToken => token.as_str().into(),
-        _ => Value::Null,
-    });
-    if session.execute(&update)? != 1 {
-        return Ok(false);
-    }
-    if revocation.again && !back {
-        let to = revocation.to.as_str();
-        let reason = Reason::Recovery.as_str();
-        let row = vec![
-            stranded.id.0.into(),
-            token.into(),
-            to.into(),
-            revocation.due.into(),
-            fresh.into(),
-            reason.into(),
-        ];
-        follow_up(session, &[row])?;
-    }
-    Ok(true)
 }
 
 /// What SQL can tell of a row that cannot be understood. It may name too many: each is tried in full.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
-use crate::model::{Entry, ExecutionState, Millis, NodeId};
+use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
 use crate::schedule::Trigger;
 use crate::shards::Share;
 use crate::store::conformance::all_broken;
@@ -97,7 +97,7 @@ impl<'a> Case<'a> {
         self.store.poll(&query).unwrap();
         let (application, after) = (self.app.clone(), crate::model::ScheduleId(0));
         self.store.stalled(&StalledQuery { application, before: AT + 9_000, after, limit: 1_000 }).unwrap();
-        self.store.stranded(&self.app, 1_000).unwrap();
+        self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();
         for broken in self.broken() {
             assert!(self.store.quarantine(&broken).unwrap(), "{broken:?}");
@@ -164,10 +164,10 @@ fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
     }
     case.claims_of("gone");
     case.all_goes_on();
-    let stranded = case.store.stranded(&case.app, 1_000).unwrap();
+    let stranded = case.store.stranded(&case.app, ExecutionId(0), 1_000).unwrap().stranded;
     assert_eq!(stranded.len(), 2 * 4 * 3);
     for stranded in stranded {
-        assert!(case.store.revoke(&crate::misfire::recover(stranded, AT, AT)).is_ok());
+        assert!(case.store.revoke(&[crate::misfire::recover(stranded, AT, AT)]).is_ok());
     }
     case.all_goes_on();
     drop(case.run("healthy"));

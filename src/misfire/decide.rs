@@ -1,0 +1,224 @@
+//! What becomes of missed occurrences, of a pause that ends, and of executions whose node is gone: pure decisions.
+
+use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleState, Token};
+use crate::store::{LedgerRow, Reason, Repair, Revocation, Stranded, Unstarted};
+
+/// The most occurrences one repair passes one by one; the rest waits for the next pass.
+pub(super) const MOST_PASSED: u64 = 100_000;
+/// The most occurrences "fire all" runs in one repair; those beyond are skipped.
+pub(super) const MOST_FIRED: usize = 1_000;
+/// "Fire all" lets a missed occurrence start at least this often.
+const SLOWEST_PACE: Millis = 1_000;
+/// What ran side by side on a dead node runs again this far apart: what killed it takes the rest along only once.
+const APART: Millis = 1_000;
+/// So many begin apart; those beyond begin with them.
+const MOST_APART: Millis = 8;
+
+/// The occurrences of a schedule from its cursor to `now`, counted.
+struct Missed {
+    first: Millis,
+    last: Millis,
+    /// The one before the last.
+    before: Option<Millis>,
+    count: u64,
+    following: Option<Millis>,
+    /// The first ones, as many as "fire all" may run.
+    times: Vec<Millis>,
+    /// The first one behind those, if it was missed too.
+    beyond: Option<Millis>,
+}
+
+fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
+    let first = entry.cursor.next.filter(|next| *next <= now)?;
+    let mut missed = Missed {
+        first,
+        last: first,
+        before: None,
+        count: 1,
+        following: entry.timing.after(first),
+        times: vec![first],
+        beyond: None,
+    };
+    for _ in 1..MOST_PASSED {
+        let Some(next) = missed.following.filter(|next| *next <= now) else { break };
+        missed.before = Some(missed.last);
+        // Behind the times that may run, a fixed interval is reckoned: a cursor set back by hand is decades behind.
+        let (leapt, next) = missed.beyond.and_then(|_| entry.timing.leap(next, now)).unwrap_or((0, next));
+        missed.last = next;
+        missed.count += 1 + leapt;
+        missed.following = entry.timing.after(next);
+        if missed.times.len() < MOST_FIRED {
+            missed.times.push(next);
+        } else {
+            missed.beyond.get_or_insert(next);
+        }
+    }
+    Some(missed)
+}
+
+impl Missed {
+    /// Whether it reaches `now`; otherwise the cap cut it off.
+    fn is_whole(&self, now: Millis) -> bool {
+        self.following.is_none_or(|next| next > now)
+    }
+
+    fn all_skipped(&self, prev: Option<Millis>, reason: Reason) -> Vec<LedgerRow> {
+        vec![LedgerRow::Skipped {
+            from: self.first,
+            to: self.last,
+            count: self.count,
+            prev,
+            following: self.following,
+            reason,
+        }]
+    }
+
+    /// The latest runs now, the earlier ones are skipped.
+    fn fire_once(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let skipped = self.before.map(|before| LedgerRow::Skipped {
+            from: self.first,
+            to: before,
+            count: self.count - 1,
+            prev,
+            following: Some(self.last),
+            reason: Reason::Misfire,
+        });
+        let fired = LedgerRow::Pending {
+            at: self.last,
+            due: now,
+            prev: self.before.or(prev),
+            following: self.following,
+            reason: Reason::Misfire,
+        };
+        skipped.into_iter().chain([fired]).collect()
+    }
+
+    /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
+    fn fire_all(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let pace = self.pace();
+        let followers = self.times.iter().skip(1).copied().map(Some);
+        let mut behind = prev;
+        let mut rows = Vec::with_capacity(self.times.len() + 1);
+        for ((n, at), follower) in
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+        {
+            rows.push(LedgerRow::Pending {
+                at: *at,
+                due: now + n * pace,
+                prev: behind,
+                following: follower,
+                reason: Reason::Misfire,
+            });
+            behind = Some(*at);
+        }
+        if let Some(from) = self.beyond {
+            rows.push(LedgerRow::Skipped {
+                from,
+                to: self.last,
+                count: self.count - MOST_FIRED as u64,
+                prev: behind,
+                following: self.following,
+                reason: Reason::Misfire,
+            });
+        }
+        rows
+    }
+
+    fn pace(&self) -> Millis {
+        let gaps = i64::try_from(self.count - 1).unwrap_or(i64::MAX).max(1);
+        ((self.last - self.first) / gaps / 2).min(SLOWEST_PACE)
+    }
+}
+
+/// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not. What earlier repairs of it
+/// left `unstarted` gives way.
+pub(crate) fn decide(
+    entry: &Entry,
+    unstarted: &[Unstarted],
+    now: Millis,
+    least_threshold: Millis,
+) -> Option<Repair> {
+    if entry.state != ScheduleState::Active || !entry.is_misfired(now, least_threshold) {
+        return None;
+    }
+    let missed = missed(entry, now)?;
+    let prev = entry.cursor.prev;
+    let rows = match entry.misfire {
+        MisfirePolicy::FireAll => missed.fire_all(prev, now),
+        MisfirePolicy::FireOnce if missed.is_whole(now) => missed.fire_once(prev, now),
+        MisfirePolicy::FireOnce | MisfirePolicy::DoNothing => missed.all_skipped(prev, Reason::Misfire),
+    };
+    let gives_way = entry.misfire == MisfirePolicy::FireOnce;
+    let supersede = if gives_way { unstarted.to_vec() } else { Vec::new() };
+    Some(Repair { supersede, ..repair(entry, &missed, rows, now) })
+}
+
+/// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
+pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
+    if entry.state != ScheduleState::Paused {
+        return None;
+    }
+    Some(match missed(entry, now) {
+        Some(missed) => {
+            // While the cursor is still behind, the schedule stays paused: the rest is no misfire.
+            let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
+            Repair { resume: missed.is_whole(now), ..repair(entry, &missed, rows, now) }
+        }
+        None => Repair {
+            id: entry.id,
+            generation: entry.generation,
+            state: entry.state,
+            cursor: entry.cursor,
+            version: entry.version,
+            to: entry.cursor,
+            passed: 0,
+            rows: Vec::new(),
+            supersede: Vec::new(),
+            resume: true,
+            now,
+        },
+    })
+}
+
+fn repair(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> Repair {
+    Repair {
+        id: entry.id,
+        generation: entry.generation,
+        state: entry.state,
+        cursor: entry.cursor,
+        version: entry.version,
+        to: Cursor { prev: Some(missed.last), next: missed.following },
+        passed: missed.count,
+        rows,
+        supersede: Vec::new(),
+        resume: false,
+        now,
+    }
+}
+
+/// How an execution nobody answers for is taken back; if it ran, it may run again from `due` on. An occurrence
+/// that so many nodes did not survive is taken to be what killed them.
+pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
+    let policy = stranded.policy;
+    let (to, reason, again) = match stranded.state {
+        ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, false),
+        ExecutionState::Running if stranded.deaths.saturating_add(1) >= policy.max_attempts => {
+            (ExecutionState::Failed, Reason::AttemptsExhausted, false)
+        }
+        ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, true),
+        _ => (ExecutionState::Pending, Reason::Recovery, false),
+    };
+    Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now }
+}
+
+/// How the executions of dead nodes are taken back. The newest run last: what kills mostly kills soon.
+pub(super) fn recover_apart(mut found: Vec<Stranded>, now: Millis) -> Vec<Revocation> {
+    found.sort_by_key(|stranded| stranded.id);
+    let mut ran = 0;
+    let apart = |stranded: Stranded| {
+        let due = now + APART * (ran % MOST_APART);
+        ran += Millis::from(stranded.state == ExecutionState::Running);
+        recover(stranded, due, now)
+    };
+    found.into_iter().map(apart).collect()
+}
