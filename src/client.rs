@@ -46,6 +46,9 @@ impl Schedule {
     /// A schedule called `name` (1 to 200 characters, no control characters; unique per application) that
     /// runs `job` with `payload` whenever `trigger` says so.
     ///
+    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured ([`Kind::Config`]): store large
+    /// data elsewhere and let the payload hold its key.
+    ///
     /// # Errors
     /// [`Kind::Config`] if the name cannot be used or the payload cannot be written as JSON.
     pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {

@@ -502,6 +502,22 @@ pub(crate) struct Definition {
     pub threshold: Millis,
 }
 
+/// The most bytes of JSON a payload may have: a poll must be able to bring many.
+pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;
+
+impl Definition {
+    /// Why its payload is refused, if it is too large.
+    pub(crate) fn oversized(&self) -> Option<String> {
+        let bytes = self.payload.len();
+        (bytes > LARGEST_PAYLOAD).then(|| {
+            format!(
+                "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data elsewhere \
+                 and let the payload hold its key"
+            )
+        })
+    }
+}
+
 /// What `ensure` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ensured {

@@ -79,6 +79,20 @@ pub(crate) fn an_unanchored_interval_equals_itself_whenever_it_is_ensured(db: &B
     assert_eq!(db.ensure(&other), Ensured::Changed);
 }
 
+pub(crate) fn a_payload_over_256_kib_is_refused(db: &Bench) {
+    let of = |bytes: usize| Definition {
+        payload: format!("\"{}\"", "é".repeat(bytes / 2 - 1)),
+        ..db.definition(&format!("s-{bytes}"))
+    };
+    let error = db.store.ensure(&of(262_146)).unwrap_err();
+    assert_eq!(error.kind(), crate::error::Kind::Config);
+    for word in ["262146", "262144", "s-262146", "key"] {
+        assert!(error.to_string().contains(word), "{error} does not name {word}");
+    }
+    assert_eq!(db.store.find(&db.app, "s-262146").unwrap(), None);
+    assert_eq!(db.create(&of(262_144)).payload.len(), 262_144);
+}
+
 pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
     let definition = db.definition("s");
     let entry = db.create(&definition);

@@ -13,6 +13,9 @@ use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, Sc
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
+        if let Some(problem) = definition.oversized() {
+            return Err(senseless(definition, problem));
+        }
         let timing = timing(definition, self.now)?;
         let columns = when::storable(&timing, self.now).map_err(|problem| senseless(definition, problem))?;
         let job = self.put_job(&definition.application, &definition.job);

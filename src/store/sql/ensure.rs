@@ -128,6 +128,9 @@ fn check(definition: &Definition) -> Step<()> {
             return Err(Fault::new(Nature::Senseless, problem));
         }
     }
+    if let Some(problem) = definition.oversized() {
+        return Err(senseless(definition, problem));
+    }
     if definition.payload.contains('\0') {
         return Err(Fault::new(
             Nature::Senseless,
