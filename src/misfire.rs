@@ -239,7 +239,7 @@ impl MisfireMachine {
                 application,
                 after,
                 step: STEP,
-                before: self.left_behind(now),
+                before: if self.late { self.left_behind(now) } else { Millis::MIN },
                 limit: MOST_BROKEN,
             })));
         }

@@ -96,7 +96,7 @@ pub(crate) trait Store: Send + Sync {
     fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step of a walk
-    /// by id, and those that are overdue. One whose trigger only a parser can refuse is among the latter alone.
+    /// by id, and overdue ones whose job some live node lists. One whose trigger only a parser can refuse is among the latter alone.
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage>;
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
@@ -441,7 +441,8 @@ pub(crate) struct BrokenQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// What is due before this, database time, is looked at with every step.
+    /// Rows due before this, database time, whose job a live node lists are looked at with every step; none are if it
+    /// is the earliest instant.
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,

@@ -194,7 +194,8 @@ impl Tables {
 
     fn overdue(&self, query: &BrokenQuery) -> impl Iterator<Item = Broken> {
         let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
-        due.take_while(|(at, _)| *at < query.before).filter_map(|(_, id)| self.as_broken(*id))
+        let listed = move |(_, id): &&(Millis, i64)| self.is_served(&query.application, *id);
+        due.take_while(|(at, _)| *at < query.before).filter(listed).filter_map(|(_, id)| self.as_broken(*id))
     }
 
     fn as_broken(&self, id: i64) -> Option<Broken> {

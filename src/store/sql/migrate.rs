@@ -33,6 +33,13 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../../../migrations/postgres/0002_claims.sql"),
         mysql: "",
     },
+    Migration {
+        version: 3,
+        name: "due by job",
+        sqlite: include_str!("../../../migrations/sqlite/0003_due.sql"),
+        postgres: include_str!("../../../migrations/postgres/0003_due.sql"),
+        mysql: include_str!("../../../migrations/mysql/0003_due.sql"),
+    },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \

@@ -23,7 +23,8 @@ pub(super) fn poll(
     let signs = signs(session, query, host)?;
     let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
     let mut known = HashMap::new();
-    for part in parts(query) {
+    let jobs = if signs.due || signs.pending { jobs(session, &query.application)? } else { HashMap::new() };
+    for part in parts(query, &jobs) {
         if signs.due {
             let source = due(session.dialect(), query, &part);
             schedules.add(session, &source, query.limit, |row| due_entry(row).map(Some))?;
@@ -46,6 +47,14 @@ pub(super) fn poll(
         pendings,
         next: Page::behind(more_schedules, more_pendings),
     })
+}
+
+/// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a constant: only
+/// then does MariaDB seek the fire time in the index as well.
+pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Result<HashMap<String, i64>, Fault> {
+    let question = sql("SELECT job_class, id FROM QRTZ_JOB WHERE application = ? AND state = 'EXECUTING'");
+    let rows = session.rows(&question.bind(application))?;
+    rows.into_iter().map(|mut row| Ok((row.text()?, row.int()?))).collect()
 }
 
 /// What one statement tells: an idle poll needs no more.
@@ -76,41 +85,53 @@ fn signs(session: &mut dyn Session, query: &PollQuery, host: impl Fn() -> Millis
     })
 }
 
-/// The database's time, whether the application and the node are in state Y, the election mark, and whether anything
-/// at all is due or late.
+/// The database's time, whether the application and the node are in state Y, the election mark, whether any of the
+/// query's jobs is due, anything PENDING, and anything of the application late.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
-    let question = sql(format!(
+    let application = query.application.as_str();
+    let pending = format!(
+        "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?{})",
+        no_one_has(dialect)
+    );
+    sql(format!(
         "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
          (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
-         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election",
+         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, COALESCE(heads.due, 0) AS due, \
+         CASE WHEN {pending} THEN 1 ELSE 0 END AS pending, \
+         CASE WHEN heads.late = 1 OR {pending} THEN 1 ELSE 0 END AS late \
+         FROM (SELECT MAX(CASE WHEN head.fire_time < ? THEN 1 ELSE 0 END) AS late, \
+         MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
         dialect.clock()
-    ));
-    let application = query.application.as_str();
-    let mut question = question.bind(application).bind(query.node.to_string()).bind(application);
-    for (sources, before, name) in [
-        (&[DUE][..], query.until, "due"),
-        (&[PENDING], query.until, "pending"),
-        (&[DUE, PENDING], query.late, "late"),
-    ] {
-        let any = sources.join(" OR ").replace("{waiting}", no_one_has(dialect));
-        question = question.push(&format!(", CASE WHEN {any} THEN 1 ELSE 0 END AS {name}"));
-        for _ in sources {
-            question = question.bind(application).bind(before);
-        }
-    }
-    question
+    ))
+    .bind(application)
+    .bind(query.node.to_string())
+    .bind(application)
+    .bind(application)
+    .bind(query.until)
+    .bind(application)
+    .bind(query.late)
+    .bind(query.late)
+    .bind(query.until)
+    .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
+    .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({HEADS}) AS head) AS heads"))
+    .bind(query.until.max(query.late))
+    .bind(application)
 }
 
-/// Whether there is an active schedule, or a PENDING execution, of an application (?) due before an instant (?).
-const DUE: &str = "EXISTS (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.state = 'EXECUTING' \
-     AND e.shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
-     AND e.next_fire_time > -1 AND e.next_fire_time < ?)";
-const PENDING: &str = "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' \
-     AND r.due_time < ?{waiting})";
+/// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look into the
+/// index for each, however many rows there are. The limit keeps MariaDB from merging this into a question around it,
+/// where it would no longer know `s`.
+const HEADS: &str = "SELECT j.job_class, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
+     WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
+     AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
+     FROM QRTZ_JOB j CROSS JOIN (SELECT 0 AS shard UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
+     UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 \
+     UNION ALL SELECT 9 UNION ALL SELECT 10 UNION ALL SELECT 11 UNION ALL SELECT 12 UNION ALL SELECT 13 \
+     UNION ALL SELECT 14 UNION ALL SELECT 15) AS s WHERE j.application = ? LIMIT 1000000000";
 
 /// What one statement brings: schedules of these jobs in some shards, or of some names.
 pub(super) struct Part<'q> {
-    jobs: Vec<&'q str>,
+    jobs: Vec<i64>,
     among: Among<'q>,
 }
 
@@ -120,15 +141,14 @@ enum Among<'q> {
 }
 
 /// Mostly one: nodes that list the same jobs share them all alike.
-pub(super) fn parts(query: &PollQuery) -> Vec<Part<'_>> {
-    let shares = query.shares.iter().map(|share| Part {
-        jobs: share.jobs.iter().map(String::as_str).collect(),
-        among: Among::Shards(&share.shards),
-    });
-    let named = Part {
-        jobs: query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str).collect(),
-        among: Among::Names(&query.names),
-    };
+pub(super) fn parts<'q>(query: &'q PollQuery, ids: &HashMap<String, i64>) -> Vec<Part<'q>> {
+    let known = |jobs: &[String]| jobs.iter().filter_map(|job| ids.get(job).copied()).collect::<Vec<i64>>();
+    let shares = query
+        .shares
+        .iter()
+        .map(|share| Part { jobs: known(&share.jobs), among: Among::Shards(&share.shards) });
+    let jobs = query.shares.iter().flat_map(|share| known(&share.jobs)).collect();
+    let named = Part { jobs, among: Among::Names(&query.names) };
     shares.chain([named]).filter(|part| !part.is_empty()).collect()
 }
 
@@ -141,15 +161,12 @@ impl Part<'_> {
         nowhere || self.jobs.is_empty()
     }
 
-    fn shards_of(&self, question: Statement) -> Statement {
+    fn of(&self, question: Statement) -> Statement {
+        let question = question.push(" AND e.pid IN ").list(self.jobs.iter().copied());
         match self.among {
             Among::Shards(shards) => question.push(" AND e.shard IN ").list(shards.iter().copied()),
             Among::Names(names) => question.push(" AND e.name IN ").list(names.iter().map(String::as_str)),
         }
-    }
-
-    fn jobs_of(&self, question: Statement) -> Statement {
-        question.push(" AND j.state = 'EXECUTING' AND j.job_class IN ").list(self.jobs.iter().copied())
     }
 }
 
@@ -181,14 +198,14 @@ pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Sourc
         join(dialect)
     ));
     let question = part
-        .shards_of(question.bind(query.application.as_str()))
+        .of(question.bind(query.application.as_str()))
         .push(" AND e.next_fire_time < ? AND (e.next_fire_time > ? OR (e.next_fire_time = ? AND e.id > ?))")
         .bind(query.until)
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.0)
         .bind(query.page.schedules.1);
     let first = query.page.schedules == Page::FIRST.schedules;
-    Source { question: part.jobs_of(question), order: "e.next_fire_time, e.id", first }
+    Source { question, order: "e.next_fire_time, e.id", first }
 }
 
 /// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
@@ -210,7 +227,7 @@ pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> S
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.1);
     let first = query.page.pendings == Page::FIRST.pendings;
-    Source { question: part.jobs_of(part.shards_of(question)), order: "r.due_time, r.id", first }
+    Source { question: part.of(question), order: "r.due_time, r.id", first }
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
@@ -299,26 +316,11 @@ fn waiting(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
 pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Stalled, Fault> {
-    let listed = listed_jobs(session, &query.application)?;
-    if listed.is_empty() {
+    let jobs = listed(session, &query.application)?;
+    if jobs.is_empty() {
         return Ok(Stalled { entries: Vec::new(), unstarted: Vec::new(), next: None });
     }
-    let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? AND j.state = 'EXECUTING' \
-         AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND j.job_class IN ",
-        entry::COLUMNS,
-        join(session.dialect())
-    ));
-    let question = question
-        .bind(query.application.as_str())
-        .bind(query.before)
-        .bind(query.after.0)
-        .list(listed)
-        .push(" ORDER BY e.id LIMIT ?")
-        .bind(query.limit);
-    let rows = entry::raw(session.rows(&question)?)?;
+    let rows = entry::raw(session.rows(&behind(session.dialect(), query, &jobs))?)?;
     let next = rows.last().filter(|_| rows.len() == query.limit).map(|last| ScheduleId(last.id));
     let entries = entry::understood(rows);
     Ok(Stalled { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
@@ -359,6 +361,33 @@ pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64,
     .bind(Reason::Misfire.as_str())
     .bind(first)
     .bind(last)
+}
+
+pub(super) fn behind(dialect: Dialect, query: &StalledQuery, jobs: &[i64]) -> Statement {
+    sql(format!(
+        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
+         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? \
+         AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND e.pid IN ",
+        entry::COLUMNS,
+        join(dialect)
+    ))
+    .bind(query.application.as_str())
+    .bind(query.before)
+    .bind(query.after.0)
+    .list(jobs.iter().copied())
+    .push(" ORDER BY e.id + 0 LIMIT ?")
+    .bind(query.limit)
+}
+
+/// The ids of the active jobs that some live node has a handler for.
+pub(super) fn listed(session: &mut dyn Session, application: &str) -> Result<Vec<i64>, Fault> {
+    let names = listed_jobs(session, application)?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = jobs(session, application)?;
+    Ok(names.iter().filter_map(|name| ids.get(name).copied()).collect())
 }
 
 /// The jobs that nodes not ended say they have handlers for.

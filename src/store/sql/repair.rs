@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::claim::ids;
 use super::connection::Dialect;
-use super::entry::{COLUMNS, Raw, SHARDS, TABLES};
+use super::entry::{COLUMNS, Raw, SHARDS, raw};
+use super::poll::listed;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, Want, batch, guarded, join, seek, sql, update};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
@@ -242,25 +243,50 @@ const LOOKED_AT: usize = 10;
 /// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
 /// can understand stays behind and becomes the most overdue.
 pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
-    let (mut broken, mut overdue, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
+    let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
-        let (is_walked, is_asked_for) = (row.int()? == 1, row.int()? == 1);
-        let end_of_step = row.maybe_int()?;
+        let (is_asked_for, end_of_step) = (row.int()? == 1, row.maybe_int()?);
         let raw = Raw::read(&mut row)?;
-        let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
-        if is_walked {
-            walked += 1;
-            next = if walked == query.limit { Some(id) } else { end_of_step.map(ScheduleId) };
-        }
-        if let Some(reason) = raw.understand().err().filter(|_| is_asked_for) {
-            let found = if is_walked { &mut broken } else { &mut overdue };
-            found.push(Broken { id, version, state, reason });
+        walked += 1;
+        next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
+        if is_asked_for {
+            broken.extend(as_broken(raw));
         }
     }
+    let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
     overdue.retain(|it: &Broken| broken.iter().all(|walked: &Broken| walked.id != it.id));
     overdue.truncate(query.limit);
     broken.append(&mut overdue);
     Ok(BrokenPage { broken, next })
+}
+
+fn as_broken(raw: Raw) -> Option<Broken> {
+    let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
+    raw.understand().err().map(|reason| Broken { id, version, state, reason })
+}
+
+/// Of jobs that some live node lists: the rows of others are looked at by the walk alone.
+fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
+    let jobs = listed(session, &query.application)?;
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = raw(session.rows(&most_overdue(session.dialect(), query, &jobs))?)?;
+    Ok(rows.into_iter().filter_map(as_broken).collect())
+}
+
+pub(super) fn most_overdue(dialect: Dialect, query: &BrokenQuery, jobs: &[i64]) -> Statement {
+    sql(format!(
+        "SELECT {COLUMNS} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < ? \
+         AND e.pid IN ",
+        join(dialect)
+    ))
+    .bind(query.application.as_str())
+    .bind(query.before)
+    .list(jobs.iter().copied())
+    .push(" ORDER BY e.next_fire_time, e.id LIMIT ?")
+    .bind(query.limit.saturating_mul(LOOKED_AT))
 }
 
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
@@ -268,21 +294,16 @@ pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
     let types = if dialect == Dialect::Sqlite { SUSPICIOUS_TYPES } else { "" };
     let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
     let statement = sql(format!(
-        "SELECT * FROM (SELECT 1 AS walked, CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, \
-         step.ends AS ends, {COLUMNS} \
+        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, step.ends AS ends, {COLUMNS} \
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?) AS suspicious \
-         UNION ALL SELECT * FROM (SELECT 0 AS walked, 1 AS asked_for, 0 AS ends, {COLUMNS} FROM {TABLES} \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < ? \
-         ORDER BY e.next_fire_time, e.id LIMIT ?) AS overdue",
+         WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?",
         join(dialect)
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
-    let most = query.limit.saturating_mul(LOOKED_AT);
-    walk.bind(application).bind(query.limit).bind(application).bind(query.before).bind(most)
+    walk.bind(application).bind(query.limit)
 }
 
 /// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it could not

@@ -92,8 +92,9 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
         let own = make();
         let stopped = bring_up(own.session().as_mut(), &Hook { stop_after: Some(stop) });
         assert_eq!(stopped.unwrap_err().message, "stopped");
-        assert_eq!(installed(own.session().as_mut()).unwrap(), None, "after {stop}");
-        assert_eq!(migrate(&own.url).unwrap().applied.len(), MIGRATIONS.len());
+        let kept = kept(dialect, stop);
+        assert_eq!(installed(own.session().as_mut()).unwrap(), kept.last().copied(), "after {stop}");
+        assert_eq!(migrate(&own.url).unwrap().applied.len(), MIGRATIONS.len() - kept.len());
         assert_eq!(migrate(&own.url).unwrap().applied, []);
         for table in
             ["QRTZ_APP", "QRTZ_NODE", "QRTZ_JOB", "QRTZ_EXECUTE", "QRTZ_RUN", "qrtz_claimed", "qrtz_ledger"]
@@ -101,6 +102,16 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
             own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
         }
     }
+}
+
+/// The versions that a run stopped after so many statements leaves behind: on MariaDB those it had ended.
+fn kept(dialect: Dialect, stop: usize) -> Vec<i64> {
+    let mut statements = 0;
+    let ended = |migration: &&Migration| {
+        statements += migration.statements(dialect).count();
+        dialect == Dialect::Mysql && statements <= stop
+    };
+    MIGRATIONS.iter().take_while(ended).map(|migration| migration.version).collect()
 }
 
 /// A node that died before its database was brought up to date has left something behind.

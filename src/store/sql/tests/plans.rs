@@ -14,7 +14,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, settle};
-use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge};
+use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge, StalledQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -22,32 +22,8 @@ const START: i64 = 2_000_000_000_000;
 
 fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
     let (mut session, application) = (database.session(), super::application());
-    let numbers = match database.dialect() {
-        Dialect::Postgres => format!("SELECT generate_series(1, {ROWS}) AS n"),
-        Dialect::Mysql => format!("SELECT seq AS n FROM seq_1_to_{ROWS}"),
-        Dialect::Sqlite => {
-            format!(
-                "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS}) SELECT n FROM c"
-            )
-        }
-    };
-    let text = |expression: &str| match database.dialect() {
-        Dialect::Mysql => format!("CONCAT('{application}-', {expression})"),
-        _ => format!("'{application}-' || {expression}"),
-    };
-    let (name, token) = (text("n"), text("n"));
-    for job in std::iter::once("work".to_owned()).chain((0..50).map(|number| format!("job-{number}"))) {
-        let insert = sql("INSERT INTO QRTZ_JOB (application, job_class) VALUES (?, ?)");
-        session.execute(&insert.bind(application.as_str()).bind(job)).unwrap();
-    }
-    session
-        .batch(&format!(
-            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, start_time, \
-             prev_fire_time, next_fire_time, payload) SELECT '{application}', n % 16, {name}, \
-             (SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = 'work'), 'SIMPLE', 'EXECUTING', 1000, {START}, -1, \
-             {START} + n * 1000, '{{}}' FROM ({numbers}) AS numbers"
-        ))
-        .unwrap();
+    fill(session.as_mut(), &application, "work", 0);
+    let (numbers, token) = (numbers(session.dialect(), 0), name(session.dialect(), &application));
     session
         .batch(&format!(
             "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time, \
@@ -56,13 +32,56 @@ fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
              WHERE NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = n AND r.scheduled_time = {START})"
         ))
         .unwrap();
-    session
-        .batch(match database.dialect() {
-            Dialect::Mysql => "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB",
-            _ => "ANALYZE",
-        })
-        .unwrap();
+    analyze(session.as_mut());
     (session, application)
+}
+
+fn analyze(session: &mut dyn Session) {
+    let text = match session.dialect() {
+        Dialect::Mysql => "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN, QRTZ_JOB",
+        _ => "ANALYZE",
+    };
+    session.batch(text).unwrap();
+}
+
+/// [`ROWS`] numbers `n` from `after` on.
+fn numbers(dialect: Dialect, after: i64) -> String {
+    let last = after + ROWS;
+    match dialect {
+        Dialect::Postgres => format!("SELECT generate_series({after} + 1, {last}) AS n"),
+        Dialect::Mysql => format!("SELECT {after} + seq AS n FROM seq_1_to_{ROWS}"),
+        Dialect::Sqlite => format!(
+            "WITH RECURSIVE c(n) AS (SELECT {after} + 1 UNION ALL SELECT n + 1 FROM c WHERE n < {last}) SELECT n FROM c"
+        ),
+    }
+}
+
+fn name(dialect: Dialect, application: &str) -> String {
+    match dialect {
+        Dialect::Mysql => format!("CONCAT('{application}-', n)"),
+        _ => format!("'{application}-' || n"),
+    }
+}
+
+/// [`ROWS`] schedules of `job`, one of 51, a second apart from [`START`] on.
+fn fill(session: &mut dyn Session, application: &str, job: &str, after: i64) {
+    for job in std::iter::once(job.to_owned()).chain((0..50).map(|number| format!("job-{number}"))) {
+        for application in [application.to_owned(), format!("not-{application}")] {
+            let insert = sql("INSERT INTO QRTZ_JOB (application, job_class) SELECT ?, ? \
+                 WHERE NOT EXISTS (SELECT 1 FROM QRTZ_JOB WHERE application = ? AND job_class = ?)");
+            let insert = insert.bind(application.as_str()).bind(job.as_str());
+            session.execute(&insert.bind(application.as_str()).bind(job.as_str())).unwrap();
+        }
+    }
+    let (numbers, name) = (numbers(session.dialect(), after), name(session.dialect(), application));
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_EXECUTE (application, shard, name, pid, job_type, state, repeat_interval, start_time, \
+             prev_fire_time, next_fire_time, payload) SELECT '{application}', n % 16, {name}, \
+             (SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = '{job}'), 'SIMPLE', 'EXECUTING', 1000, {START}, -1, \
+             {START} + n * 1000, '{{}}' FROM ({numbers}) AS numbers"
+        ))
+        .unwrap();
 }
 
 /// What a plan says of each table it reads, for those it reads from end to end.
@@ -177,7 +196,8 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
         ("purge: remove", purge::delete_for_test(1, START)),
     ];
-    for part in poll::parts(&query) {
+    let jobs = poll::jobs(session.as_mut(), &application).unwrap();
+    for part in poll::parts(&query, &jobs) {
         statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
     }
     if dialect == Dialect::Postgres {
@@ -213,6 +233,94 @@ fn the_hot_path_never_scans(database: &Database) {
     }
     let by_name = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.payload = ?").bind("x");
     assert_ne!(scans(session.as_mut(), &by_name), Vec::<String>::new(), "a scan is not recognised as one");
+}
+
+/// A million overdue rows of a job nobody runs would stop all others. Their questions count how many rows they read.
+fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
+    let (mut session, application) = (database.session(), super::application());
+    (0..5).for_each(|n| fill(session.as_mut(), &application, "nobodys", n * ROWS));
+    analyze(session.as_mut());
+    let dialect = database.dialect();
+    let late = START + 200_000_000;
+    let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
+    let query = PollQuery { shares, until: late, late, ..poll_of(&application) };
+    let after = ScheduleId(0);
+    let broken =
+        BrokenQuery { application: application.clone(), after, step: 1_000, before: late, limit: 200 };
+    let stalled = StalledQuery { application: application.clone(), before: late, after, limit: 200 };
+    let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
+    let nobodys = jobs.remove("nobodys").unwrap();
+    let ids: Vec<i64> = jobs.values().copied().collect();
+    let questions = |ids: &[i64]| {
+        vec![
+            ("stalled", poll::behind(dialect, &stalled, ids)),
+            ("overdue", repair::most_overdue(dialect, &broken, ids)),
+        ]
+    };
+    let mut statements = questions(&ids);
+    statements.push(("look", poll::look(dialect, &query)));
+    for part in poll::parts(&query, &jobs) {
+        statements.extend(polls(dialect, &query, &part)[..2].iter().map(|it| ("poll", it.clone())));
+    }
+    for (name, statement) in statements {
+        let read = read(session.as_mut(), &statement);
+        // A few for each of 51 jobs in 16 shards; beside them only the few jobs and nodes are read.
+        assert!(read <= 4_000, "{name} read {read} rows: {}", statement.text);
+    }
+    let all = read(session.as_mut(), &questions(&[nobodys])[1].1);
+    assert!(
+        all >= 2_000 || dialect == Dialect::Sqlite,
+        "only {all} rows are counted where all are asked for"
+    );
+}
+
+/// How many rows and index entries a question reads.
+fn read(session: &mut dyn Session, statement: &Statement) -> i64 {
+    match session.dialect() {
+        Dialect::Postgres => {
+            let text = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {}", statement.text);
+            let rows = session.rows(&Statement { text, ..statement.clone() }).unwrap();
+            let lines: Vec<String> = rows.into_iter().map(|mut row| row.text().unwrap()).collect();
+            let number = |line: &str, behind: &str| {
+                let (_, rest) = line.split_once(behind)?;
+                rest.split(|it: char| !it.is_ascii_digit()).next()?.parse::<i64>().ok()
+            };
+            let scanned = lines
+                .iter()
+                .filter(|line| line.contains("Scan using"))
+                .filter_map(|line| Some(number(line, "rows=")?.max(1) * number(line, "loops=")?));
+            let removed = lines.iter().filter_map(|line| number(line, "Rows Removed by Filter: "));
+            scanned.sum::<i64>() + removed.sum::<i64>()
+        }
+        Dialect::Mysql => {
+            let before = handler_reads(session);
+            session.rows(statement).unwrap();
+            handler_reads(session) - before
+        }
+        // It does not tell; by the plan each seek names the job.
+        Dialect::Sqlite => {
+            let text = format!("EXPLAIN QUERY PLAN {}", statement.text);
+            let rows = session.rows(&Statement { text, ..statement.clone() }).unwrap();
+            let detail = |mut row: crate::store::sql::statement::Row| {
+                (0..3).for_each(|_| drop(row.int()));
+                row.text().unwrap()
+            };
+            let of_schedules = |line: &String| line.split_whitespace().nth(1) == Some("e");
+            let lines = rows.into_iter().map(detail).filter(of_schedules);
+            let sought = |line: &String| {
+                line.contains("QRTZ_EXECUTE_JOB_DUE (application=? AND pid=? AND shard=? AND next_fire_time")
+                    || line.contains("sqlite_autoindex_QRTZ_EXECUTE_1 (application=? AND name=?)")
+            };
+            if lines.filter(|line| !sought(line)).count() == 0 { 0 } else { 100_000 }
+        }
+    }
+}
+
+fn handler_reads(session: &mut dyn Session) -> i64 {
+    let status = sql("SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status \
+         WHERE variable_name IN ('HANDLER_READ_FIRST', 'HANDLER_READ_KEY', 'HANDLER_READ_NEXT', \
+         'HANDLER_READ_PREV', 'HANDLER_READ_RND', 'HANDLER_ICP_ATTEMPTS')");
+    session.rows(&status).unwrap().remove(0).int().unwrap()
 }
 
 /// Bound as anything else than BIGINT, an id is compared row by row: every claim would read the whole table.
@@ -293,7 +401,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         settle::start_for_test(Dialect::Postgres, 3),
         settle::outcomes_for_test(Dialect::Postgres, &[outcome]),
     ];
-    let parts = poll::parts(&query);
+    let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
+    let parts = poll::parts(&query, &jobs);
     let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
@@ -316,7 +425,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             assert!(node.contains(condition), "{}\n{plan}", statement.text);
             // By the instant too, or all that there is would be read for the little that is due.
             let sought = node.lines().find(|line| line.contains("Index Cond")).unwrap_or_default();
-            if node.contains(" using qrtz_execute_application_shard_next_fire_time_idx ") {
+            if node.contains(" using qrtz_execute_application_pid_shard_next_fire_time_id_idx ") {
                 assert!(sought.contains("next_fire_time <"), "{}\n{plan}", statement.text);
                 by_instant += 1;
             }
@@ -354,6 +463,11 @@ macro_rules! plans {
             #[test]
             fn ids_are_bound_with_the_columns_own_type() {
                 super::ids_are_bound_with_the_columns_own_type(&$make);
+            }
+
+            #[test]
+            fn the_rows_of_a_job_nobody_runs_are_not_read() {
+                super::the_rows_of_a_job_nobody_runs_are_not_read(&$make);
             }
 
             #[test]

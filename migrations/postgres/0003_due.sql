@@ -1,0 +1,5 @@
+-- Led by the job: whoever runs one job never reads another's rows. The id keeps a million rows of one instant in order.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pid, shard, next_fire_time, id)
+    WHERE state = 'EXECUTING';
+
+DROP INDEX IF EXISTS QRTZ_EXECUTE_DUE;
