@@ -65,8 +65,14 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
     let [retry] = &pendings[..] else { panic!("one retry, not {pendings:?}") };
     assert_eq!((retry.attempt, retry.scheduled, retry.due, retry.origin), (2, db.base, due, 0));
     assert_eq!(db.execution(retry.id).generation, entry.generation);
-    let again = won(db.claim(&db.request(Candidate::Pending(retry.clone()))));
+    let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(retry.clone())) };
+    let again = won(db.claim(&request));
     assert_eq!((again.attempt(), again.scheduled()), (2, db.base));
+    // Why it was made is not why it failed.
+    assert_eq!(db.execution(retry.id).reason, "retry");
+    assert_eq!(db.settle(&again.finish(Outcome::Failed("still no".to_owned()), None, db.now)), Settled::Done);
+    let last = db.execution(retry.id);
+    assert_eq!((last.state.as_str(), last.reason.as_str(), last.error.as_str()), ("FAILED", "", "still no"));
 }
 
 pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {

@@ -158,6 +158,10 @@ impl Tables {
             run.state = state.as_str().into();
             run.finished = Some(*now);
             run.error = error.clone().unwrap_or_default();
+            let begun_by = [Reason::Retry, Reason::Recovery, Reason::GivenBack].map(Reason::as_str);
+            if *state == ExecutionState::Failed && begun_by.contains(&&*run.reason) {
+                run.reason = "".into();
+            }
         });
         if done && let (Some((due, token)), Some(run)) = (retry, self.run(settlement.execution)) {
             self.follow_up(run.again(Reason::Retry.as_str(), *due, *token))?;

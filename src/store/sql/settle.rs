@@ -72,7 +72,16 @@ const FINISH: Kind = Kind {
             .alike("becomes", rows.iter().map(|row| becomes(row).0.as_str()))
             .alike("error", rows.iter().map(|row| error(row)))
     },
-    sets: &[("state", "w.becomes"), ("error", "w.error"), ("finished_time", "w.now")],
+    sets: &[
+        ("state", "w.becomes"),
+        ("error", "w.error"),
+        ("finished_time", "w.now"),
+        // Why a failed attempt was made is not why it failed.
+        (
+            "reason",
+            "CASE WHEN w.becomes = 'FAILED' AND r.reason IN ('retry', 'recovery', 'given back') THEN '' ELSE r.reason END",
+        ),
+    ],
     guard: guard::OUTCOME,
     states: (RUNNING, None),
 };
