@@ -48,8 +48,8 @@ pub enum Event {
     },
     /// A claim was lost to another node.
     ClaimLost {
-        /// The schedule.
-        schedule: ScheduleId,
+        /// The schedule's name.
+        schedule: Arc<str>,
     },
     /// A row that alone makes its transaction fail, or cannot be understood, was put into ERROR.
     Quarantined {
@@ -187,6 +187,7 @@ impl fmt::Display for Event {
 }
 
 impl Event {
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn words(&self, f: &mut String) -> fmt::Result {
         match self {
             Self::Joined { node } => write!(f, "node {node} joined"),
@@ -194,14 +195,16 @@ impl Event {
                 let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
                 write!(f, "{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
             }
-            Self::TicksSkipped { count } => write!(f, "polls fell behind: {count} ticks left out"),
+            Self::TicksSkipped { count } => {
+                write!(f, "polls fell behind: {} left out", counted(count, "tick"))
+            }
             Self::StoreFailed { operation, error } => {
                 write!(f, "{operation} failed, will be tried again: {error}")
             }
             Self::CommitUnknown { claims } => {
-                write!(f, "the commit of {claims} claims is unknown: asking the database what became of them")
+                write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
-            Self::ClaimLost { schedule } => write!(f, "schedule {schedule}: claim lost to another node"),
+            Self::ClaimLost { schedule } => write!(f, "schedule {schedule:?}: claim lost to another node"),
             Self::Quarantined { schedule, reason } => write!(f, "schedule {schedule} quarantined: {reason}"),
             Self::Finished { execution, schedule, error: None } => {
                 write!(f, "{schedule:?}: execution {execution} succeeded")
@@ -227,13 +230,15 @@ impl Event {
                     "schedule {schedule}: execution {execution} failed for good, nodes it cost: {deaths}"
                 )
             }
-            Self::Purged { occurrences } => write!(f, "{occurrences} occurrences left the ledger"),
+            Self::Purged { occurrences: count } => {
+                write!(f, "{} left the ledger", counted(count, "occurrence"))
+            }
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
                 write!(f, "the database's clock is {millis} ms ahead of ours; check time synchronisation")
             }
             Self::LeftToOthers { planned } => {
-                write!(f, "stopping: {planned} planned items are left to other nodes")
+                write!(f, "stopping: {} left to other nodes", counted(planned, "planned item"))
             }
             Self::JobThreadPanicked { reason } => {
                 write!(f, "a job's thread panicked outside its handler: {reason}")
@@ -249,6 +254,13 @@ impl Event {
             }
         }
     }
+}
+
+/// `1 tick`, `2 ticks`.
+fn counted(count: &impl ToString, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
@@ -287,6 +299,7 @@ mod tests {
         let (schedule, execution, name) = (ScheduleId(1), ExecutionId(2), || Arc::from(text));
         let reason = || text.to_owned();
         vec![
+            Event::ClaimLost { schedule: name() },
             Event::StoreFailed { operation: "poll", error: Error::new(Kind::Refused, text) },
             Event::Quarantined { schedule, reason: reason() },
             Event::Finished { execution, schedule: name(), error: None },
@@ -305,6 +318,14 @@ mod tests {
             assert!(!line.contains(crate::text::is_unsafe), "{line:?}");
             assert!(line.contains("made up") && line.contains("é☕"), "{line}");
         }
+    }
+
+    #[test]
+    fn one_of_a_kind_is_not_several() {
+        assert_eq!(Event::TicksSkipped { count: 1 }.to_string(), "polls fell behind: 1 tick left out");
+        assert_eq!(Event::TicksSkipped { count: 2 }.to_string(), "polls fell behind: 2 ticks left out");
+        let unknown = Event::CommitUnknown { claims: 1 }.to_string();
+        assert!(unknown.starts_with("the commit of 1 claim is unknown"), "{unknown}");
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl<S: Seats> DispatchMachine<S> {
                 return None;
             }
             Claim::Lost => {
-                let schedule = request.candidate.entry().id;
+                let schedule = Arc::clone(&request.candidate.entry().name);
                 self.outbox.push_back(DispatchOutput::Event(Event::ClaimLost { schedule }));
                 self.plan.lost(slot, now.boot);
             }
