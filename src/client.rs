@@ -1,5 +1,6 @@
 //! Managing schedules and looking at a cluster without running anything.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ impl Schedule {
     }
 
     /// How late an occurrence may be before it counts as missed. Default: 60 s; a node raises it to at least
-    /// its poll interval plus 5 s.
+    /// its poll interval plus its store timeout plus 2 s.
     #[must_use]
     pub fn misfire_threshold(mut self, threshold: Duration) -> Self {
         self.threshold = millis(threshold);
@@ -300,17 +301,36 @@ impl Client {
     /// # Errors
     /// The database's failure.
     pub fn schedules(&self) -> Result<Vec<ScheduleView>, Error> {
-        Ok(self.store.schedules(Some(&self.application))?.into_iter().map(ScheduleView::from).collect())
+        let nodes = self.store.nodes(Some(&self.application))?;
+        let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in nodes.iter().filter(|node| node.enabled && node.ended.is_none()) {
+            node.jobs.iter().for_each(|job| *listed.entry(job).or_default() += 1);
+        }
+        let view = |row: store::ScheduleRow| {
+            let nodes = listed.get(row.job.as_str()).copied().unwrap_or_default();
+            ScheduleView { nodes, ..ScheduleView::from(row) }
+        };
+        Ok(self.store.schedules(Some(&self.application))?.into_iter().map(view).collect())
+    }
+
+    /// The names of all applications in this database, in order: those that have had a node or a schedule.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn applications(&self) -> Result<Vec<String>, Error> {
+        self.store.applications()
     }
 
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// [`Kind::Config`] if no node's id can begin with [`ExecutionFilter::node`], or the database's failure.
+    /// [`Kind::Config`] if no schedule can have the name, or no node's id can begin so; or the database's failure.
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
+        config::check_text("the schedule's name", filter.schedule.as_deref().unwrap_or_default(), 200)?;
         config::check_text("the node's id", filter.node.as_deref().unwrap_or_default(), 36)?;
         let query = ExecutionQuery {
             application: Some(self.application.clone()),
+            schedule: filter.schedule.clone(),
             states: filter.states.clone(),
             node: filter.node.clone(),
             since: filter.since.map(|at| at.timestamp_millis()),
@@ -323,6 +343,8 @@ impl Client {
 /// Which executions to show. Default: all, the newest 1,000.
 #[derive(Clone, Debug)]
 pub struct ExecutionFilter {
+    /// Only of the schedule of this name.
+    pub schedule: Option<String>,
     /// Only these states; empty: every state.
     pub states: Vec<ExecutionState>,
     /// Only of the node whose id begins like this.
@@ -335,7 +357,7 @@ pub struct ExecutionFilter {
 
 impl Default for ExecutionFilter {
     fn default() -> Self {
-        Self { states: Vec::new(), node: None, since: None, limit: 1_000 }
+        Self { schedule: None, states: Vec::new(), node: None, since: None, limit: 1_000 }
     }
 }
 
@@ -414,6 +436,8 @@ pub struct ScheduleView {
     pub name: String,
     /// The job it runs.
     pub job: String,
+    /// How many live nodes have a handler for its job. While there are none it does not fire.
+    pub nodes: usize,
     /// `active`, `paused`, `complete`, `error` or `init`.
     pub state: String,
     /// Its trigger in words.
@@ -430,6 +454,8 @@ pub struct ScheduleView {
     pub version: i64,
     /// Why it is paused or in error.
     pub reason: String,
+    /// Who paused it; empty while it is not paused.
+    pub paused_by: String,
 }
 
 impl From<store::ScheduleRow> for ScheduleView {
@@ -440,6 +466,7 @@ impl From<store::ScheduleRow> for ScheduleView {
             application: row.application,
             name: row.name,
             job: row.job,
+            nodes: 0,
             state: state.map_or(row.state, |state| state.label().to_owned()),
             trigger: row.trigger,
             prev: row.prev.and_then(instant),
@@ -447,6 +474,7 @@ impl From<store::ScheduleRow> for ScheduleView {
             triggered: row.triggered,
             version: row.version,
             reason: row.reason,
+            paused_by: row.paused_by,
         }
     }
 }

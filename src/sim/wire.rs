@@ -331,6 +331,10 @@ impl Store for Wire<'_> {
         self.store.nodes(application)
     }
 
+    fn applications(&self) -> Result<Vec<String>> {
+        self.store.applications()
+    }
+
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         self.store.schedules(application)
     }

@@ -117,6 +117,9 @@ pub(crate) trait Store: Send + Sync {
     /// Pauses an active schedule, guarded by its version; false if it is not active (any more).
     fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool>;
 
+    /// The names of the applications that have had a node or a schedule.
+    fn applications(&self) -> Result<Vec<String>>;
+
     /// The cluster's nodes, newest first.
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>>;
 
@@ -563,11 +566,14 @@ pub(crate) struct ScheduleRow {
     pub triggered: i64,
     pub version: i64,
     pub reason: String,
+    pub paused_by: String,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExecutionQuery {
     pub application: Option<String>,
+    /// Of the schedule of this name.
+    pub schedule: Option<String>,
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
     pub node: Option<String>,

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use chrono::Utc;
-use firetime::{Client, Schedule, Trigger};
+use firetime::{Client, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, Kind};
@@ -34,6 +34,12 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
             looking_makes_no_database_file,
         ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
+        let small: [(&str, fn(Kind)); 3] = [
+            ("command::a_mistyped_name_is_no_empty_table", a_mistyped_name_is_no_empty_table),
+            ("command::a_cut_off_list_says_so", a_cut_off_list_says_so),
+            ("command::why_a_schedule_does_not_fire_is_shown", why_a_schedule_does_not_fire_is_shown),
+        ];
+        trials.extend(small.map(|(name, test)| trial(name.to_owned(), move || test(kind))));
     }
 }
 
@@ -80,6 +86,8 @@ fn it_shows_schedules_nodes_and_executions(kind: Kind) {
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
     let row = rows.as_array().map_or(&rows, |rows| &rows[0]);
     assert_eq!(row["state"], "RUNNING", "{json}");
+    let named = succeeded(&on(&database, &["executions", "--schedule", "long-\u{2615}"]));
+    assert!(named.contains("running"), "{named}");
     let none = succeeded(&on(&database, &["executions", "--state", "failed", "--output", "json"]));
     assert!(!none.contains("RUNNING"), "{none}");
 
@@ -158,6 +166,74 @@ fn looking_makes_no_database_file() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("there is no database file"), "{}", text(&output.stderr));
     assert!(!file.exists());
+}
+
+fn far_off(name: &str) -> Schedule {
+    Schedule::new(name, WORK, &0, Trigger::cron("0 0 3 1 1 ? 2090", "UTC").unwrap()).unwrap()
+}
+
+/// A database with the schedule `nightly`, and a node that has gone.
+fn small_database(kind: Kind) -> (Database, Client) {
+    let database = kind.fresh();
+    let scheduler =
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
+    let client = scheduler.client();
+    client.ensure(&far_off("nightly")).unwrap();
+    assert!(scheduler.shutdown(Duration::from_secs(30)));
+    (database, client)
+}
+
+fn a_mistyped_name_is_no_empty_table(kind: Kind) {
+    let (database, client) = small_database(kind);
+    let mistyped = APPLICATION[1..].to_owned();
+    let node = client.nodes().unwrap()[0].id.clone();
+    let absent = if node.starts_with('0') { "1111" } else { "0000" };
+    let cases: [(&[&str], &str); 5] = [
+        (&["nodes", "--application", &mistyped], APPLICATION),
+        (&["schedules", "--application", &mistyped, "--output", "json"], APPLICATION),
+        (&["executions", "--application", &mistyped], APPLICATION),
+        (&["executions", "--schedule", "nihgtly"], "nightly"),
+        (&["executions", "--node", absent], &node),
+    ];
+    for (arguments, nearest) in cases {
+        let output = on(&database, arguments);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(4), ""), "{said}");
+        assert!(said.contains(&format!("{nearest:?}")), "{arguments:?}: {said}");
+    }
+    let nothing = succeeded(&on(&database, &["executions", "--schedule", "nightly", "--output", "json"]));
+    assert_eq!(nothing, "[]\n", "it has not fired yet");
+}
+
+fn a_cut_off_list_says_so(kind: Kind) {
+    let (database, _client) = small_database(kind);
+    database.batch(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time) \
+         SELECT application, id, 0, 1700000000000, 1, 'SUCCEEDED', 0 FROM QRTZ_EXECUTE UNION ALL \
+         SELECT application, id, 0, 1700000001000, 1, 'SUCCEEDED', 0 FROM QRTZ_EXECUTE",
+    );
+    for (limit, rows, cut) in [("1", 1, true), ("2", 2, false)] {
+        let output = on(&database, &["executions", "--limit", limit, "--output", "json"]);
+        let shown: Vec<serde_json::Value> = serde_json::from_str(&succeeded(&output)).unwrap();
+        assert_eq!(shown.len(), rows);
+        assert_eq!(text(&output.stderr).contains("the newest 1, there are more"), cut, "{limit}");
+    }
+}
+
+fn why_a_schedule_does_not_fire_is_shown(kind: Kind) {
+    let (database, client) = small_database(kind);
+    let shown = || succeeded(&on(&database, &["schedules"]));
+    assert!(shown().contains("no live node has a handler for its job"), "{}", shown());
+    assert_eq!(client.schedules().unwrap()[0].nodes, 0);
+    assert!(client.pause("nightly", "Ada", "stock-taking").unwrap());
+    assert!(shown().contains("Ada") && shown().contains("stock-taking"), "{}", shown());
+    let json = succeeded(&on(&database, &["schedules", "--output", "json"]));
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&rows[0]["paused_by"], &rows[0]["nodes"]), (&"Ada".into(), &0.into()), "{json}");
+    let scheduler =
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
+    assert_eq!(client.schedules().unwrap()[0].nodes, 1);
+    assert!(scheduler.shutdown(Duration::from_secs(30)));
 }
 
 fn a_wrong_use_ends_with_code_2() {

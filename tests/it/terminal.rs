@@ -201,7 +201,9 @@ fn names_out_of_range_are_refused() {
             .env("FIRETIME_DATABASE_URL", &url)
             .output()
             .unwrap();
-        assert_eq!(shown(&output.stdout).trim(), "[]", "{name}: {}", shown(&output.stderr));
+        let said = shown(&output.stderr);
+        assert_eq!((output.status.code(), shown(&output.stdout).as_str()), (Some(4), ""), "{name}: {said}");
+        assert!(said.contains(&format!("{name:?}")), "{said}");
     }
 }
 

@@ -104,10 +104,13 @@ struct RawFilter {
     /// Only these states, separated by commas: pending, claimed, running, succeeded, failed, ...
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     state: Vec<ExecutionState>,
+    /// Only of the schedule of this name
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<String>,
     /// Only of the node whose id begins like this
     #[arg(long, value_name = "ID", value_parser = node_prefix)]
     node: Option<String>,
-    /// Only with a fire time since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    /// Only with a fire time since then, whenever they ran: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
     #[arg(long, value_name = "TIME", value_parser = when::parse)]
     since: Option<When>,
     /// At most so many
@@ -266,6 +269,7 @@ fn read_url(path: &Path) -> Result<String, Failure> {
 impl RawFilter {
     fn resolve(self, now: DateTime<Utc>) -> ExecutionFilter {
         ExecutionFilter {
+            schedule: self.schedule,
             states: self.state,
             node: self.node,
             since: self.since.map(|since| since.from(now)),

@@ -8,6 +8,7 @@ use firetime::{Error, Kind, TriggerError};
 const FAILURE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 const UNCLEAN: u8 = 3;
+const NOT_FOUND: u8 = 4;
 
 /// For `--help`.
 pub(crate) const EXIT_CODES: &str = "\
@@ -16,6 +17,7 @@ Exit codes:
   1  it failed: the database, a file, a process
   2  it was asked wrongly: arguments, configuration, a URL, a cron expression
   3  the demo's verdict is not clean
+  4  there is no application, schedule or node of that name
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
 
@@ -32,6 +34,8 @@ pub(crate) enum Failure {
     ReaderGone,
     /// The same, before the demo had its verdict.
     NoVerdict,
+    /// Nothing has the name that was asked for.
+    NotFound(String),
     /// The demo's verdict, which has been shown, is not clean.
     Unclean,
 }
@@ -39,6 +43,20 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
+    }
+
+    /// Nothing of this kind has the name; `known` are the names there are.
+    pub(crate) fn not_found(kind: &str, name: &str, mut known: Vec<String>) -> Self {
+        /// So many of the nearest names are shown.
+        const SHOWN: usize = 3;
+        let likeness = |known: &String| strsim::jaro_winkler(name, known);
+        known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+        let nearest: Vec<String> = known.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
+        let nearest = match &nearest[..] {
+            [] => "there is none at all".to_owned(),
+            nearest => format!("the nearest of {} is {}", known.len(), nearest.join(", then ")),
+        };
+        Self::NotFound(format!("there is no {kind} {name:?}; {nearest}"))
     }
 
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
@@ -52,13 +70,14 @@ impl Failure {
             Self::Firetime(error) if error.kind() == Kind::Config => USAGE,
             Self::Firetime(_) | Self::Failed(_) | Self::NoVerdict => FAILURE,
             Self::Unclean => UNCLEAN,
+            Self::NotFound(_) => NOT_FOUND,
         }
     }
 
     /// What to say about it; nothing where everything has been said or nobody listens.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Self::Usage(message) | Self::Failed(message) => Some(message.clone()),
+            Self::Usage(message) | Self::Failed(message) | Self::NotFound(message) => Some(message.clone()),
             Self::Firetime(error) => Some(error.to_string()),
             Self::ReaderGone | Self::NoVerdict | Self::Unclean => None,
         }
@@ -90,5 +109,26 @@ impl From<io::Error> for Failure {
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Self::from(io::Error::from(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nothing_has_is_answered_with_the_nearest() {
+        let said = |name: &str, known: &[&str]| {
+            let known = known.iter().map(|name| (*name).to_owned()).collect();
+            let failure = Failure::not_found("application", name, known);
+            assert_eq!(failure.code(), 4);
+            failure.message().unwrap()
+        };
+        assert_eq!(said("shpo", &[]), "there is no application \"shpo\"; there is none at all");
+        assert_eq!(
+            said("shpo", &["depot", "shop", "zoo", "bank"]),
+            "there is no application \"shpo\"; the nearest of 4 is \"shop\", then \"depot\", then \"zoo\""
+        );
+        assert!(said("1f2", &["9d31", "1f3c"]).contains("is \"1f3c\""), "a prefix of an id");
     }
 }

@@ -1,6 +1,6 @@
 //! Looking at a cluster, and preparing its database.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use firetime::{Client, ExecutionFilter, ExecutionView, NodeView, ScheduleView};
 use serde_json::json;
@@ -33,7 +33,11 @@ pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) 
 }
 
 pub(crate) fn nodes(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
-    let nodes = connect(target)?.nodes()?;
+    let client = connect(target)?;
+    let nodes = client.nodes()?;
+    if nodes.is_empty() {
+        find_application(&client, target)?;
+    }
     if target.output == Output::Json {
         return output::json(out, &nodes);
     }
@@ -77,26 +81,47 @@ fn node(node: NodeView) -> [String; 11] {
 }
 
 pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
-    let schedules = connect(target)?.schedules()?;
+    let client = connect(target)?;
+    let schedules = client.schedules()?;
+    if schedules.is_empty() {
+        find_application(&client, target)?;
+    }
     if target.output == Output::Json {
         return output::json(out, &schedules);
     }
-    let headings =
-        ["ID", "NAME", "JOB", "STATE", "TRIGGER", "LAST (UTC)", "NEXT (UTC)", "TRIGGERED", "REASON"];
+    let headings = [
+        "ID",
+        "NAME",
+        "JOB",
+        "NODES",
+        "STATE",
+        "TRIGGER",
+        "LAST (UTC)",
+        "NEXT (UTC)",
+        "TRIGGERED",
+        "PAUSED BY",
+        "REASON",
+    ];
     output::table(out, headings, schedules.into_iter().map(schedule))
 }
 
-fn schedule(schedule: ScheduleView) -> [String; 9] {
+fn schedule(schedule: ScheduleView) -> [String; 11] {
+    let reason = match (schedule.state.as_str(), schedule.nodes) {
+        ("active", 0) => "no live node has a handler for its job".to_owned(),
+        _ => shortened(&schedule.reason, ERROR_SHOWN),
+    };
     [
         schedule.id.to_string(),
         schedule.name,
         schedule.job,
+        schedule.nodes.to_string(),
         schedule.state,
         schedule.trigger,
         utc(schedule.prev),
         utc(schedule.next),
         schedule.triggered.to_string(),
-        shortened(&schedule.reason, ERROR_SHOWN),
+        schedule.paused_by,
+        reason,
     ]
 }
 
@@ -105,7 +130,20 @@ pub(crate) fn executions(
     filter: &ExecutionFilter,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let executions = connect(target)?.executions(filter)?;
+    let client = connect(target)?;
+    let one_more = ExecutionFilter { limit: filter.limit.saturating_add(1), ..filter.clone() };
+    let mut executions = client.executions(&one_more)?;
+    if executions.is_empty() {
+        find(&client, target, filter)?;
+    }
+    if executions.len() > filter.limit {
+        executions.truncate(filter.limit);
+        writeln!(
+            io::stderr(),
+            "firetime: these are the newest {}, there are more: see --limit, --since, --schedule, --state, --node",
+            filter.limit
+        )?;
+    }
     if target.output == Output::Json {
         return output::json(out, &executions);
     }
@@ -141,6 +179,32 @@ fn execution(execution: ExecutionView) -> [String; 10] {
         execution.reason,
         shortened(&execution.error, ERROR_SHOWN),
     ]
+}
+
+/// Nothing was found: is there anything of these names at all?
+fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<(), Failure> {
+    find_application(client, target)?;
+    if let Some(name) = &filter.schedule {
+        let known: Vec<String> = client.schedules()?.into_iter().map(|schedule| schedule.name).collect();
+        if !known.contains(name) {
+            return Err(Failure::not_found("schedule", name, known));
+        }
+    }
+    if let Some(start) = &filter.node {
+        let known: Vec<String> = client.nodes()?.into_iter().map(|node| node.id).collect();
+        if !known.iter().any(|id| id.starts_with(start.as_str())) {
+            return Err(Failure::not_found("node", start, known));
+        }
+    }
+    Ok(())
+}
+
+fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
+    let known = client.applications()?;
+    if known.contains(&target.application) {
+        return Ok(());
+    }
+    Err(Failure::not_found("application", &target.application, known))
 }
 
 fn connect(target: &Target) -> Result<Client, Failure> {

@@ -244,6 +244,9 @@ pub(crate) fn names_are_apart_by_application(db: &Bench) {
     let other = db.store.find(&elsewhere.application, "s").unwrap().unwrap();
     assert_ne!(other.id, entry.id);
     assert_eq!(db.store.schedules(Some(&elsewhere.application)).unwrap().len(), 1);
+    let known = db.store.applications().unwrap();
+    assert!(known.is_sorted() && [&db.app, &elsewhere.application].iter().all(|it| known.contains(it)));
+    assert!(!known.contains(&fresh_name()));
 }
 
 pub(crate) fn an_unknown_name_is_not_found(db: &Bench) {
@@ -260,7 +263,7 @@ pub(crate) fn a_pause_ends_planned_claims(db: &Bench) {
     assert!(is_lost(&db.resolve(&in_hand)));
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next, row.version), ("PAUSED", Some(db.base), entry.version + 1));
-    assert!(row.reason.contains("why"), "{:?}", row.reason);
+    assert_eq!((row.reason.as_str(), row.paused_by.as_str()), ("why", "op"));
     assert!(db.polled(Millis::MAX).is_empty());
 }
 
@@ -313,6 +316,8 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     };
     assert_eq!(ask(&|_| ()), [3, 2, 1, 0]);
     assert_eq!(ask(&|query| query.limit = 2), [3, 2]);
+    assert_eq!(ask(&|query| query.schedule = Some("b".to_owned())), [1]);
+    assert_eq!(ask(&|query| query.schedule = Some("B".to_owned())).len(), 0);
     assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running]), [1]);
     assert_eq!(ask(&|query| query.states = vec![ExecutionState::Running, ExecutionState::Claimed]).len(), 4);
     assert_eq!(ask(&|query| query.node = Some(other.to_string())), [2]);

@@ -190,6 +190,10 @@ impl Store for MemoryStore {
         Ok(self.tables().node_rows(application))
     }
 
+    fn applications(&self) -> Result<Vec<String>> {
+        Ok(self.tables().applications())
+    }
+
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         Ok(self.tables().schedule_rows(application))
     }

@@ -118,11 +118,16 @@ impl Tables {
             triggered: row.triggered,
             version: row.version,
             reason: row.reason.to_string(),
+            paused_by: row.paused_by.to_string(),
         }
     }
 
     pub(super) fn execution_rows(&self, query: &ExecutionQuery) -> Vec<ExecutionRow> {
-        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query));
+        let of_schedule = |run: &Run| {
+            let name = self.schedule(run.schedule).map(|row| &*row.name);
+            query.schedule.as_deref().is_none_or(|only| name == Some(only))
+        };
+        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && of_schedule(run));
         wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }
 

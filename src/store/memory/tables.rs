@@ -88,6 +88,12 @@ impl Tables {
         name
     }
 
+    /// Of nodes and of schedules.
+    pub(super) fn applications(&self) -> Vec<String> {
+        let names: BTreeSet<&Arc<str>> = self.apps.keys().chain(self.indexes.keys()).collect();
+        names.into_iter().map(|name| name.to_string()).collect()
+    }
+
     pub(super) fn index(&self, application: &str) -> Option<&Index> {
         self.indexes.get(application)
     }

@@ -110,8 +110,10 @@ impl Target {
             Dialect::Mysql => (cfg!(feature = "mysql"), "mysql"),
         };
         if !compiled {
-            let message =
-                format!("this build cannot speak to that database: firetime's feature `{feature}` is off");
+            let message = format!(
+                "this build cannot speak to that database: firetime's feature `{feature}` is off; the program has all \
+                         three with `cargo install --path . --features cli,postgres,mysql`"
+            );
             return Err(Error::new(Kind::Config, message));
         }
         if address.is_empty() {

@@ -12,6 +12,11 @@ fn of_application(statement: Statement, alias: &str, application: Option<&str>) 
     }
 }
 
+pub(super) fn applications(session: &mut dyn Session) -> Result<Vec<String>, Fault> {
+    let question = sql("SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB ORDER BY 1");
+    session.rows(&question)?.into_iter().map(|mut row| row.loose_text()).collect()
+}
+
 pub(super) fn nodes(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<NodeRow>, Fault> {
     let question = sql(
         "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
@@ -53,7 +58,8 @@ pub(super) fn schedules(
     let question = sql(
         "SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
                         e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
-                        e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason \
+                        e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason, \
+                        e.paused_by \
                         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
     );
     let question = of_application(question, "e", application).push(" ORDER BY e.application, e.name");
@@ -73,6 +79,7 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
         triggered: row.loose_int()?,
         version: row.loose_int()?,
         reason: row.loose_text()?,
+        paused_by: row.loose_text()?,
     })
 }
 
@@ -87,6 +94,11 @@ pub(super) fn executions(
                         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
                         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
     let mut question = of_application(question, "r", filter.application.as_deref());
+    if let Some(schedule) = &filter.schedule {
+        let of_name = " AND r.execute_id IN (SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?";
+        question = question.push(of_name).bind(schedule.as_str());
+        question = of_application(question, "s", filter.application.as_deref()).push(")");
+    }
     if !filter.states.is_empty() {
         question = in_states(session.dialect(), question, &filter.states);
     }

@@ -370,6 +370,10 @@ impl Store for SqlStore {
         self.read("list nodes", |session| inspect::nodes(session, application))
     }
 
+    fn applications(&self) -> Result<Vec<String>> {
+        self.read("list applications", inspect::applications)
+    }
+
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         self.read("list schedules", |session| inspect::schedules(session, application))
     }

@@ -139,9 +139,8 @@ fn people_find_what_is_under_way_and_what_is_pending() {
         let filter = ExecutionQuery {
             application: Some(case.application.clone()),
             states: states.to_vec(),
-            node: None,
-            since: None,
             limit: 10,
+            ..ExecutionQuery::default()
         };
         let rows = case.database.store().executions(&filter).unwrap();
         rows.into_iter().map(|row| ExecutionId(row.id)).collect::<Vec<_>>()
