@@ -195,7 +195,7 @@ states! {
         Succeeded = "SUCCEEDED",
         /// The handler returned an error or panicked.
         Failed = "FAILED",
-        /// The handler overran its time limit.
+        /// The handler overran its time limit: reserved, there is none yet.
         TimedOut = "TIMED_OUT",
         /// Withdrawn before or while it ran.
         Cancelled = "CANCELLED",
