@@ -46,9 +46,16 @@ impl Error {
         Self { kind, message: message.into() }
     }
 
-    /// The same error, with what was being attempted in front.
+    /// The same error, with the attempted operation in front, unless it is there already.
     pub(crate) fn during(self, operation: &str) -> Self {
-        Self { message: format!("{operation}: {}", self.message), ..self }
+        let message = format!("{operation}: {}", self.without(operation));
+        Self { message, ..self }
+    }
+
+    /// The message behind the operation's name.
+    pub(crate) fn without(&self, operation: &str) -> &str {
+        let behind = self.message.strip_prefix(operation).and_then(|message| message.strip_prefix(": "));
+        behind.unwrap_or(&self.message)
     }
 
     /// What kind of failure this is.
@@ -70,3 +77,15 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_named_once() {
+        let error = Error::new(Kind::Unavailable, "no connection").during("poll").during("poll");
+        assert_eq!(error.to_string(), "poll: no connection");
+        assert_eq!(error.during("storing").to_string(), "storing: poll: no connection");
+    }
+}

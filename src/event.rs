@@ -199,7 +199,7 @@ impl Event {
                 write!(f, "polls fell behind: {} left out", counted(count, "tick"))
             }
             Self::StoreFailed { operation, error } => {
-                write!(f, "{operation} failed, will be tried again: {error}")
+                write!(f, "{operation} failed, will be tried again: {}", error.without(operation))
             }
             Self::CommitUnknown { claims } => {
                 write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
@@ -326,6 +326,13 @@ mod tests {
         assert_eq!(Event::TicksSkipped { count: 2 }.to_string(), "polls fell behind: 2 ticks left out");
         let unknown = Event::CommitUnknown { claims: 1 }.to_string();
         assert!(unknown.starts_with("the commit of 1 claim is unknown"), "{unknown}");
+    }
+
+    #[test]
+    fn a_failed_operation_is_named_once() {
+        let error = Error::new(Kind::Unavailable, "poll: no connection");
+        let line = Event::StoreFailed { operation: "poll", error }.to_string();
+        assert_eq!(line, "poll failed, will be tried again: no connection");
     }
 
     #[test]

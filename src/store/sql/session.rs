@@ -66,8 +66,12 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Drivers break their messages into lines, and logs would show the breaks as escapes: the message
+    /// becomes one line.
     pub(super) fn new(nature: Nature, message: impl Into<String>) -> Self {
-        Self { nature, message: message.into() }
+        let message = message.into();
+        let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+        Self { nature, message: lines.collect::<Vec<_>>().join("; ") }
     }
 
     pub(super) fn undecodable(message: String) -> Self {

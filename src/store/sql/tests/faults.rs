@@ -217,6 +217,7 @@ fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
     assert!(begun.elapsed() < Duration::from_secs(3));
     assert_eq!(error.kind(), Kind::Unavailable);
     assert!(!error.to_string().contains("hunter2"), "{error}");
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
 }
 
 #[cfg(feature = "sqlite")]
