@@ -48,8 +48,12 @@ const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT N
 /// The schema version this build works with.
 pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// A migration may take longer than any other call: another may be at it.
+/// How long opening a connection and reading the schema's version may take. A migration's own statements have
+/// no limit.
 const LIMITS: Limits = Limits { call: 60_000, connections: 1, spare: 0 };
+
+/// How long a node waits for another's migration, and for each lock of its own; seconds.
+const WAIT: u32 = 30;
 
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,10 +125,13 @@ fn failed(fault: &Fault) -> Error {
     Error::new(kind, format!("the schema of the database: {}", fault.message))
 }
 
-/// Stops a run after so many statements, as a crash would.
+/// What a test does to a run.
 #[derive(Default)]
 struct Hook {
+    /// Stops it after so many statements, as a crash would.
     stop_after: Option<usize>,
+    /// Takes long, as a change of a large table does.
+    slow: Option<&'static str>,
 }
 
 /// Brings a session's database up to date, under a lock that only one holds at a time.
@@ -135,33 +142,49 @@ pub(super) fn bring_up_memory(session: &mut dyn Session) -> std::result::Result<
 fn bring_up(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
     match session.dialect() {
         Dialect::Mysql => {
+            session.batch(&format!(
+                "SET SESSION max_statement_time = 0, lock_wait_timeout = {WAIT}, innodb_lock_wait_timeout = {WAIT}"
+            ))?;
             let lock = "CONCAT('firetime.', MD5(DATABASE()))";
-            if single(session.rows(&sql(format!("SELECT COALESCE(GET_LOCK({lock}, 30), 0)")))?)? != 1 {
-                return Err(Fault::new(Nature::Busy, "another node has been migrating for 30 s"));
+            if single(session.rows(&sql(format!("SELECT COALESCE(GET_LOCK({lock}, {WAIT}), 0)")))?)? != 1 {
+                return Err(waited_in_vain());
             }
             let report = apply(session, hook);
             let released = session.rows(&sql(format!("SELECT RELEASE_LOCK({lock})")));
             report.and_then(|report| released.map(|_| report))
         }
         dialect => {
-            session.batch(match dialect {
-                Dialect::Sqlite => "PRAGMA busy_timeout = 30000",
-                _ => "SET lock_timeout = 30000",
+            session.batch(&match dialect {
+                Dialect::Sqlite => format!("PRAGMA busy_timeout = {WAIT}000"),
+                _ => format!("SET statement_timeout = 0; SET lock_timeout = '{WAIT}s'"),
             })?;
-            session.batch(dialect.begin())?;
-            let report = exclusively(session).and_then(|()| apply(session, hook));
+            exclusively(session)?;
+            let report = apply(session, hook);
             session.batch(if report.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
             report
         }
     }
 }
 
+/// Begins the transaction that only one migrating node has.
 fn exclusively(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+    let busy = |fault: Fault| if fault.nature == Nature::Busy { waited_in_vain() } else { fault };
+    session.batch(session.dialect().begin()).map_err(busy)?;
     if session.dialect() == Dialect::Postgres {
-        // "firetime" as a number; the lock ends with the transaction.
-        session.batch("SELECT pg_advisory_xact_lock(7379541834516)")?;
+        // "firetime" as a number; the lock ends with the transaction. A refusal is the wait's end, in any
+        // language.
+        let refused = |fault: Fault| if fault.nature == Nature::Lost { fault } else { waited_in_vain() };
+        session.batch("SELECT pg_advisory_xact_lock(7379541834516)").map_err(refused)?;
     }
     Ok(())
+}
+
+fn waited_in_vain() -> Fault {
+    let message = format!(
+        "another node has been changing it for {WAIT} s: start again once it has finished; migrating a large ledger \
+         may take minutes"
+    );
+    Fault::new(Nature::Busy, message)
 }
 
 fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
@@ -172,6 +195,9 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
     }
     if before < VERSION {
         session.batch(VERSIONS)?;
+    }
+    if let Some(slow) = hook.slow {
+        session.batch(slow)?;
     }
     let mut applied = Vec::new();
     let mut left = hook.stop_after;

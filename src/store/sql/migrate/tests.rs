@@ -90,7 +90,7 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
     assert!(statements >= 9, "{statements}");
     for stop in 0..statements {
         let own = make();
-        let stopped = bring_up(own.session().as_mut(), &Hook { stop_after: Some(stop) });
+        let stopped = bring_up(own.session().as_mut(), &Hook { stop_after: Some(stop), ..Hook::default() });
         assert_eq!(stopped.unwrap_err().message, "stopped");
         let kept = kept(dialect, stop);
         assert_eq!(installed(own.session().as_mut()).unwrap(), kept.last().copied(), "after {stop}");
@@ -140,6 +140,16 @@ fn what_was_under_way_in_version_1_is_found(own: &Own) {
     assert_eq!(session.rows(&under_way(dialect, "shop", Whose::Nobody)).unwrap().len(), 1);
 }
 
+/// A change of a whole ledger takes longer than any other statement may.
+fn a_migration_that_takes_longer_than_a_statement_may_is_finished(own: &Own, slow: &'static str) {
+    let limits = Limits { call: 500, ..LIMITS };
+    let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();
+    assert!(session.batch(slow).is_err(), "the session has a limit");
+    let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();
+    let report = bring_up(session.as_mut(), &Hook { slow: Some(slow), ..Hook::default() }).unwrap();
+    assert_eq!(report.applied.len(), MIGRATIONS.len());
+}
+
 macro_rules! migrations {
     ($database:ident, $feature:literal, $make:expr) => {
         #[cfg(feature = $feature)]
@@ -186,3 +196,31 @@ migrations!(
     Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"))
 );
 migrations!(mariadb, "mysql", Own::server(crate::store::sql::tests::server("FIRETIME_TEST_MARIADB_URL")));
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_migration_that_takes_longer_than_a_statement_may_is_finished_on_postgres() {
+    let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"));
+    a_migration_that_takes_longer_than_a_statement_may_is_finished(&own, "SELECT pg_sleep(0.7)");
+}
+
+/// MariaDB counts a statement's limit in seconds.
+#[cfg(feature = "mysql")]
+#[test]
+fn a_migration_that_takes_longer_than_a_statement_may_is_finished_on_mariadb() {
+    let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_MARIADB_URL"));
+    let slow = "SELECT COUNT(*) FROM (SELECT 1 UNION SELECT 2 UNION SELECT 3) AS t WHERE SLEEP(0.7) = 0";
+    a_migration_that_takes_longer_than_a_statement_may_is_finished(&own, slow);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_node_that_waits_for_anothers_migration_says_so() {
+    let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"));
+    let (mut migrating, mut waiting) = (own.session(), own.session());
+    exclusively(migrating.as_mut()).unwrap();
+    waiting.batch("SET lock_timeout = 1").unwrap();
+    let fault = exclusively(waiting.as_mut()).unwrap_err();
+    assert_eq!(fault.nature, Nature::Busy);
+    assert!(fault.message.contains("another node"), "{}", fault.message);
+}
