@@ -193,6 +193,11 @@ pub(crate) fn count(column: &str, value: i64) -> Result<i64, String> {
     }
 }
 
+/// A fence must be able to grow: a claim of the row would overflow it.
+pub(crate) fn fence(value: i64) -> Result<(), String> {
+    if value == i64::MAX { Err(format!("fence {value} can grow no more")) } else { Ok(()) }
+}
+
 pub(crate) fn priority(value: i64) -> Result<i32, String> {
     i32::try_from(value).map_err(|_| format!("priority {value} is none of -2147483648 to 2147483647"))
 }

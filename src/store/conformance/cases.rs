@@ -158,6 +158,7 @@ macro_rules! conformance {
             edited {
                 numbers_at_their_ends_disturb_nobody,
                 numbers_of_a_cron_row_at_their_ends_disturb_nobody,
+                a_fence_that_can_grow_no_more_loses_its_own_claim,
                 a_figure_for_people_does_not_overflow,
                 pending_rows_at_the_ends_of_their_numbers_disturb_nobody,
                 a_pending_row_beyond_the_calendar_is_left_alone,

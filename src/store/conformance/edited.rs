@@ -69,13 +69,12 @@ fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     }
 }
 
-/// What a reason calls a column. A fence is refused by the database, in its own words.
+/// What a reason calls a column.
 fn word(column: &'static str) -> &'static str {
     match column {
         "start_time" => "start",
         "repeat_interval" => "interval",
         "repeat_count" => "repeat count",
-        "fence" => "",
         other => other,
     }
 }
@@ -131,6 +130,25 @@ pub(crate) fn numbers_of_a_cron_row_at_their_ends_disturb_nobody(db: &Bench) {
         ("fence", &[i64::MAX]),
     ];
     numbers_at_their_ends(db, &cron(db), &broken);
+}
+
+/// Each claim of a batch ends for itself, whatever the language in which the database would refuse the
+/// overflow.
+pub(crate) fn a_fence_that_can_grow_no_more_loses_its_own_claim(db: &Bench) {
+    let (first, last) = (db.schedule("first"), db.schedule("last"));
+    let (full, pending) = (db.schedule("full"), db.pending("pending"));
+    let planned = |entry: &Arc<Entry>| Candidate::Planned(Occurrence::head(entry).unwrap());
+    let candidates = [planned(&first), planned(&full), Candidate::Pending(pending.clone()), planned(&last)];
+    let requests = candidates.map(|candidate| db.request(candidate));
+    for id in [full.id, pending.entry.id] {
+        db.set(RowKey::Schedule(id), "fence", &i64::MAX.to_string());
+    }
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Lost, Claim::Won(_)]), "{claims:?}");
+    claims.into_iter().filter(|claim| !is_lost(claim)).for_each(|claim| _ = drop_claimed(claim));
+    assert!(db.polled(Millis::MAX).iter().all(|name| name != "full"), "no poll asks for it again");
+    let broken = db.broken();
+    assert!(broken.len() == 2 && broken.iter().all(|it| it.reason.contains("fence")), "{broken:?}");
 }
 
 pub(crate) fn a_figure_for_people_does_not_overflow(db: &Bench) {

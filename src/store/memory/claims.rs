@@ -1,8 +1,8 @@
 //! Claims and what becomes of them.
 
-use super::rows::{Run, Schedule, Text, Value, matches};
+use super::rows::{Run, Text, Value, matches};
 use super::tables::Tables;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
@@ -53,7 +53,7 @@ impl Tables {
         if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
             return Ok(None);
         }
-        let fence = next_fence(row)?;
+        let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
         let state = owned_state(request);
         let run = Run {
             schedule: id,
@@ -100,7 +100,7 @@ impl Tables {
         if !matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen) {
             return Ok(None);
         }
-        let fence = next_fence(row)?;
+        let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
         self.edit_schedule(schedule, |row| row.fence = fence);
         self.refuse_if_asked(schedule)?;
         self.edit_run(pending.id, |run| {
@@ -198,11 +198,6 @@ pub(super) fn seen_execution(
         Column::ClaimToken => Value::Uuid(token.0),
         _ => Value::Null,
     }
-}
-
-fn next_fence(row: &Schedule) -> Result<i64> {
-    let spent = || Error::new(Kind::Data, "the schedule's fence can grow no more; nothing was changed");
-    row.fence.checked_add(1).ok_or_else(spent)
 }
 
 fn owned_state(request: &ClaimRequest) -> ExecutionState {

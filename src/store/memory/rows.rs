@@ -171,6 +171,7 @@ impl Schedule {
         let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job))?;
         let timing = self.shape.timing.clone()?;
         let cursor = when::cursor(state, self.prev, self.next)?;
+        when::fence(self.fence)?;
         let misfire = self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?;
         Ok(Entry {
             id: ScheduleId(id),

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{LOCKED, planned_want, win_planned, win_waiting};
+use super::planned::{LOCKED, claimable, planned_want, win_planned, win_waiting};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
@@ -235,7 +235,7 @@ fn still_there(
     for planned in planned.chunks(batch(dialect)) {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
             .want(dialect, &planned_want(planned).of(LOCKED))
-            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), guarded(dialect, &guard::CLAIM, "e")));
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), claimable(dialect)));
         there.extend(session.rows(&question)?);
     }
     for pending in pending.chunks(batch(dialect)) {

@@ -9,7 +9,7 @@ use crate::store::when::{self, When};
 pub(super) const COLUMNS: &str = "e.id, e.version, e.state, e.name, j.job_class, e.payload, e.job_type, e.cron, \
      e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
      e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
-     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover";
+     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence";
 
 /// Where they are read from.
 pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
@@ -32,6 +32,7 @@ pub(super) struct Raw {
     shard: i64,
     has_job: bool,
     recover: bool,
+    fence: i64,
 }
 
 /// The columns that say when, in the order of [`COLUMNS`].
@@ -72,6 +73,7 @@ impl Raw {
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
+            fence: row.loose_int()?,
         })
     }
 
@@ -92,6 +94,7 @@ impl Raw {
         if !self.has_job {
             return Err("pid is no job's id".to_owned());
         }
+        when::fence(self.fence)?;
         Ok(Entry {
             id: ScheduleId(self.id),
             name: self.name.into(),

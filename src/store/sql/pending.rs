@@ -26,9 +26,9 @@ pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + 
         .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
 }
 
-/// The schedule's states in which its PENDING executions may be claimed.
-pub(super) const CLAIMABLE: &str =
-    "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0))";
+/// The schedules whose PENDING executions may be claimed: by their states, and by a fence that can grow.
+pub(super) const CLAIMABLE: &str = "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0)) \
+     AND e.fence <> 9223372036854775807";
 
 /// Each by its id.
 pub(super) fn win_pending(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {

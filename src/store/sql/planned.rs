@@ -64,6 +64,12 @@ const MOVE: &[(&str, &str)] = &[
     ),
 ];
 
+/// What a planned claim compares, and that the fence can grow: a claim that overflowed it would fail with its
+/// whole batch, by an error that only its text tells from others.
+pub(super) fn claimable(dialect: Dialect) -> String {
+    guarded(dialect, &guard::CLAIM, "e") + " AND e.fence <> 9223372036854775807"
+}
+
 /// The executions of claims `w`, whose schedules' columns are those of `schedule`; their source follows.
 fn insert_of(schedule: &str) -> String {
     format!(
@@ -113,15 +119,14 @@ fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> 
 }
 
 pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
-    let condition = guarded(dialect, &guard::CLAIM, "e");
-    let skipping = dialect.lock_free("e");
+    let (condition, skipping) = (claimable(dialect), dialect.lock_free("e"));
     sql("SELECT e.id FROM ")
         .want(dialect, &want.of(LOCKED))
         .push(&format!(" {} QRTZ_EXECUTE e ON {condition}{skipping}", join(dialect)))
 }
 
 pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &guarded(dialect, &guard::CLAIM, "e"))
+    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &claimable(dialect))
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
@@ -185,7 +190,7 @@ pub(super) fn claim_skipping(want: &Want) -> Statement {
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED)).push(
         &format!(
             " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
-            guarded(Dialect::Postgres, &guard::CLAIM, "e"),
+            claimable(Dialect::Postgres),
             assigned("", MOVE),
             guarded_and_inserted()
         ),
@@ -200,7 +205,7 @@ fn guarded_and_inserted() -> String {
          won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
          noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \
          SELECT execute_id, id, fence FROM won",
-        guarded(Dialect::Postgres, &guard::CLAIM, "e"),
+        claimable(Dialect::Postgres),
         insert_of("w"),
         under_way::NOTE
     )

@@ -229,7 +229,7 @@ const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUS
          OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
      OR e.misfire NOT IN ('FIRE_ONCE', 'DO_NOTHING', 'FIRE_ALL') \
      OR e.version NOT BETWEEN 0 AND 9223372036854775806 OR e.generation NOT BETWEEN 0 AND 9223372036854775806 \
-     OR e.threshold < 0 OR e.priority NOT BETWEEN -2147483648 AND 2147483647 \
+     OR e.fence = 9223372036854775807 OR e.threshold < 0 OR e.priority NOT BETWEEN -2147483648 AND 2147483647 \
      OR e.shard NOT BETWEEN 0 AND 15 OR e.name = '' \
      OR e.dst_gap NOT IN ('FIRE_AFTER', 'SKIP') OR e.dst_overlap NOT IN ('FIRST', 'BOTH')";
 
