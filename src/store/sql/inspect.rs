@@ -5,6 +5,26 @@ use super::statement::{Row, Statement, sql};
 use super::under_way::in_states;
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
+/// The most rows that one statement of a view brings, so that its time does not grow with the table.
+pub(super) const PAGE: usize = 10_000;
+
+/// A row that is shown in pages: the next one begins behind its key.
+pub(super) trait Paged {
+    fn key(&self) -> &str;
+}
+
+impl Paged for NodeRow {
+    fn key(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Paged for ScheduleRow {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
 fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
     match application {
         Some(application) => statement.push(&format!(" AND {alias}.application = ?")).bind(application),
@@ -17,13 +37,23 @@ pub(super) fn applications(session: &mut dyn Session) -> Result<Vec<String>, Fau
     session.rows(&question)?.into_iter().map(|mut row| row.loose_text()).collect()
 }
 
-pub(super) fn nodes(session: &mut dyn Session, application: Option<&str>) -> Result<Vec<NodeRow>, Fault> {
+/// A page by key.
+pub(super) fn nodes(
+    session: &mut dyn Session,
+    application: Option<&str>,
+    after: Option<&NodeRow>,
+    limit: usize,
+) -> Result<Vec<NodeRow>, Fault> {
     let question = sql(
         "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
                         n.busy, n.queued, n.started_time, n.beat_time, n.ended_time, n.end_reason \
                         FROM QRTZ_NODE n WHERE 1 = 1",
     );
-    let question = of_application(question, "n", application).push(" ORDER BY n.started_time DESC, n.uuid");
+    let mut question = of_application(question, "n", application);
+    if let Some(after) = after {
+        question = question.push(" AND n.uuid > ?").bind(after.id.as_str());
+    }
+    let question = question.push(" ORDER BY n.uuid LIMIT ?").bind(limit);
     session.rows(&question)?.into_iter().map(|mut row| node(&mut row)).collect()
 }
 
@@ -51,10 +81,22 @@ fn count(row: &mut Row) -> Result<usize, Fault> {
     Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
 }
 
+/// A page by application and name.
 pub(super) fn schedules(
     session: &mut dyn Session,
     application: Option<&str>,
+    after: Option<&ScheduleRow>,
+    limit: usize,
 ) -> Result<Vec<ScheduleRow>, Fault> {
+    let rows = session.rows(&schedules_page(application, after, limit))?;
+    rows.into_iter().map(|mut row| schedule(&mut row)).collect()
+}
+
+pub(super) fn schedules_page(
+    application: Option<&str>,
+    after: Option<&ScheduleRow>,
+    limit: usize,
+) -> Statement {
     let question = sql(
         "SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
                         e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
@@ -62,8 +104,17 @@ pub(super) fn schedules(
                         e.paused_by \
                         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
     );
-    let question = of_application(question, "e", application).push(" ORDER BY e.application, e.name");
-    session.rows(&question)?.into_iter().map(|mut row| schedule(&mut row)).collect()
+    let question = of_application(question, "e", application);
+    let question = match after {
+        Some(after) if application.is_some() => question.push(" AND e.name > ?").bind(after.name.as_str()),
+        Some(after) => question
+            .push(" AND e.application >= ? AND (e.application > ? OR e.name > ?)")
+            .bind(after.application.as_str())
+            .bind(after.application.as_str())
+            .bind(after.name.as_str()),
+        None => question,
+    };
+    question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
 }
 
 fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {

@@ -41,9 +41,10 @@ pub(crate) mod tests;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use connection::{Connections, Link, Target};
+use connection::{Connections, Dialect, Link, Target};
 pub use ensure::CallerConnection;
 pub(crate) use ensure::ensure_in;
+use inspect::Paged;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::{Fault, Nature, Session};
@@ -112,6 +113,37 @@ impl SqlStore {
             let fault = self.probe(link, fault);
             self.connections.distrust(link, &fault);
             changed_nothing(fault)
+        })
+    }
+
+    /// All rows of a view, read in pages of so many: each statement has the time limit of its own.
+    fn paged<T: Paged>(
+        &self,
+        operation: &str,
+        limit: usize,
+        page: impl Fn(&mut dyn Session, Option<&T>, usize) -> std::result::Result<Vec<T>, Fault>,
+    ) -> Result<Vec<T>> {
+        let mut rows: Vec<T> = Vec::new();
+        // SQLite has no such limit, and keeps keys that are no text: nothing could be read behind these.
+        let limit = if self.connections.target.dialect == Dialect::Sqlite { usize::MAX } else { limit };
+        loop {
+            let next = self.read(operation, |session| page(session, rows.last(), limit))?;
+            let is_last = next.len() < limit;
+            rows.extend(next);
+            match rows.last() {
+                Some(last) if !is_last && last.key().is_empty() => {
+                    let fault = Fault::undecodable("a page ends with a key that is no text".to_owned());
+                    return Err(self.error(operation, fault));
+                }
+                _ if is_last => return Ok(rows),
+                _ => {}
+            }
+        }
+    }
+
+    fn schedules_by(&self, application: Option<&str>, limit: usize) -> Result<Vec<ScheduleRow>> {
+        self.paged("list schedules", limit, |session, after, limit| {
+            inspect::schedules(session, application, after, limit)
         })
     }
 
@@ -223,7 +255,7 @@ impl SqlStore {
     /// BEGIN, COMMIT, ROLLBACK: one round trip each. diesel's batches take three on MariaDB.
     fn control(&self, link: &mut Link, text: &str) -> std::result::Result<(), Fault> {
         match link.session.dialect() {
-            connection::Dialect::Mysql => link.session.execute(&sql(text)).map(|_| ()),
+            Dialect::Mysql => link.session.execute(&sql(text)).map(|_| ()),
             _ => link.session.batch(text),
         }
     }
@@ -367,7 +399,12 @@ impl Store for SqlStore {
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {
-        self.read("list nodes", |session| inspect::nodes(session, application))
+        let page = |session: &mut dyn Session, after: Option<&NodeRow>, limit| {
+            inspect::nodes(session, application, after, limit)
+        };
+        let mut nodes = self.paged("list nodes", inspect::PAGE, page)?;
+        nodes.sort_by(|one, other| (other.started, &one.id).cmp(&(one.started, &other.id)));
+        Ok(nodes)
     }
 
     fn applications(&self) -> Result<Vec<String>> {
@@ -375,7 +412,7 @@ impl Store for SqlStore {
     }
 
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
-        self.read("list schedules", |session| inspect::schedules(session, application))
+        self.schedules_by(application, inspect::PAGE)
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

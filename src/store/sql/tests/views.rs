@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::fixture::{AT, Database, LIMITS, definition, request};
+use super::count;
+use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::clock::Clock;
 use crate::model::{NodeId, Outcome};
-use crate::store::sql::open;
+use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
+use crate::store::sql::{SqlStore, open};
 use crate::store::{Claim, NewNode, Settled};
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
@@ -54,6 +56,30 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     );
 }
 
+/// One statement for a table of any size would meet the limit that each statement has.
+fn a_view_of_many_schedules_is_read_in_pages(database: &Database) {
+    count::begin();
+    let store = SqlStore::open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let (app, other) = (super::application(), super::application());
+    schedules(&store, &other, 2);
+    let mut names: Vec<String> =
+        schedules(&store, &app, 7).iter().map(|entry| entry.name.to_string()).collect();
+    names.sort();
+    let shown = |application: Option<&str>, limit| {
+        let before = count::statements();
+        let rows = store.schedules_by(application, limit).unwrap();
+        let named: Vec<(String, String)> = rows.into_iter().map(|row| (row.application, row.name)).collect();
+        (named, count::statements() - before)
+    };
+    let (rows, statements) = shown(Some(&app), 3);
+    assert_eq!(rows.iter().map(|(_, name)| name).collect::<Vec<_>>(), names.iter().collect::<Vec<_>>());
+    assert_eq!(statements, if database.dialect() == Dialect::Sqlite { 1 } else { 3 });
+    let all = shown(None, 100).0;
+    let these =
+        |rows: &[(String, String)]| rows.iter().filter(|row| [&app, &other].contains(&&row.0)).count();
+    assert_eq!(these(&all), 9);
+}
+
 /// Three runs, and what the operators' question says of them: as they are, one taken out, a cursor moved by hand.
 fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
@@ -95,6 +121,11 @@ macro_rules! views {
             #[test]
             fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it() {
                 super::a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(&$make);
+            }
+
+            #[test]
+            fn a_view_of_many_schedules_is_read_in_pages() {
+                super::a_view_of_many_schedules_is_read_in_pages(&$make);
             }
 
             #[test]
