@@ -154,8 +154,9 @@ pub(crate) struct MisfireMachine {
     page: Option<Page>,
     /// The row to quarantine concerns itself alone.
     one_row: bool,
-    /// The most rows the next page writes.
+    /// The most rows the next page writes, and any.
     rows: usize,
+    most_rows: usize,
     /// When (boot clock) the pass stands for election again.
     renews_at: Millis,
     /// When (boot clock) the machine stands for election although no poll has ended.
@@ -189,6 +190,7 @@ impl MisfireMachine {
             page: None,
             one_row: false,
             rows: MOST_ROWS,
+            most_rows: MOST_ROWS,
             renews_at: Millis::MAX,
             alone_at: None,
             purging: false,
@@ -204,6 +206,12 @@ impl MisfireMachine {
             outbox: VecDeque::new(),
             stopping: false,
         }
+    }
+
+    /// A sabotage: each transaction repairs one schedule.
+    #[cfg(test)]
+    pub(crate) fn one_by_one(self) -> Self {
+        Self { rows: 1, most_rows: 1, ..self }
     }
 
     fn is_idle(&self) -> bool {
@@ -375,7 +383,7 @@ impl MisfireMachine {
         let Some(Page { list, rows, sent }) = self.page.take() else { return };
         match now.boot - sent {
             took if took > SLOW => self.rows = (rows / 2).max(1),
-            took if took < QUICK => self.rows = (self.rows * 2).min(MOST_ROWS),
+            took if took < QUICK => self.rows = (self.rows * 2).min(self.most_rows),
             _ => {}
         }
         match list {

@@ -54,6 +54,17 @@ impl Fate {
     }
 }
 
+impl Fate {
+    /// The same of a call that is work for the database: the watchdog does not wait for it for ever.
+    fn after(self, work: Millis) -> Self {
+        match self {
+            Self::Answered(after, then) if after + work + then > CALL => Self::Overrun(after + work),
+            Self::Answered(after, then) => Self::Answered(after + work, then),
+            other => other,
+        }
+    }
+}
+
 /// What surrounds a machine for one step.
 pub(super) struct Scene<'a> {
     pub now: Now,
@@ -62,6 +73,14 @@ pub(super) struct Scene<'a> {
     pub faults: &'a Faults,
     /// The database is away for this node.
     pub away: bool,
+    pub pace: Pace,
+}
+
+/// What store calls cost the database beside the time that faults make them take.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pace {
+    pub call: Millis,
+    pub row: Millis,
 }
 
 enum Doing<O: Operation> {
@@ -209,9 +228,11 @@ where
             answer: Err(Error::new(kind, "as the dice fell")),
             at: boot + after,
         };
-        let fate = Fate::thrown(scene.dice, scene.faults, scene.away);
+        let rows = Millis::try_from(op.written()).unwrap_or(Millis::MAX);
+        let work = scene.pace.call + rows.saturating_mul(scene.pace.row);
+        let fate = Fate::thrown(scene.dice, scene.faults, scene.away).after(work);
         let locked = match fate {
-            Fate::Answered(after, _) | Fate::Overrun(after) if after > 10 && scene.dice.one_in(2) => {
+            Fate::Answered(after, _) | Fate::Overrun(after) if after > work + 10 && scene.dice.one_in(2) => {
                 scene.wire.lock(&op.rows())
             }
             _ => Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::actor::Pace;
 use super::database::Database;
 use super::dice::Dice;
 use super::judge::{Bounds, Effect, History, Pause, Switch};
@@ -59,12 +60,17 @@ pub(super) struct Cluster {
     now: Millis,
     ends: Millis,
     outage_until: Millis,
+    /// An outage that begins then lasts until the faults stop.
+    outage_at: Millis,
+    pace: Pace,
     /// The database's clock against true time.
     clock_error: Millis,
     /// A sabotage: seats are not counted.
     seatless: bool,
     /// Who is switched off has learnt of it after so long.
     learns_within: Millis,
+    /// A sabotage: schedules are repaired one by one.
+    one_by_one: bool,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
 }
@@ -90,9 +96,12 @@ impl Cluster {
             now,
             ends,
             outage_until: now,
+            outage_at: Millis::MAX,
+            pace: Pace::default(),
             clock_error: 0,
             seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
+            one_by_one: sabotages.contains(&Sabotage::RepairOneByOne),
             aligned: false,
             database,
         };
@@ -112,6 +121,24 @@ impl Cluster {
             cluster.plans.add_every_second(n, cluster.now + 10_000, cluster.database.store());
         }
         cluster
+    }
+
+    /// `rows` schedules that come due together while the database is away for longer than any misfire threshold. What
+    /// it is asked costs it time: each call, and each row.
+    pub(super) fn after_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        cluster.outage_at = cluster.now + 20_000;
+        cluster.pace = Pace { call: 20, row: 1 };
+        for n in 0..rows {
+            cluster.plans.add_once(n, cluster.now + 30_000, cluster.database.store());
+        }
+        cluster
+    }
+
+    /// When the faults stopped.
+    pub(super) fn healed(&self) -> Millis {
+        self.ends
     }
 
     /// Claims won, and claims lost.
@@ -162,6 +189,7 @@ impl Cluster {
             dice: &mut slot.dice,
             faults: &self.faults,
             away: self.now < self.outage_until.max(process.cut_until),
+            pace: self.pace,
             effects: &mut self.effects,
         });
         self.borne.insert(process.id, process.first_id);
@@ -179,6 +207,8 @@ impl Cluster {
     fn misfortune(&mut self) {
         if self.now >= self.ends {
             self.heal();
+        } else if self.now >= self.outage_at {
+            self.outage_until = self.ends;
         } else if self.fate.strikes(self.faults.outages) {
             self.outage_until = self.now + self.fate.below(60_000);
         }
@@ -269,7 +299,11 @@ impl Cluster {
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
         let wire = Wire::new(self.database.store(), &self.wires, skew);
-        let kind = Kind { always: self.seatless, stranger: self.names.strikes(self.faults.strangers) };
+        let kind = Kind {
+            always: self.seatless,
+            stranger: self.names.strikes(self.faults.strangers),
+            one_by_one: self.one_by_one,
+        };
         self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, kind));
     }
 

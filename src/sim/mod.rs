@@ -160,6 +160,25 @@ fn occurrences_on_the_windows_edge_are_not_dropped() {
     assert_eq!((verdict.fired, verdict.skipped, verdict.attempts), (4_000, 0, 4_000));
 }
 
+/// Repaired one by one, in passes of three seconds, they took minutes.
+#[test]
+fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
+    const ROWS: usize = 3_000;
+    let last_begun = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::after_an_outage(3, ROWS, sabotages);
+        cluster.run();
+        let first = cluster.effects().iter().filter(|effect| effect.attempt == 1);
+        let (begun, last) = first.fold((0, 0), |(n, last), effect| (n + 1, effect.at.max(last)));
+        let after = last - cluster.healed();
+        judge(&cluster.history()).assert_clean();
+        assert_eq!(begun, ROWS);
+        println!("caught up: schedules={ROWS} sabotages={sabotages:?} last_begun_after_ms={after}");
+        after
+    };
+    assert!(last_begun(&[]) < 60_000);
+    assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };

@@ -50,6 +50,12 @@ impl Plans {
         self.make(3 * n, start, trigger, times, store);
     }
 
+    /// One occurrence, which no policy skips.
+    pub(super) fn add_once(&mut self, n: usize, at: Millis, store: &dyn Store) {
+        let fires = [0, 6][n % 2];
+        self.make(n * 9 + fires, at, Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap()), vec![at], store);
+    }
+
     /// A trigger from `start` to the end, counted or cron, with its times.
     fn trigger(&mut self, counted: bool, start: Millis) -> (Trigger, Vec<Millis>) {
         let seconds = 1 + self.dice.below(7);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam::channel::{Receiver, TryRecvError, bounded};
 
-use super::actor::{Actor, Scene};
+use super::actor::{Actor, Pace, Scene};
 use super::cluster::APPLICATION;
 use super::dice::Dice;
 use super::jobs;
@@ -111,6 +111,7 @@ pub(super) struct Surroundings<'a> {
     pub dice: &'a mut Dice,
     pub faults: &'a Faults,
     pub away: bool,
+    pub pace: Pace,
     pub effects: &'a mut Vec<Effect>,
 }
 
@@ -121,6 +122,8 @@ pub(super) struct Kind {
     pub always: bool,
     /// It knows of no other node.
     pub stranger: bool,
+    /// A sabotage: it repairs schedules one by one.
+    pub one_by_one: bool,
 }
 
 pub(super) struct Process {
@@ -151,7 +154,7 @@ pub(super) struct Process {
 impl Process {
     /// As the scheduler's start: register and beat once, then run the machines.
     pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, kind: Kind) -> Self {
-        let Kind { always, stranger } = kind;
+        let Kind { always, stranger, one_by_one } = kind;
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -171,7 +174,8 @@ impl Process {
         let seats = FloorSeats { floor: Arc::clone(&floor), always };
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
-        let mut polling = PollMachine::new(id, application.clone(), Arc::new(Anything), window, offset, now);
+        let misfire = MisfireMachine::new(application.clone(), window);
+        let mut polling = PollMachine::new(id, application, Arc::new(Anything), window, offset, now);
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));
         }
@@ -193,7 +197,7 @@ impl Process {
             )),
             start: Actor::new(StartMachine::new()),
             complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
-            misfire: Actor::new(MisfireMachine::new(application, window)),
+            misfire: Actor::new(if one_by_one { misfire.one_by_one() } else { misfire }),
             heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
             floor,
             starting: Vec::new(),
@@ -461,5 +465,12 @@ impl Process {
 }
 
 fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {
-    Scene { now, wire: around.wire, dice: around.dice, faults: around.faults, away: around.away }
+    Scene {
+        now,
+        wire: around.wire,
+        dice: around.dice,
+        faults: around.faults,
+        away: around.away,
+        pace: around.pace,
+    }
 }

@@ -18,6 +18,8 @@ pub(super) enum Sabotage {
     ComputedDeath,
     /// Polls do not tell a node that it, or the application, is switched off.
     DeafToSwitches,
+    /// Each schedule that fell behind is repaired in a transaction of its own.
+    RepairOneByOne,
     /// A repair's cursor is moved in one transaction, its ledger rows are written in another.
     TornRepair,
     /// An outcome is stored in one transaction, the attempt that follows in another.

@@ -22,10 +22,16 @@ use crate::store::{
 };
 use crate::window::Window;
 
-/// The schedules' rows an operation locks.
+/// What an operation touches.
 pub(super) trait Rows {
+    /// The schedules' rows it locks.
     fn rows(&self) -> Vec<ScheduleId> {
         Vec::new()
+    }
+
+    /// How many rows it writes, where that may be many.
+    fn written(&self) -> usize {
+        self.rows().len()
     }
 }
 
@@ -49,6 +55,14 @@ impl Rows for MisfireOp {
             Self::Repair(repairs) => repairs.iter().map(|repair| repair.id).collect(),
             Self::Quarantine(broken) => vec![broken.id],
             _ => Vec::new(),
+        }
+    }
+
+    fn written(&self) -> usize {
+        match self {
+            Self::Repair(repairs) => repairs.iter().map(Repair::writes).sum(),
+            Self::Revoke(revocations) => 2 * revocations.len(),
+            _ => 1,
         }
     }
 }
