@@ -112,10 +112,14 @@ pub enum Event {
         /// How many nodes.
         deaths: u32,
     },
-    /// Occurrences that ended longer ago than the retention left the ledger.
+    /// What ended longer ago than the retention was removed.
     Purged {
-        /// How many.
+        /// Occurrences, from the ledger.
         occurrences: usize,
+        /// One-shot schedules without an execution left.
+        schedules: usize,
+        /// Nodes.
+        nodes: usize,
     },
     /// The clock stepped: the plan was dropped and a poll asked for.
     ClockJumped,
@@ -230,9 +234,13 @@ impl Event {
                     "schedule {schedule}: execution {execution} failed for good, nodes it cost: {deaths}"
                 )
             }
-            Self::Purged { occurrences: count } => {
-                write!(f, "{} left the ledger", counted(count, "occurrence"))
-            }
+            Self::Purged { occurrences, schedules, nodes } => write!(
+                f,
+                "retention removed {}, {}, {}",
+                counted(occurrences, "occurrence"),
+                counted(schedules, "one-shot schedule"),
+                counted(nodes, "ended node")
+            ),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
                 write!(f, "the database's clock is {millis} ms ahead of ours; check time synchronisation")

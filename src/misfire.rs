@@ -265,8 +265,9 @@ impl MisfireMachine {
     }
 
     fn purged(&mut self, purged: Purged, now: Now) {
-        if purged.occurrences > 0 {
-            let event = Event::Purged { occurrences: purged.occurrences };
+        let Purged { occurrences, schedules, nodes, .. } = purged;
+        if occurrences + schedules + nodes > 0 {
+            let event = Event::Purged { occurrences, schedules, nodes };
             self.outbox.push_back(MisfireOutput::Event(event));
         }
         self.purging = purged.next.is_some();

@@ -62,6 +62,8 @@ const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
 pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
 /// A misfire repair, or a resume.
 pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
+/// A one-shot that ended long ago is removed.
+pub(crate) const REMOVE: Guard = Guard::new("remove", CURSOR);
 /// A client's edit that moves the cursor.
 pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
 /// Any other change a client makes to a schedule's row.

@@ -106,6 +106,8 @@ pub(crate) trait Store: Send + Sync {
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
     /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. If it removes
     /// any, the application's `ledger_from` moves with it: occurrences planned from there on are all kept.
+    /// COMPLETE one-shots that were planned so long ago and have no execution left go too, and a walk's first step
+    /// removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`].
@@ -481,10 +483,12 @@ pub(crate) struct Purge {
 }
 
 /// What a step of the walk came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Purged {
-    /// How many occurrences were removed.
+    /// How many occurrences, one-shot schedules and nodes were removed.
     pub occurrences: usize,
+    pub schedules: usize,
+    pub nodes: usize,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<String>,
 }

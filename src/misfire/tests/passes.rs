@@ -18,7 +18,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
         MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
         MisfireOp::Stranded(..) => none_stranded(),
         MisfireOp::Broken(_) => MisfireAnswer::Broken(BrokenPage { broken: Vec::new(), next: None }),
-        MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged { occurrences: 0, next: None }),
+        MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
         _ => MisfireAnswer::Stalled(stalled_rows([])),
     }
 }
@@ -358,7 +358,8 @@ fn a_node_that_is_switched_off_or_busy_stands_for_no_election() {
     assert_eq!(asked(&mut repairing, at(0)), "rest");
 
     let mut purging = in_a_pass(Some(3_600_000));
-    purging.done(at(0), Ok(MisfireAnswer::Purged(Purged { occurrences: 0, next: Some("m".to_owned()) })));
+    purging
+        .done(at(0), Ok(MisfireAnswer::Purged(Purged { next: Some("m".to_owned()), ..Purged::default() })));
     purging.receive(at(0), polled(true, true));
     assert_eq!(asked(&mut purging, at(0)), "purging the ledger");
 }

@@ -77,7 +77,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
         loop {
             match machine.next(now) {
                 Step::Do(MisfireOp::Purge(purge)) => {
-                    let step = Purged { occurrences: 0, next: next.map(str::to_owned) };
+                    let step = Purged { next: next.map(str::to_owned), ..Purged::default() };
                     machine.done(now, Ok(MisfireAnswer::Purged(step)));
                     return (names, Some(purge.after));
                 }
@@ -102,16 +102,18 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
 
 #[test]
 fn only_a_purge_that_removed_something_is_told() {
-    for (occurrences, events) in [(0, 0), (3, 1)] {
+    for (occurrences, schedules, nodes) in [(0, 0, 0), (3, 0, 0), (0, 2, 0), (0, 0, 1)] {
         let mut machine = keeping(Some(HOUR));
         let now = Now { db: TODAY, boot: 0 };
-        machine.done(now, Ok(MisfireAnswer::Purged(Purged { occurrences, next: None })));
+        let purged = Purged { occurrences, schedules, nodes, next: None };
+        machine.done(now, Ok(MisfireAnswer::Purged(purged)));
         let mut told = 0;
         while let Step::Tell(output) = machine.next(now) {
-            let MisfireOutput::Event(Event::Purged { occurrences }) = output else { panic!("no purge") };
-            assert_eq!(occurrences, 3);
-            told += 1;
+            let MisfireOutput::Event(Event::Purged { occurrences, schedules, nodes }) = output else {
+                panic!("no purge")
+            };
+            told += occurrences + schedules + nodes;
         }
-        assert_eq!(told, events);
+        assert_eq!(told, occurrences + schedules + nodes);
     }
 }

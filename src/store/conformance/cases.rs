@@ -238,7 +238,10 @@ macro_rules! conformance {
                 a_walk_comes_by_every_schedule,
                 other_applications_keep_theirs,
                 what_stays_has_no_gap,
-                older_generations_go_first,
+                all_generations_that_ended_long_ago_go_in_one_walk,
+                an_open_occurrence_holds_its_generation_alone,
+                a_one_shot_goes_once_its_execution_is_gone,
+                a_node_that_ended_long_ago_goes_unless_an_execution_names_it,
                 what_was_asked_for_goes_beside_what_is_planned,
                 purges_at_once_remove_each_occurrence_once,
             }

@@ -138,7 +138,7 @@ pub(crate) fn the_mark_moves_with_what_goes(db: &Bench) {
 
     db.fire("s", db.long_ago());
     let later = Purge { application: db.app.clone(), after: String::new(), keep: HOUR + HOUR / 2, limit: 9 };
-    assert_eq!(db.store.purge(&later).unwrap(), Purged { occurrences: 1, next: None });
+    assert_eq!(db.store.purge(&later).unwrap(), Purged { occurrences: 1, ..Purged::default() });
     assert_eq!(db.ledger_from(), mark);
     assert_eq!(db.purge(), 0);
     assert_eq!(db.ledger_from(), mark);
@@ -176,7 +176,7 @@ pub(crate) fn other_applications_keep_theirs(db: &Bench) {
     db.long_running("s");
     let kept = db.fire("s", db.long_ago());
     let other = Purge { application: fresh_name(), after: String::new(), keep: HOUR, limit: 1_000 };
-    assert_eq!(db.store.purge(&other).unwrap(), Purged { occurrences: 0, next: None });
+    assert_eq!(db.store.purge(&other).unwrap(), Purged::default());
     assert_eq!(db.left("s"), [(kept, 1)]);
     assert_eq!(db.ledger_from(), -1);
 }
@@ -206,17 +206,85 @@ pub(crate) fn what_stays_has_no_gap(db: &Bench) {
     db.assert_no_gap(&entry, 0, last, db.entry("s").cursor);
 }
 
-pub(crate) fn older_generations_go_first(db: &Bench) {
+/// A schedule that is re-timed often has many short generations: one a walk would never catch up.
+pub(crate) fn all_generations_that_ended_long_ago_go_in_one_walk(db: &Bench) {
+    let entry = db.long_running("s");
+    let start = entry.cursor.next.unwrap();
+    for generation in 1..=100 {
+        db.fire("s", db.long_ago());
+        let trigger = every(db.base, 500 + generation, -1);
+        let definition = Definition { trigger, ..db.definition("s") };
+        assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
+        let next = Some(start + 5_000 * generation);
+        let anew = db.entry("s");
+        db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
+    }
+    let kept = db.fire("s", db.now);
+    assert_eq!((db.purge(), db.left("s")), (100, vec![(kept, 1)]));
+}
+
+/// Of an older generation, too, what has not ended stays, and all behind it.
+pub(crate) fn an_open_occurrence_holds_its_generation_alone(db: &Bench) {
     let entry = db.long_running("s");
     db.fire("s", db.long_ago());
+    let open = db.run_head(&db.entry("s"));
+    let behind = db.fire("s", db.long_ago());
     let definition = Definition { trigger: every(db.base, 500, -1), ..db.definition("s") };
     assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
-    let start = entry.cursor.next.unwrap() + 5_000;
-    let anew = db.entry("s");
-    db.rewind(&Entry { cursor: Cursor { next: Some(start), ..anew.cursor }, ..(*anew).clone() });
+    let (anew, next) = (db.entry("s"), entry.cursor.next.map(|start| start + 5_000));
+    db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
     db.fire("s", db.long_ago());
-    assert_eq!((db.purge(), db.left("s")), (1, vec![(start, 1)]));
-    assert_eq!((db.purge(), db.left("s")), (1, vec![]));
+    assert_eq!((db.purge(), db.left("s")), (2, vec![(open.scheduled(), 1), (behind, 1)]));
+}
+
+/// Only one-shots: the next `ensure` would begin a finite interval anew.
+pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
+    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    for (name, repeats) in [("once", 0), ("young", 0), ("twice", 1)] {
+        let trigger = every(start, i64::from(repeats > 0) * 1_000, repeats);
+        let entry = db.create(&Definition { trigger, ..db.definition(name) });
+        db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+        for _ in 0..=repeats {
+            db.fire(name, if name == "young" { db.now } else { db.long_ago() });
+        }
+        assert_eq!(db.schedule_row(entry.id).state, "COMPLETE");
+    }
+    db.long_running("active");
+    let steps = [(); 3].map(|()| {
+        let step = db.purge_step(1_000, String::new());
+        (step.occurrences, step.schedules)
+    });
+    assert_eq!(steps, [(3, 0), (0, 1), (0, 0)]);
+    let left: Vec<_> = db.store.schedules(Some(&db.app)).unwrap().into_iter().map(|row| row.name).collect();
+    assert_eq!(left, ["active", "twice", "young"]);
+    assert_eq!(db.left("young").len(), 1);
+}
+
+pub(crate) fn a_node_that_ended_long_ago_goes_unless_an_execution_names_it(db: &Bench) {
+    let [gone, owner, young] = [(); 3].map(|()| db.another_node());
+    let owned = db.claim(&ClaimRequest { node: owner, ..db.head(&db.schedule("s")) });
+    for (node, ended) in [(gone, db.long_ago()), (owner, db.long_ago()), (young, db.now)] {
+        db.store.leave(node, ended).unwrap();
+    }
+    assert_eq!(db.purge_step(1_000, String::new()).nodes, 1);
+    let nodes = || {
+        let mut nodes: Vec<_> =
+            db.store.nodes(Some(&db.app)).unwrap().into_iter().map(|row| row.id).collect();
+        nodes.sort();
+        nodes
+    };
+    let sorted = |nodes: &[NodeId]| {
+        let mut nodes: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
+        nodes.sort();
+        nodes
+    };
+    assert_eq!(nodes(), sorted(&[db.node, owner, young]));
+    let stranded = db.stranded().remove(0);
+    assert_eq!(stranded.id, drop_claimed(owned));
+    assert!(db.revoked(&crate::misfire::recover(stranded, db.now, db.now)));
+    assert!(db.stranded().is_empty());
+    assert_eq!(db.purge_step(1_000, String::new()).nodes, 1);
+    assert_eq!(nodes(), sorted(&[db.node, young]));
 }
 
 /// The planned ones wait for a pending one; what somebody asked for is no part of their chain.

@@ -3,9 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::Run;
+use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::model::{ExecutionId, ExecutionState, Millis};
+use crate::model::{ExecutionId, ExecutionState, Millis, ScheduleState};
 use crate::store::{Purge, Purged};
 
 impl Tables {
@@ -15,8 +15,15 @@ impl Tables {
         let schedules = self.index(&purge.application).map(|index| index.schedules.range::<str, _>(after));
         let schedules: Vec<(Arc<str>, i64)> =
             schedules.into_iter().flatten().map(|(name, id)| (Arc::clone(name), *id)).collect();
-        let mut purged = Purged { occurrences: 0, next: Some(purge.after.clone()) };
+        let mut purged = Purged { next: Some(purge.after.clone()), ..Purged::default() };
+        if purge.after.is_empty() {
+            purged.nodes = self.purge_nodes(&purge.application, before);
+        }
         for (name, schedule) in schedules {
+            if self.schedule(schedule).is_some_and(|row| self.is_spent(schedule, row, before)) {
+                self.remove_schedule(schedule);
+                purged.schedules += 1;
+            }
             purged.occurrences += self.purge_schedule(schedule, before, purge.limit - purged.occurrences);
             if purged.occurrences == purge.limit {
                 break;
@@ -34,18 +41,40 @@ impl Tables {
         purged
     }
 
-    /// Removes the first occurrences of the oldest generation, up to the first that stays; how many.
+    /// A COMPLETE one-shot of long ago without an execution.
+    fn is_spent(&self, id: i64, row: &Schedule, before: Millis) -> bool {
+        let when = &row.shape.columns;
+        let is_one_shot = when.job_type == "SIMPLE" && when.repeat_count == Some(0);
+        let is_over = row.is(ScheduleState::Complete) && row.next == Some(-1);
+        let is_old = row.prev.is_some_and(|prev| (0..before).contains(&prev));
+        is_one_shot && is_over && is_old && self.ledger(id).next().is_none()
+    }
+
+    fn purge_nodes(&mut self, application: &str, before: Millis) -> usize {
+        let known = self.nodes.len();
+        let owned: Vec<_> = self.owned().keys().copied().collect();
+        self.nodes.retain(|id, node| {
+            let is_old = node.ended.is_some_and(|(at, _)| at < before);
+            &*node.application != application || !is_old || owned.contains(&Some(*id))
+        });
+        known - self.nodes.len()
+    }
+
+    /// Removes the first occurrences of each generation, up to the first that stays; how many.
     fn purge_schedule(&mut self, schedule: i64, before: Millis, limit: usize) -> usize {
-        let oldest = self.ledger(schedule).next().map(|(_, run)| run.generation);
-        let rows: Vec<(ExecutionId, &Run)> =
-            self.ledger(schedule).take_while(|(_, run)| Some(run.generation) == oldest).collect();
+        if !self.ledger(schedule).next().is_some_and(|(_, first)| has_ended(first, before)) {
+            return 0;
+        }
+        let rows: Vec<(ExecutionId, &Run)> = self.ledger(schedule).collect();
         let mut old: Vec<Vec<ExecutionId>> = Vec::new();
-        for planned in [true, false] {
-            let chain: Vec<_> =
-                rows.iter().filter(|(_, run)| (run.origin == 0) == planned).copied().collect();
-            let whole = chain.chunk_by(|(_, one), (_, other)| occurrence(one) == occurrence(other));
-            let ended = whole.take_while(|rows| rows.iter().all(|(_, run)| has_ended(run, before)));
-            old.extend(ended.map(|rows| rows.iter().map(|(id, _)| *id).collect()));
+        for generation in rows.chunk_by(|(_, one), (_, other)| one.generation == other.generation) {
+            for planned in [true, false] {
+                let chain: Vec<_> =
+                    generation.iter().filter(|(_, run)| (run.origin == 0) == planned).copied().collect();
+                let whole = chain.chunk_by(|(_, one), (_, other)| occurrence(one) == occurrence(other));
+                let ended = whole.take_while(|rows| rows.iter().all(|(_, run)| has_ended(run, before)));
+                old.extend(ended.map(|rows| rows.iter().map(|(id, _)| *id).collect()));
+            }
         }
         old.truncate(limit);
         old.iter().flatten().for_each(|id| self.remove_run(*id));

@@ -145,6 +145,11 @@ impl Tables {
         self.undo.push(Before::Schedule(id, before));
     }
 
+    pub(super) fn remove_schedule(&mut self, id: i64) {
+        let before = self.swap_schedule(id, None);
+        self.undo.push(Before::Schedule(id, before));
+    }
+
     pub(super) fn run(&self, id: ExecutionId) -> Option<&Run> {
         self.runs.get(&id.0)
     }

@@ -1,16 +1,20 @@
-//! Retention: what ended long ago leaves the ledger.
+//! Retention: what ended long ago is removed.
 //!
 //! The schedules are walked by name, and the ledger's unique key finds each one's oldest rows: a schedule
-//! with nothing to remove costs one look, whatever the size of the ledger.
+//! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then removes
+//! all it found by a few statements, each guarded by what was read.
 
+use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, sql};
-use crate::model::Millis;
+use super::statement::{Statement, Want, batch, delete, guarded, seek, sql};
+use super::under_way::owned_by_none;
+use crate::model::{Millis, ScheduleState};
+use crate::store::guard;
 use crate::store::{Purge, Purged};
 
 /// The most schedules one call looks at.
 const PAGE: usize = 1_000;
-/// The most schedules whose ledger one call reads.
+/// The most generations whose ledger one call reads.
 const READ: usize = 64;
 
 /// Planned occurrences are a chain of their own beside those somebody asked for.
@@ -25,63 +29,132 @@ struct Old {
     attempts: usize,
 }
 
+/// A COMPLETE one-shot as it was seen.
+struct Spent {
+    id: i64,
+    prev: Millis,
+    version: i64,
+}
+
+/// What one step found to be removed.
+#[derive(Default)]
+struct Found {
+    old: Vec<Old>,
+    spent: Vec<Spent>,
+    generations: usize,
+}
+
 pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, Fault> {
     let before = super::now(session)?.saturating_sub(purge.keep);
-    let page = session.rows(&oldest(purge))?;
+    let page = session.rows(&oldest(purge, before))?;
     let mut at_end = page.len() < PAGE;
-    let (mut next, mut read, mut old) = (purge.after.clone(), 0, Vec::new());
+    let (mut next, mut found) = (purge.after.clone(), Found::default());
     for mut row in page {
         let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_int()?);
+        let (is_spent, prev, version) = (row.int()? == 1, row.loose_int()?, row.loose_int()?);
         if ended.is_some_and(|ended| (0..before).contains(&ended)) {
-            for kind in KINDS {
-                old.extend(ended_before(session, schedule, kind, before, purge.limit - old.len())?);
-            }
-            read += 1;
-            if old.len() == purge.limit {
+            let known = found.old.len();
+            let is_whole = found.read(session, schedule, before, purge.limit)?;
+            if found.old.len() == purge.limit || (!is_whole && found.old.len() > known) {
                 at_end = false;
                 break;
             }
+        } else if is_spent {
+            found.spent.push(Spent { id: schedule, prev, version });
         }
         // A name that cannot be read is no place to go on from.
         next = name.unwrap_or(next);
-        if read == READ {
+        if found.generations >= READ {
             at_end = false;
             break;
         }
     }
-    at_end |= old.is_empty() && next == purge.after;
-    if !old.is_empty() {
-        remove(session, &purge.application, before, &old)?;
+    at_end |= found.old.is_empty() && next == purge.after;
+    let is_first = purge.after.is_empty();
+    if !found.old.is_empty() {
+        move_mark(session, &purge.application, before)?;
     }
-    Ok(Purged { occurrences: old.len(), next: (!at_end).then_some(next) })
+    Ok(Purged {
+        nodes: if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 },
+        schedules: remove_spent(session, &found.spent)?,
+        occurrences: remove_old(session, &found.old)?,
+        next: (!at_end).then_some(next),
+    })
 }
 
-/// The schedules of a page with the end of their ledgers' first rows.
-pub(super) fn oldest(purge: &Purge) -> Statement {
+/// The schedules of a page with the end of their ledgers' first rows; whether each is a one-shot that has been run, or
+/// skipped, long ago.
+pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
-         ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended \
+         ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended, \
+         CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 \
+         AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 ELSE 0 END AS spent, \
+         e.prev_fire_time, e.version \
          FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? ORDER BY e.name LIMIT ?")
+    .bind(before)
     .bind(purge.application.as_str())
     .bind(purge.after.as_str())
     .bind(PAGE)
 }
 
-/// The first occurrences of a schedule's oldest generation, up to the first that has not ended before.
+impl Found {
+    /// Reads a schedule's generations from the oldest on; whether it came to the last.
+    fn read(
+        &mut self,
+        session: &mut dyn Session,
+        schedule: i64,
+        before: Millis,
+        limit: usize,
+    ) -> Result<bool, Fault> {
+        let mut generation = i64::MIN;
+        loop {
+            let Some((first, last)) = generations(session, schedule, generation)? else { return Ok(true) };
+            for kind in KINDS {
+                let rest = limit - self.old.len();
+                self.old.extend(ended_before(session, schedule, first, kind, before, rest)?);
+            }
+            self.generations += 1;
+            if first == last {
+                return Ok(true);
+            }
+            if self.old.len() == limit || self.generations >= READ {
+                return Ok(false);
+            }
+            generation = first + 1;
+        }
+    }
+}
+
+/// The first and last generation of a schedule's ledger, from one on.
+fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Result<Option<(i64, i64)>, Fault> {
+    let mut rows = session.rows(&first_and_last(schedule, from))?;
+    let Some(row) = rows.first_mut() else { return Ok(None) };
+    Ok(row.maybe_int()?.zip(row.maybe_int()?))
+}
+
+pub(super) fn first_and_last(schedule: i64, from: i64) -> Statement {
+    sql("SELECT (SELECT MIN(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation >= ?) AS first_one, \
+         (SELECT MAX(r.generation) FROM QRTZ_RUN r WHERE r.execute_id = ?) AS last_one")
+    .bind(schedule)
+    .bind(from)
+    .bind(schedule)
+}
+
+/// The first occurrences of a generation, up to the first that has not ended before.
 fn ended_before(
     session: &mut dyn Session,
     schedule: i64,
+    generation: i64,
     kind: &str,
     before: Millis,
     limit: usize,
 ) -> Result<Vec<Old>, Fault> {
     let mut old = Vec::new();
-    for mut row in session.rows(&occurrences(schedule, kind, before, limit))? {
-        let (generation, origin, scheduled) = (row.maybe_int()?, row.maybe_int()?, row.maybe_int()?);
+    for mut row in session.rows(&occurrences(schedule, generation, kind, before, limit))? {
+        let (origin, scheduled) = (row.maybe_int()?, row.maybe_int()?);
         let (attempts, ended) = (usize::try_from(row.int()?).unwrap_or(0), row.maybe_int()?);
         // What cannot be read was written by hand and stays, as does all behind it.
-        let (Some(generation), Some(origin), Some(scheduled)) = (generation, origin, scheduled) else {
-            break;
-        };
+        let (Some(origin), Some(scheduled)) = (origin, scheduled) else { break };
         if ended.is_none_or(|ended| ended >= before) {
             break;
         }
@@ -91,52 +164,112 @@ fn ended_before(
 }
 
 /// An attempt that has not ended, or nobody knows when, counts as ending at the end of time.
-pub(super) fn occurrences(schedule: i64, kind: &str, before: Millis, limit: usize) -> Statement {
+pub(super) fn occurrences(
+    schedule: i64,
+    generation: i64,
+    kind: &str,
+    before: Millis,
+    limit: usize,
+) -> Statement {
     sql(format!(
-        "SELECT r.generation, r.origin, r.scheduled_time, COUNT(*) AS attempts, \
+        "SELECT r.origin, r.scheduled_time, COUNT(*) AS attempts, \
          MAX(CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.finished_time < 0 THEN {} \
-         ELSE r.finished_time END) AS ended FROM QRTZ_RUN r WHERE r.execute_id = ? \
-         AND r.generation = (SELECT MIN(g.generation) FROM QRTZ_RUN g WHERE g.execute_id = ?) \
+         ELSE r.finished_time END) AS ended FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
          AND r.origin {kind} AND r.scheduled_time < ? GROUP BY r.generation, r.origin, r.scheduled_time \
          ORDER BY r.generation, r.origin, r.scheduled_time LIMIT ?",
         i64::MAX
     ))
     .bind(schedule)
-    .bind(schedule)
+    .bind(generation)
     .bind(before)
     .bind(limit)
 }
 
-/// Moves the mark, then removes exactly the rows that were seen: another handler may be at it too.
-fn remove(session: &mut dyn Session, application: &str, before: Millis, old: &[Old]) -> Result<(), Fault> {
+fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Result<(), Fault> {
     let mark = sql("UPDATE QRTZ_APP SET ledger_from = ? WHERE application = ? AND ledger_from < ?");
     super::node::app(session, application)?;
     session.execute(&mark.bind(before).bind(application).bind(before))?;
-    let one_chain = |one: &Old, other: &Old| {
-        (one.schedule, one.generation, one.origin) == (other.schedule, other.generation, other.origin)
-    };
-    for chain in old.chunk_by(one_chain) {
-        let (Some(last), attempts) = (chain.last(), chain.iter().map(|old| old.attempts).sum::<usize>())
-        else {
-            continue;
-        };
-        if session.execute(&delete(last))? != attempts {
-            return Err(Fault::new(Nature::Conflict, "rows to be purged are no longer as they were seen"));
-        }
-    }
     Ok(())
 }
 
-/// Everything of a chain up to an occurrence.
-fn delete(last: &Old) -> Statement {
-    sql("DELETE FROM QRTZ_RUN WHERE execute_id = ? AND generation = ? AND origin = ? AND scheduled_time <= ?")
-        .bind(last.schedule)
-        .bind(last.generation)
-        .bind(last.origin)
-        .bind(last.scheduled)
+/// Nodes that ended before, but for those that executions under way name; how many.
+fn remove_nodes(
+    session: &mut dyn Session,
+    application: &str,
+    before: Millis,
+    limit: usize,
+) -> Result<usize, Fault> {
+    let dialect = session.dialect();
+    let ended = |statement: Statement| {
+        let statement = statement.push(" WHERE application = ? AND ended_time >= 0 AND ended_time < ?");
+        owned_by_none(dialect, statement.bind(application).bind(before), application)
+    };
+    let question = ended(sql("SELECT uuid FROM QRTZ_NODE")).push(" LIMIT ?").bind(limit);
+    let mut uuids = Vec::new();
+    for mut row in session.rows(&question)? {
+        uuids.extend(row.maybe_text()?);
+    }
+    let mut removed = 0;
+    for uuids in uuids.chunks(batch(dialect)) {
+        let uuids = uuids.iter().map(String::as_str);
+        let delete = ended(sql("DELETE FROM QRTZ_NODE")).push(" AND uuid IN ").list(uuids);
+        removed += session.execute(&delete)?;
+    }
+    Ok(removed)
+}
+
+/// One-shots that are still as they were seen and have no execution; how many.
+fn remove_spent(session: &mut dyn Session, spent: &[Spent]) -> Result<usize, Fault> {
+    let (dialect, mut removed) = (session.dialect(), 0);
+    for page in spent.chunks(batch(dialect)) {
+        removed += session.execute(&delete_spent(dialect, page))?;
+    }
+    Ok(removed)
+}
+
+fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
+    let want = Want::new(spent.iter().map(|it| it.id))
+        .same("state", ScheduleState::Complete.as_str())
+        .ints("prev_fire_time", spent.iter().map(|it| it.prev))
+        .same("next_fire_time", -1_i64)
+        .ints("version", spent.iter().map(|it| it.version));
+    let has_none = "NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id)";
+    let condition = format!("{} AND {has_none}", guarded(dialect, &guard::REMOVE, "e"));
+    delete(dialect, ("QRTZ_EXECUTE", "e"), &want, &condition)
+}
+
+/// Removes exactly the rows that were seen: another handler may be at it too. How many occurrences.
+fn remove_old(session: &mut dyn Session, old: &[Old]) -> Result<usize, Fault> {
+    let one_chain = |one: &Old, other: &Old| {
+        (one.schedule, one.generation, one.origin) == (other.schedule, other.generation, other.origin)
+    };
+    let ends: Vec<&Old> = old.chunk_by(one_chain).filter_map(<[Old]>::last).collect();
+    let (dialect, mut removed) = (session.dialect(), 0);
+    for page in ends.chunks(batch(dialect)) {
+        removed += session.execute(&delete_chains(dialect, page))?;
+    }
+    if removed != old.iter().map(|old| old.attempts).sum::<usize>() {
+        return Err(Fault::new(Nature::Conflict, "rows to be purged are no longer as they were seen"));
+    }
+    Ok(old.len())
+}
+
+/// Everything of some chains up to an occurrence of each.
+fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
+    let want = Want::new(ends.iter().map(|it| it.schedule))
+        .ints("generation", ends.iter().map(|it| it.generation))
+        .ints("origin", ends.iter().map(|it| it.origin))
+        .ints("scheduled", ends.iter().map(|it| it.scheduled));
+    let condition = format!(
+        "{} AND r.generation = w.generation AND r.origin = w.origin AND r.scheduled_time <= w.scheduled",
+        seek(dialect, "r.execute_id", "w.id")
+    );
+    delete(dialect, ("QRTZ_RUN", "r"), &want, &condition)
 }
 
 #[cfg(test)]
-pub(super) fn delete_for_test(schedule: i64, scheduled: Millis) -> Statement {
-    delete(&Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 })
+pub(super) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Millis) -> [Statement; 2] {
+    let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
+    let spent = Spent { id: schedule, prev: scheduled, version: 0 };
+    [delete_chains(dialect, &[&last]), delete_spent(dialect, &[spent])]
 }

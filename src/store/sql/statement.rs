@@ -368,6 +368,27 @@ pub(super) fn update(
     }
 }
 
+/// `DELETE FROM table` of the rows that meet the condition with one of `w`, in the dialect's words.
+pub(super) fn delete(
+    dialect: Dialect,
+    (table, alias): (&str, &str),
+    want: &Want,
+    condition: &str,
+) -> Statement {
+    match dialect {
+        Dialect::Mysql => sql(format!("DELETE {alias} FROM "))
+            .want(dialect, want)
+            .push(&format!(" STRAIGHT_JOIN {table} AS {alias} ON {condition}")),
+        Dialect::Postgres => sql(format!("DELETE FROM {table} AS {alias} USING "))
+            .want(dialect, want)
+            .push(&format!(" WHERE {condition}")),
+        // Nobody else writes meanwhile: what the condition finds is what is removed.
+        Dialect::Sqlite => sql(format!("DELETE FROM {table} WHERE rowid IN (SELECT {alias}.rowid FROM "))
+            .want(dialect, want)
+            .push(&format!(" CROSS JOIN {table} AS {alias} ON {condition})")),
+    }
+}
+
 /// What follows SET, each column behind `prefix`.
 pub(super) fn assigned(prefix: &str, sets: &[(&str, &str)]) -> String {
     sets.iter().map(|(column, value)| format!("{prefix}{column} = {value}")).collect::<Vec<_>>().join(", ")

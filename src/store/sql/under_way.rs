@@ -85,6 +85,20 @@ pub(super) fn owns(dialect: Dialect, question: Statement, application: &str, nod
     one(question.push(" OR "), "QRTZ_RUN WHERE state = 'RUNNING' AND")
 }
 
+/// Appends that a row of QRTZ_NODE is one that owns nothing under way.
+pub(super) fn owned_by_none(dialect: Dialect, statement: Statement, application: &str) -> Statement {
+    let none = |statement: Statement, table: &str| {
+        let text =
+            format!(" AND NOT EXISTS (SELECT 1 FROM {table} o.application = ? AND o.node = QRTZ_NODE.uuid)");
+        statement.push(&text).bind(application)
+    };
+    if dialect == Dialect::Postgres {
+        return none(statement, "QRTZ_CLAIM o WHERE");
+    }
+    let statement = none(statement, "QRTZ_RUN o WHERE o.state = 'CLAIMED' AND");
+    none(statement, "QRTZ_RUN o WHERE o.state = 'RUNNING' AND")
+}
+
 /// What is under way, by id, as [`stranded`](super::node::stranded) reads it.
 pub(super) fn under_way(dialect: Dialect, application: &str, whose: Whose) -> Statement {
     let what = WHAT.replace("{schedule}", &seek(dialect, "e.id", "r.execute_id"));

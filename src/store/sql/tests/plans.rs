@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::fixture::Database;
 use crate::model::{
-    Candidate, Cursor, Entry, ExecutionState, MisfirePolicy, NodeId, Occurrence, ScheduleId, ScheduleState,
-    Token,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, MisfirePolicy, NodeId, Occurrence, ScheduleId,
+    ScheduleState, Token,
 };
 use crate::schedule::{Simple, Timing, Trigger};
 use crate::shards::Share;
@@ -13,7 +13,7 @@ use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
-use crate::store::sql::{claim, node, planned, poll, purge, repair, settle};
+use crate::store::sql::{claim, node, planned, poll, purge, repair, revoke, settle};
 use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge, StalledQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
@@ -191,11 +191,14 @@ fn the_hot_path_never_scans(database: &Database) {
         ("owned", under_way(dialect, &application, Whose::Node(NodeId::fresh()))),
         ("stranded", under_way(dialect, &application, Whose::Nobody)),
         ("look for broken rows", repair::suspects(dialect, &broken)),
-        ("purge: look", purge::oldest(&purge)),
-        ("purge: read planned", purge::occurrences(1, "= 0", START, 1_000)),
-        ("purge: read asked for", purge::occurrences(1, "> 0", START, 1_000)),
-        ("purge: remove", purge::delete_for_test(1, START)),
+        ("purge: look", purge::oldest(&purge, START)),
+        ("purge: generations", purge::first_and_last(1, 0)),
+        ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
+        ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
+        ("page of stranded", revoke::page(dialect, &application, ExecutionId(0), 1_000)),
+        ("unstarted repairs", poll::unstarted_between(dialect, &application, 1, ROWS)),
     ];
+    statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
     for part in poll::parts(&query, &jobs) {
         statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
