@@ -1,9 +1,8 @@
 //! Runs a machine on a thread: waits for its next instant or for a message, and performs its operations
 //! under a watchdog.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, never, unbounded};
@@ -12,7 +11,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Operation, Step};
 use crate::model::Millis;
-use crate::runner::panic_text;
+use crate::panics::guarded;
 use crate::store::Store;
 use crate::window::{MOST_ABANDONED, span};
 
@@ -35,6 +34,29 @@ pub(crate) struct Surroundings {
 pub(crate) struct Driver<Input> {
     inbox: Sender<Input>,
     ended: Receiver<()>,
+    panicked: Arc<AtomicBool>,
+}
+
+/// How a machine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    InOrder,
+    Panicked,
+}
+
+/// Waits in turns, for as long as `left` says each time: a turn may be shorter than what is left, and a machine that
+/// sleeps may stretch it. Nothing once nothing is left.
+pub(crate) fn wait_in_turns<T>(
+    left: impl Fn() -> Duration,
+    mut wait: impl FnMut(Duration) -> Option<T>,
+) -> Option<T> {
+    loop {
+        let turn = left();
+        let ended = wait(turn);
+        if ended.is_some() || turn.is_zero() {
+            return ended;
+        }
+    }
 }
 
 impl<Input> Driver<Input> {
@@ -47,9 +69,15 @@ impl<Input> Driver<Input> {
         self.inbox.send(input).ok();
     }
 
-    /// Waits until the machine has ended; false if the deadline comes first.
-    pub(crate) fn join(&self, within: Duration) -> bool {
-        matches!(self.ended.recv_timeout(within), Err(RecvTimeoutError::Disconnected))
+    /// Waits until the machine has ended; nothing if it has not within that time.
+    pub(crate) fn join(&self, within: Duration) -> Option<Ended> {
+        match self.ended.recv_timeout(within) {
+            Err(RecvTimeoutError::Disconnected) if self.panicked.load(Ordering::Acquire) => {
+                Some(Ended::Panicked)
+            }
+            Err(RecvTimeoutError::Disconnected) => Some(Ended::InOrder),
+            Ok(()) | Err(RecvTimeoutError::Timeout) => None,
+        }
     }
 }
 
@@ -70,14 +98,16 @@ pub(crate) fn drive<M: Machine>(
     let surroundings = surroundings.clone();
     let hands = Hands::new(name, &surroundings);
     let known_as = name.to_owned();
+    let panicked = Arc::new(AtomicBool::new(false));
+    let panics = Arc::clone(&panicked);
     spawn(name, move || {
-        let body = || run(machine, &messages, &surroundings.clock, hands, tell);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
-            (surroundings.panicked)(&known_as, panic_text(panic.as_ref()));
+        if let Err(said) = guarded(|| run(machine, &messages, &surroundings.clock, hands, tell)) {
+            panics.store(true, Ordering::Release);
+            (surroundings.panicked)(&known_as, &said);
         }
         drop::<Sender<()>>(alive);
     })?;
-    Ok(Driver { inbox, ended })
+    Ok(Driver { inbox, ended, panicked })
 }
 
 fn run<M: Machine>(
@@ -194,6 +224,8 @@ impl<Op: Operation> Hands<Op> {
 
 #[expect(clippy::disallowed_methods, reason = "the driver and the pool are the two that spawn")]
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    #[cfg(test)]
+    refused::ask(name)?;
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)
@@ -201,8 +233,32 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|error| Error::new(Kind::System, format!("cannot start the thread {name}: {error}")))
 }
 
+/// A system that has no thread left for some of those this thread asks for.
+#[cfg(test)]
+pub(crate) mod refused {
+    use std::cell::Cell;
+
+    use super::{Error, Kind};
+
+    thread_local!(static NAME: Cell<&'static str> = const { Cell::new("") });
+
+    /// Refuses threads of this name while `work` runs.
+    pub(crate) fn during<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
+        NAME.set(name);
+        let result = work();
+        NAME.set("");
+        result
+    }
+
+    pub(super) fn ask(name: &str) -> Result<(), Error> {
+        let refused = NAME.get() == name;
+        if refused { Err(Error::new(Kind::System, format!("no thread for {name}"))) } else { Ok(()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Mutex;
     use std::sync::mpsc;
 
@@ -355,10 +411,29 @@ mod tests {
         let panicking = bench();
         panicking.driver.send(Order::Panic);
         assert_eq!(panicking.panics.recv_timeout(SOON).as_deref(), Ok("test: as the test asked"));
-        assert!(panicking.driver.join(SOON));
+        assert_eq!(panicking.driver.join(SOON), Some(Ended::Panicked));
         let stopping = bench();
-        assert!(!stopping.driver.join(Duration::ZERO));
+        assert_eq!(stopping.driver.join(Duration::ZERO), None);
         stopping.driver.send(Order::Stop);
-        assert!(stopping.driver.join(SOON));
+        assert_eq!(stopping.driver.join(SOON), Some(Ended::InOrder));
+    }
+
+    /// The clock cuts long waits: shutdowns with a deadline of a day gave up after an hour.
+    #[test]
+    fn a_wait_longer_than_one_turn_goes_on() {
+        const TURN: Duration = Duration::from_secs(3_600);
+        let (left, turns) = (Cell::new(86_400), Cell::new(0));
+        let waited = |ends: u64| {
+            left.set(86_400);
+            turns.set(0);
+            let wait = |turn: Duration| {
+                turns.set(turns.get() + 1);
+                left.set(left.get() - turn.as_secs());
+                (86_400 - left.get() >= ends).then_some(turns.get())
+            };
+            wait_in_turns(|| Duration::from_secs(left.get()).min(TURN), wait)
+        };
+        assert_eq!(waited(18_000), Some(5));
+        assert_eq!((waited(90_000), turns.get()), (None, 25), "the last turn only looks");
     }
 }

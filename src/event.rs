@@ -1,12 +1,15 @@
 //! What happened, as values: the one place that logs, and what observers and tests listen to.
 
 use std::fmt::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::error::Error;
 use crate::model::{ExecutionId, NodeId, ScheduleId};
+use crate::panics::guarded;
 use crate::text::{escaped, shortened};
 
 /// Something a running scheduler reports. Shown by [`fmt::Display`] as one line for people.
@@ -150,6 +153,11 @@ pub enum Event {
         /// What it said.
         reason: String,
     },
+    /// Events that neither the log nor the observers were given: they took too long over earlier ones.
+    EventsMissed {
+        /// How many.
+        count: u64,
+    },
     /// The scheduler was dropped without a shutdown: it claims nothing more.
     Dropped,
     /// The scheduler has stopped.
@@ -255,6 +263,9 @@ impl Event {
             Self::LoopPanicked { name, reason } => {
                 write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
             }
+            Self::EventsMissed { count } => {
+                write!(f, "the log or an observer is too slow: it was not told of {count} events")
+            }
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
             Self::Stopped { clean: true } => f.write_str("stopped"),
             Self::Stopped { clean: false } => {
@@ -273,23 +284,92 @@ fn counted(count: &impl ToString, noun: &str) -> String {
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Where events go: the log, then every observer. Never called under a lock.
-#[derive(Default)]
+/// So many events may wait to be told; more are counted and dropped.
+const WAITING: usize = 4_096;
+/// Between two turns of the teller: a stream of events wakes its thread once in so long, not for each.
+const NAP: Duration = Duration::from_millis(5);
+
+enum Message {
+    Event(Event),
+    /// Everything before this has been told.
+    Flush(Sender<()>),
+}
+
+/// Takes events in and never waits: the log and the observers are the application's code, and no claim, heartbeat or
+/// outcome may depend on them.
 pub(crate) struct Events {
+    /// Whether somebody wants events that the log does not.
+    observed: bool,
+    messages: Sender<Message>,
+    missed: Arc<AtomicU64>,
+    /// Dropped with the last of the loops: ends the teller's nap.
+    _awake: Sender<()>,
+}
+
+/// Tells each event to the log, then to every observer, in the order they happened. Needs a thread of its own.
+pub(crate) struct Teller {
     observers: Vec<Observer>,
+    messages: Receiver<Message>,
+    missed: Arc<AtomicU64>,
+    awake: Receiver<()>,
+}
+
+/// The two ends of one queue of events.
+pub(crate) fn events(observers: Vec<Observer>) -> (Events, Teller) {
+    let (send, messages) = unbounded();
+    let (_awake, awake) = bounded(0);
+    let missed = Arc::new(AtomicU64::new(0));
+    let events =
+        Events { observed: !observers.is_empty(), messages: send, missed: Arc::clone(&missed), _awake };
+    (events, Teller { observers, messages, missed, awake })
 }
 
 impl Events {
-    pub(crate) fn new(observers: Vec<Observer>) -> Self {
-        Self { observers }
+    pub(crate) fn emit(&self, event: Event) {
+        if !self.observed && event.level() > log::max_level() {
+            return;
+        }
+        if self.messages.len() >= WAITING {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // A teller that has ended has panicked, which it cannot tell either.
+        self.messages.send(Message::Event(event)).ok();
     }
 
-    pub(crate) fn emit(&self, event: &Event) {
-        log::log!(target: "firetime", event.level(), "{event}");
+    /// Waits until everything emitted before has been told; false if that takes longer than `within`.
+    pub(crate) fn flush(&self, within: Duration) -> bool {
+        let (told, done) = bounded(1);
+        self.messages.send(Message::Flush(told)).is_ok() && done.recv_timeout(within).is_ok()
+    }
+}
+
+impl Teller {
+    /// Ends when the last [`Events`] is gone and everything has been told.
+    pub(crate) fn run(self) {
+        while let Ok(first) = self.messages.recv() {
+            std::iter::once(first).chain(self.messages.try_iter()).for_each(|message| match message {
+                Message::Event(event) => self.tell(&event),
+                // Who waits for it may have given up.
+                Message::Flush(told) => told.send(()).unwrap_or_default(),
+            });
+            match self.missed.swap(0, Ordering::Relaxed) {
+                0 => {}
+                count => self.tell(&Event::EventsMissed { count }),
+            }
+            self.awake.recv_timeout(NAP).ok();
+        }
+        // What observers captured is dropped with them.
+        guarded(|| drop(self.observers)).ok();
+    }
+
+    fn tell(&self, event: &Event) {
+        let log = || log::log!(target: "firetime", event.level(), "{event}");
+        // A logger that panics has nobody to tell; the panic hook has.
+        guarded(log).ok();
         for observer in &self.observers {
-            // An observer is the application's code: its panic must not cost an execution its outcome.
-            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
-                log::error!(target: "firetime", "an event observer panicked");
+            if guarded(|| observer(event)).is_err() {
+                guarded(|| log::error!(target: "firetime", "an event observer panicked")).ok();
             }
         }
     }
@@ -326,6 +406,85 @@ mod tests {
             assert!(!line.contains(crate::text::is_unsafe), "{line:?}");
             assert!(line.contains("made up") && line.contains("é☕"), "{line}");
         }
+    }
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Events whose observer waits for a gate before each, and what it was told.
+    fn gated() -> (Events, Sender<()>, Receiver<Event>) {
+        let (open, gate) = unbounded::<()>();
+        let (tell, told) = unbounded();
+        let (events, teller) = events_to(move |event| {
+            gate.recv().ok();
+            tell.send(event.clone()).unwrap();
+        });
+        crate::driver::spawn("events", || teller.run()).unwrap();
+        (events, open, told)
+    }
+
+    fn events_to(observer: impl Fn(&Event) + Send + Sync + 'static) -> (Events, Teller) {
+        super::events(vec![Box::new(observer)])
+    }
+
+    fn skipped(told: &Receiver<Event>) -> u64 {
+        match told.recv_timeout(SOON).unwrap() {
+            Event::TicksSkipped { count } => count,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn an_observer_that_blocks_holds_up_nobody_and_what_it_missed_is_counted() {
+        let (events, open, told) = gated();
+        let emit = |count| events.emit(Event::TicksSkipped { count });
+        emit(0);
+        // The teller has taken the first out of the queue once it waits at the gate.
+        while !events.messages.is_empty() {
+            std::thread::yield_now();
+        }
+        (1..=WAITING as u64 + 7).for_each(emit);
+        assert!(!events.flush(Duration::ZERO));
+        drop(open);
+        for expected in 0..=WAITING as u64 {
+            assert_eq!(skipped(&told), expected);
+        }
+        assert!(matches!(told.recv_timeout(SOON), Ok(Event::EventsMissed { count: 7 })));
+        emit(1);
+        assert!(events.flush(SOON));
+        assert_eq!(skipped(&told), 1);
+    }
+
+    #[test]
+    fn an_observer_that_panics_is_told_of_the_next_event_and_the_thread_ends_in_order() {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                panic!("once more");
+            }
+        }
+        let (tell, told) = unbounded();
+        let (events, teller) = events_to(move |event| {
+            tell.send(event.clone()).unwrap();
+            std::panic::panic_any(Again);
+        });
+        let (ended, end) = bounded::<()>(0);
+        crate::driver::spawn("events", move || {
+            teller.run();
+            drop(ended);
+        })
+        .unwrap();
+        (1..=2).for_each(|count| events.emit(Event::TicksSkipped { count }));
+        assert_eq!([1, 2].map(|_| skipped(&told)), [1, 2]);
+        drop(events);
+        end.recv_timeout(SOON).unwrap_err();
+        assert!(told.is_empty());
+    }
+
+    #[test]
+    fn an_event_nobody_wants_is_not_kept() {
+        let (events, teller) = super::events(Vec::new());
+        events.emit(Event::Polled { tick: None, planned: 0, pending: 0, took: Duration::ZERO });
+        assert!(teller.messages.is_empty());
     }
 
     #[test]

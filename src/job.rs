@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,9 +11,9 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 
 use crate::model::{ExecutionId, JobPolicy, JobSpec};
+use crate::panics::{brief, guarded};
 use crate::payload;
 use crate::pipeline::poll::Catalog;
-use crate::runner::{brief, panic_text};
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
@@ -210,9 +209,8 @@ impl Catalog for Handlers {
     fn decodes(&self, job: &str, payload: &str) -> Result<(), String> {
         let handler = self.by_name.get(job).ok_or("no handler for the job")?;
         // The application's code: a payload whose decoding panics is one that cannot be decoded.
-        catch_unwind(AssertUnwindSafe(|| (handler.check)(payload))).unwrap_or_else(|panic| {
-            Err(brief(format_args!("decoding panicked: {}", panic_text(panic.as_ref()))))
-        })
+        guarded(|| (handler.check)(payload))
+            .unwrap_or_else(|said| Err(brief(format_args!("decoding panicked: {said}"))))
     }
 }
 

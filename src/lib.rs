@@ -43,6 +43,7 @@ mod machine;
 mod misfire;
 mod model;
 mod node;
+mod panics;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod parts;

@@ -1,8 +1,5 @@
 //! What happens to a claimed execution on a pool thread: start, run, outcome.
 
-use std::any::Any;
-use std::fmt::{self, Display, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +9,8 @@ use crossbeam::channel::{Sender, bounded};
 use crate::clock::Clock;
 use crate::event::{Event, Events};
 use crate::job::{Context, Handlers};
-use crate::model::{LONGEST_ERROR, Outcome};
+use crate::model::Outcome;
+use crate::panics::{brief, guarded};
 use crate::pipeline::complete::CompleteInput;
 use crate::store::{Begin, Claimed, Settled, Settlement};
 
@@ -41,7 +39,7 @@ impl Runner {
                 self.finish(claimed, outcome);
             }
             Begin::GiveBack(settlement) => {
-                self.events.emit(&Event::GivenBack { execution: settlement.execution });
+                self.events.emit(Event::GivenBack { execution: settlement.execution });
                 self.settle(CompleteInput::Settle(settlement, None));
             }
         }
@@ -59,10 +57,10 @@ impl Runner {
         let context = self.context(claimed);
         let payload = &claimed.entry().payload;
         // The error is shown and dropped in there too: both are the application's code.
-        match catch_unwind(AssertUnwindSafe(|| self.handlers.run(&context, payload).map_err(brief))) {
+        match guarded(|| self.handlers.run(&context, payload).map_err(brief)) {
             Ok(Ok(())) => Outcome::Succeeded,
             Ok(Err(error)) => Outcome::Failed(error),
-            Err(panic) => Outcome::Failed(panicked(panic)),
+            Err(said) => Outcome::Failed(brief(format_args!("panicked: {said}"))),
         }
     }
 
@@ -76,7 +74,7 @@ impl Runner {
         let policy = self.handlers.policy(&claimed.entry().job).filter(|_| error.is_some());
         let retry = policy.and_then(|policy| policy.retry_at(claimed.attempt(), now));
         self.settle(CompleteInput::Settle(claimed.finish(outcome, retry, now), None));
-        self.events.emit(&Event::Finished { execution, schedule, error });
+        self.events.emit(Event::Finished { execution, schedule, error });
     }
 
     fn settle(&self, input: CompleteInput) {
@@ -97,47 +95,6 @@ impl Runner {
     }
 }
 
-/// The beginning of a text, and no more: it is kept, sent on and logged. What does not fit is not even made.
-pub(crate) fn brief(text: impl Display) -> String {
-    struct Brief {
-        text: String,
-        left: usize,
-    }
-
-    impl Write for Brief {
-        fn write_str(&mut self, more: &str) -> fmt::Result {
-            let fits = more.char_indices().nth(self.left).map_or(more, |(end, _)| &more[..end]);
-            self.text.push_str(fits);
-            self.left -= fits.chars().count();
-            if fits.len() < more.len() { Err(fmt::Error) } else { Ok(()) }
-        }
-    }
-
-    let mut brief = Brief { text: String::new(), left: LONGEST_ERROR };
-    // An error only says that there was more.
-    write!(brief, "{text}").ok();
-    brief.text
-}
-
-/// The text of a panic that is over.
-fn panicked(panic: Box<dyn Any + Send>) -> String {
-    let text = brief(format_args!("panicked: {}", panic_text(panic.as_ref())));
-    // What it carried is the application's and may panic once more, with something harmless or not.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
-    }
-    text
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -148,6 +105,7 @@ mod tests {
 
     use super::*;
     use crate::driver::spawn;
+    use crate::event::events;
     use crate::job::{HandlerError, Job};
     use crate::model::{ExecutionId, ExecutionState, Millis};
     use crate::pipeline::fixtures::{claim, definition};
@@ -176,13 +134,15 @@ mod tests {
             let (complete, settled) = unbounded();
             let told = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&told);
+            let (events, teller) = events(vec![Box::new(move |event| {
+                heard.lock().unwrap().push(event.to_string());
+            })]);
+            spawn("events", || teller.run()).unwrap();
             let runner = Runner {
                 clock: Arc::default(),
                 handlers: Arc::new(handlers),
                 complete,
-                events: Arc::new(Events::new(vec![Box::new(move |event| {
-                    heard.lock().unwrap().push(event.to_string());
-                })])),
+                events: Arc::new(events),
                 stopping: Arc::default(),
                 closed: Arc::default(),
             };
@@ -202,6 +162,7 @@ mod tests {
         }
 
         fn told(&self) -> String {
+            assert!(self.runner.events.flush(Duration::from_secs(20)));
             self.told.lock().unwrap().join("; ")
         }
     }
@@ -270,47 +231,5 @@ mod tests {
         let (execution, change) = bench.run();
         assert!(matches!(change, Change::GiveBack { .. }));
         assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
-    }
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(brief("short"), "short");
-        assert_eq!(brief("ü".repeat(LONGEST_ERROR)), "ü".repeat(LONGEST_ERROR));
-        assert_eq!(brief("ü".repeat(LONGEST_ERROR + 1)), "ü".repeat(LONGEST_ERROR));
-        let parts = format_args!("{}{}", "a".repeat(LONGEST_ERROR - 1), "☂☂").to_string();
-        assert_eq!(
-            brief(format_args!("{}{}{}", &parts[..10], &parts[10..], "more")),
-            parts.replace("☂☂", "☂")
-        );
-    }
-
-    /// Writing goes on for ever; reading does not.
-    #[test]
-    fn a_text_without_end_is_cut() {
-        struct Endless;
-        impl Display for Endless {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                loop {
-                    f.write_str("more ")?;
-                }
-            }
-        }
-        assert_eq!(brief(Endless).chars().count(), LONGEST_ERROR);
-    }
-
-    #[test]
-    fn a_panic_that_panics_again_is_over() {
-        struct Again(u32);
-        impl Drop for Again {
-            fn drop(&mut self) {
-                if self.0 > 0 {
-                    std::panic::panic_any(Again(self.0 - 1));
-                }
-            }
-        }
-        let panic = catch_unwind(|| std::panic::panic_any(Again(3))).unwrap_err();
-        assert_eq!(panicked(panic), "panicked: no message");
-        let panic = catch_unwind(|| panic!("{}", "x".repeat(2 * LONGEST_ERROR))).unwrap_err();
-        assert_eq!(panicked(panic).chars().count(), LONGEST_ERROR);
     }
 }

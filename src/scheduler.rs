@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, Sender};
+use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{Config, RawConfig};
-use crate::driver::{self, Driver, OnPanic, Surroundings, drive, inbox};
+use crate::driver::{self, Driver, Ended, OnPanic, Surroundings, drive, inbox, wait_in_turns};
 use crate::error::{Error, Kind};
-use crate::event::{Event, Events, Observer};
+use crate::event::{Event, Events, Observer, events};
 use crate::job::{Context, HandlerError, Handlers, Job};
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId};
@@ -22,10 +22,10 @@ use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, 
 use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
 use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
-use crate::runner::{Runner, panic_text};
+use crate::runner::Runner;
 use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
-use crate::window::millis;
+use crate::window::{millis, span};
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
 pub struct Builder {
@@ -132,7 +132,11 @@ impl Builder {
         self
     }
 
-    /// Calls `observer` with every event, after it was logged. It runs on the scheduler's threads: be quick.
+    /// Calls `observer` with every event, after it was logged, in the order they happened.
+    ///
+    /// All observers run on one thread of their own, which also logs: one that blocks or panics holds up no claim,
+    /// heartbeat or outcome, only the events behind it. While 4,096 events wait, further ones are dropped and
+    /// counted ([`Event::EventsMissed`]). [`Scheduler::shutdown`] waits up to a second for the last ones.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observers.push(Box::new(observer));
@@ -218,6 +222,9 @@ impl std::fmt::Debug for Scheduler {
     }
 }
 
+/// How long a shutdown waits, at least and at most, until its last events have been told.
+const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -232,16 +239,20 @@ struct Inner {
     clock: Arc<Clock>,
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
+    loops: Loops,
+    stopping: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
+    phase: Mutex<Phase>,
+    ended: Condvar,
+}
+
+struct Loops {
     poll: Driver<PollInput>,
     dispatch: Driver<DispatchInput>,
     start: Driver<StartInput<Permit<Claimed>>>,
     complete: Driver<CompleteInput>,
     node: Driver<NodeInput>,
     misfire: Driver<MisfireInput>,
-    stopping: Arc<AtomicBool>,
-    closed: Arc<AtomicBool>,
-    phase: Mutex<Phase>,
-    ended: Condvar,
 }
 
 impl Scheduler {
@@ -264,12 +275,29 @@ impl Scheduler {
         clock: Arc<Clock>,
         stores: Stores,
     ) -> Result<Self, Error> {
+        let (events, teller) = events(observers);
+        driver::spawn("firetime-events", || teller.run())?;
+        let (node, call, heart) = (NodeId::fresh(), config.window.call, Arc::clone(&stores.heart));
+        let begun = Self::begin(config, handlers, Arc::new(events), Arc::clone(&clock), stores, node);
+        if begun.is_err() {
+            leave(&heart, node, &clock, call);
+        }
+        Ok(Self { inner: Arc::new(begun?) })
+    }
+
+    /// Joins the cluster and begins all loops, or ends those it has begun.
+    fn begin(
+        config: Config,
+        handlers: Handlers,
+        events: Arc<Events>,
+        clock: Arc<Clock>,
+        stores: Stores,
+        node: NodeId,
+    ) -> Result<Inner, Error> {
         let Config { application, limits, window, .. } = config;
-        let events = Arc::new(Events::new(observers));
         let identity = identity(&application, &handlers);
-        let node = NodeId::fresh();
         let (lease, offset, members) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
-        events.emit(&Event::Joined { node });
+        events.emit(Event::Joined { node });
 
         let (polls, dispatches, starts, completes) = (inbox(), inbox(), inbox(), inbox());
         let (misfires, hearts) = (inbox(), inbox());
@@ -290,6 +318,7 @@ impl Scheduler {
             start: starts.0.clone(),
             complete: completes.0.clone(),
             misfire: misfires.0.clone(),
+            heart: hearts.0.clone(),
         };
         let handlers = Arc::new(handlers);
         let stopping = Arc::new(AtomicBool::new(false));
@@ -299,13 +328,20 @@ impl Scheduler {
         let polling = PollMachine::new(node, application.clone(), handlers, window, offset, now);
         let figures = figures_of(Arc::clone(&pool));
         let beating = NodeMachine::new(node, identity, window, Arc::clone(&wires.held), figures, now);
-        let inner = Inner {
-            complete: wires.complete(completes)?,
-            dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
-            start: wires.start(starts)?,
-            misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
-            poll: wires.poll(polls, polling)?,
-            node: wires.heartbeat(hearts, beating, stores.heart)?,
+        let begin = || {
+            // The poll last: before it there is nothing to claim.
+            Ok(Loops {
+                complete: wires.complete(completes)?,
+                dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
+                start: wires.start(starts)?,
+                misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
+                node: wires.heartbeat(hearts, beating, stores.heart)?,
+                poll: wires.poll(polls, polling)?,
+            })
+        };
+        let loops = begin().inspect_err(|_| wires.end())?;
+        Ok(Inner {
+            loops,
             application,
             clients: stores.clients,
             clock,
@@ -315,15 +351,14 @@ impl Scheduler {
             closed,
             phase: Mutex::new(Phase::Running),
             ended: Condvar::new(),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        })
     }
 
     /// A client for the same application and database. What it changes this node sees at once, the others
     /// with their next poll.
     #[must_use]
     pub fn client(&self) -> Client {
-        let poll = self.inner.poll.inbox();
+        let poll = self.inner.loops.poll.inbox();
         Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move |name| {
             send(&poll, PollInput::Changed(name.to_owned()))
         })
@@ -351,7 +386,7 @@ impl Drop for Scheduler {
         if *self.inner.phase() != Phase::Running {
             return;
         }
-        self.inner.events.emit(&Event::Dropped);
+        self.inner.events.emit(Event::Dropped);
         self.inner.stop_claiming();
         let inner = Arc::clone(&self.inner);
         let behind = move || {
@@ -380,11 +415,11 @@ impl Inner {
 
     fn stop_claiming(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        self.node.send(NodeInput::Withdraw);
-        self.poll.send(PollInput::Stop);
-        self.misfire.send(MisfireInput::Stop);
-        self.dispatch.send(DispatchInput::Stop);
-        self.start.send(StartInput::Stop);
+        self.loops.node.send(NodeInput::Withdraw);
+        self.loops.poll.send(PollInput::Stop);
+        self.loops.misfire.send(MisfireInput::Stop);
+        self.loops.dispatch.send(DispatchInput::Stop);
+        self.loops.start.send(StartInput::Stop);
     }
 
     fn shutdown(&self, deadline: Duration) -> bool {
@@ -399,31 +434,35 @@ impl Inner {
         if !first {
             return self.wait();
         }
-        let clean = self.stop_by(self.clock.now().boot.saturating_add(millis(deadline)));
+        let deadline = self.clock.now().boot.saturating_add(millis(deadline));
+        let clean = self.stop_by(deadline);
         self.closed.store(true, Ordering::Relaxed);
-        self.events.emit(&Event::Stopped { clean });
+        self.events.emit(Event::Stopped { clean });
+        // The process may end as soon as this returns.
+        self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
         *self.phase() = Phase::Stopped { clean };
         self.ended.notify_all();
         clean
     }
 
     fn stop_by(&self, deadline: Millis) -> bool {
+        let Loops { poll, dispatch, start, complete, node, misfire } = &self.loops;
         let left = || self.clock.until_boot(deadline);
         self.stop_claiming();
-        let claims = self.dispatch.join(left());
-        self.start.send(StartInput::Close);
-        let claims = self.start.join(left()) && claims;
+        let claims = ended(dispatch, left);
+        start.send(StartInput::Close);
+        let claims = ended(start, left) && claims;
         self.give_queue_back();
-        let jobs = self.pool.wait_idle(left());
-        self.complete.send(CompleteInput::Close);
-        let outcomes = self.complete.join(left());
+        let jobs = wait_in_turns(left, |turn| self.pool.wait_idle(turn).then_some(())).is_some();
+        complete.send(CompleteInput::Close);
+        let outcomes = ended(complete, left);
         if !outcomes {
-            self.complete.send(CompleteInput::Abandon);
+            complete.send(CompleteInput::Abandon);
         }
         let clean = claims && jobs && outcomes;
-        self.node.send(NodeInput::Stop { leave: clean });
-        let left_cluster = self.node.join(left());
-        let others = self.poll.join(left()) && self.misfire.join(left());
+        node.send(NodeInput::Stop { leave: clean });
+        let left_cluster = ended(node, left);
+        let others = ended(poll, left) && ended(misfire, left);
         clean && left_cluster && others
     }
 
@@ -431,10 +470,15 @@ impl Inner {
         for claimed in self.pool.close() {
             let execution = claimed.execution();
             let settlement = claimed.give_back(self.clock.now().db);
-            self.complete.send(CompleteInput::Settle(settlement, None));
-            self.events.emit(&Event::GivenBack { execution });
+            self.loops.complete.send(CompleteInput::Settle(settlement, None));
+            self.events.emit(Event::GivenBack { execution });
         }
     }
+}
+
+/// Whether the loop ends in order before nothing is left.
+fn ended<Input>(driver: &Driver<Input>, left: impl Fn() -> Duration) -> bool {
+    wait_in_turns(left, |turn| driver.join(turn)) == Some(Ended::InOrder)
 }
 
 type Inbox<Input> = (Sender<Input>, Receiver<Input>);
@@ -449,9 +493,21 @@ struct Wires {
     start: Sender<StartInput<Permit<Claimed>>>,
     complete: Sender<CompleteInput>,
     misfire: Sender<MisfireInput>,
+    heart: Sender<NodeInput>,
 }
 
 impl Wires {
+    /// Ends the loops that have begun, none of which has claimed anything.
+    fn end(&self) {
+        send(&self.poll, PollInput::Stop);
+        send(&self.misfire, MisfireInput::Stop);
+        send(&self.dispatch, DispatchInput::Stop);
+        send(&self.start, StartInput::Stop);
+        send(&self.start, StartInput::Close);
+        send(&self.complete, CompleteInput::Close);
+        send(&self.heart, NodeInput::Stop { leave: false });
+    }
+
     fn pool(
         &self,
         limits: Limits,
@@ -477,7 +533,7 @@ impl Wires {
         let machine = CompleteMachine::new(Arc::clone(&self.held));
         drive("firetime-complete", machine, inbox, &self.surroundings, move |output| match output {
             CompleteOutput::Retry(due) => send(&poll, PollInput::Retry(due)),
-            CompleteOutput::Event(event) => events.emit(&event),
+            CompleteOutput::Event(event) => events.emit(event),
         })
     }
 
@@ -497,7 +553,7 @@ impl Wires {
             DispatchOutput::Won(won) => send(&start, StartInput::Won(won)),
             DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
             DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
-            DispatchOutput::Event(event) => events.emit(&event),
+            DispatchOutput::Event(event) => events.emit(event),
         })
     }
 
@@ -510,7 +566,7 @@ impl Wires {
         drive("firetime-start", StartMachine::new(), inbox, &self.surroundings, move |output| match output {
             StartOutput::Run(run) => Permit::submit(run, clock.now().boot),
             StartOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
-            StartOutput::Event(event) => events.emit(&event),
+            StartOutput::Event(event) => events.emit(event),
         })
     }
 
@@ -522,7 +578,7 @@ impl Wires {
         let (events, poll) = (Arc::clone(&self.events), self.poll.clone());
         drive("firetime-misfire", machine, inbox, &self.surroundings, move |output| match output {
             MisfireOutput::WakePoll => send(&poll, PollInput::Wake),
-            MisfireOutput::Event(event) => events.emit(&event),
+            MisfireOutput::Event(event) => events.emit(event),
         })
     }
 
@@ -537,7 +593,7 @@ impl Wires {
             }
             PollOutput::Offset(offset) => clock.set_offset(offset),
             PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
-            PollOutput::Event(event) => events.emit(&event),
+            PollOutput::Event(event) => events.emit(event),
         })
     }
 
@@ -557,7 +613,7 @@ impl Wires {
                 send(&dispatch, DispatchInput::Reborn(node));
             }
             NodeOutput::Members(members) => send(&poll, PollInput::Members(members)),
-            NodeOutput::Event(event) => events.emit(&event),
+            NodeOutput::Event(event) => events.emit(event),
         })
     }
 }
@@ -570,9 +626,9 @@ fn stop_on_panic(
 ) -> OnPanic {
     let (events, heart, dispatch) = (Arc::clone(events), heart.clone(), dispatch.clone());
     Arc::new(move |name, reason| {
-        events.emit(&Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
         send(&heart, NodeInput::Stop { leave: false });
         send(&dispatch, DispatchInput::Stop);
+        events.emit(Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
     })
 }
 
@@ -614,6 +670,23 @@ fn join(
     }
 }
 
+/// Takes back what [`join`] may have done, as far as the database lets it: the row of a node that never ran would keep its
+/// home shards until it is declared dead.
+fn leave(heart: &Arc<dyn Store>, node: NodeId, clock: &Clock, call: Millis) {
+    let (done, ended) = bounded(1);
+    let (store, now) = (Arc::clone(heart), clock.now().db);
+    let leaving = move || {
+        // Whether or not it did: the error that is told is the start's.
+        store.leave(node, now).ok();
+        done.send(()).ok();
+    };
+    // Without a thread nobody can bound it but the session's own limits.
+    match driver::spawn("firetime-leave", leaving.clone()) {
+        Ok(()) => drop(ended.recv_timeout(span(call))),
+        Err(_) => leaving(),
+    }
+}
+
 fn send<T>(inbox: &Sender<T>, input: T) {
     // A machine that has ended needs no more input.
     inbox.send(input).ok();
@@ -622,10 +695,8 @@ fn send<T>(inbox: &Sender<T>, input: T) {
 fn noticed(notice: Notice, events: &Events, dispatch: &Sender<DispatchInput>) {
     match notice {
         Notice::Freed => send(dispatch, DispatchInput::SeatFreed),
-        Notice::SpawnFailed(error) => events.emit(&Event::ThreadRefused { reason: error.to_string() }),
-        Notice::Panicked(panic) => {
-            events.emit(&Event::JobThreadPanicked { reason: panic_text(panic.as_ref()).to_owned() });
-        }
+        Notice::SpawnFailed(error) => events.emit(Event::ThreadRefused { reason: error.to_string() }),
+        Notice::Panicked(reason) => events.emit(Event::JobThreadPanicked { reason }),
     }
 }
 
@@ -663,4 +734,91 @@ fn host_ip() -> String {
         .ok()
         .and_then(|mut addresses| addresses.next())
         .map_or_else(String::new, |address| address.ip().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::MemoryStore;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// A start on a store in memory, and what every loop, observer and handler it began holds on to.
+    struct Starting {
+        store: Arc<MemoryStore>,
+        life: Arc<()>,
+    }
+
+    impl Starting {
+        fn new() -> Self {
+            let clock = Clock::default();
+            Self { store: Arc::new(MemoryStore::new(clock.now().db)), life: Arc::new(()) }
+        }
+
+        fn start(&self) -> Result<Scheduler, Error> {
+            let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
+            let builder = Scheduler::builder("app", "sqlite:unused.db")
+                .handler(Job::<()>::new("job"), move |_, ()| {
+                    drop(Arc::clone(&ran));
+                    Ok(())
+                })
+                .on_event(move |_| drop(Arc::clone(&heard)));
+            let shared = || -> Arc<dyn Store> { Arc::clone(&self.store) as _ };
+            let stores = Stores { work: shared(), heart: shared(), clients: shared() };
+            let config = builder.raw.resolve().unwrap();
+            Scheduler::run(config, builder.handlers, builder.observers, Arc::default(), stores)
+        }
+
+        /// Waits until nothing is left of it; a loop that goes on would hold on to the events or the handlers.
+        fn assert_over(&self) {
+            let clock = Clock::default();
+            let until = clock.now().boot + millis(SOON);
+            while Arc::strong_count(&self.life) > 1 || Arc::strong_count(&self.store) > 1 {
+                assert!(clock.now().boot < until, "something goes on");
+                std::thread::yield_now();
+            }
+            let nodes = self.store.nodes(None).unwrap();
+            assert!(nodes.iter().all(|node| node.ended.is_some()), "{nodes:?}");
+        }
+    }
+
+    #[test]
+    fn a_start_that_gets_no_thread_for_a_loop_leaves_nothing_behind() {
+        for name in ["events", "complete", "dispatch", "start", "misfire", "heartbeat", "poll"] {
+            let starting = Starting::new();
+            let refused: &'static str = format!("firetime-{name}").leak();
+            let error = driver::refused::during(refused, || starting.start()).unwrap_err();
+            assert!(error.to_string().contains(refused), "{error}");
+            starting.assert_over();
+        }
+    }
+
+    #[test]
+    fn a_start_whose_first_heartbeat_fails_leaves_the_cluster() {
+        let starting = Starting::new();
+        starting.store.refuse_beats();
+        let error = starting.start().unwrap_err();
+        assert!(error.to_string().contains("as the test asked"), "{error}");
+        starting.assert_over();
+    }
+
+    #[test]
+    fn a_scheduler_that_is_shut_down_leaves_nothing_behind() {
+        let starting = Starting::new();
+        let scheduler = starting.start().unwrap();
+        assert!(scheduler.shutdown(SOON));
+        drop(scheduler);
+        starting.assert_over();
+    }
+
+    /// Nobody is told of an event before the loops have been stopped.
+    #[test]
+    fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
+        let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))]);
+        let ((heart, hearts), (dispatch, dispatches)) = (inbox(), inbox());
+        stop_on_panic(&Arc::new(events), &heart, &dispatch)("a loop", "said");
+        assert!(matches!(hearts.try_recv(), Ok(NodeInput::Stop { leave: false })));
+        assert!(matches!(dispatches.try_recv(), Ok(DispatchInput::Stop)));
+        teller.run();
+    }
 }

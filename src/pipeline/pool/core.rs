@@ -5,15 +5,14 @@
 //! threads without an item number exactly `spare + ready`, so a ready item never waits for
 //! another to finish, and no thread retires on it.
 
-use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::admission::{Figures, Limits, Seat};
 use super::floor::Floor;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
+use crate::panics::guarded;
 
 /// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
 #[derive(Debug)]
@@ -24,8 +23,8 @@ pub enum Notice {
     /// The operating system gave no thread. What needed it waits in the queue, and every
     /// [`Pool::tick`] tries again.
     SpawnFailed(io::Error),
-    /// An item's run panicked with this payload. Its thread goes on.
-    Panicked(Box<dyn Any + Send>),
+    /// An item's run panicked and said this. Its thread goes on.
+    Panicked(String),
 }
 
 /// Threads that run items of type `T`, in a number that follows the load.
@@ -216,8 +215,8 @@ impl<T: Send + 'static> Core<T> {
     fn work(self: &Arc<Self>) {
         let mut next = self.next_item();
         while let Some(item) = next {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.run)(item))) {
-                self.tell(Notice::Panicked(payload));
+            if let Err(said) = guarded(|| (self.run)(item)) {
+                self.tell(Notice::Panicked(said));
             }
             let at_hand = self.change(|floor, hire| {
                 floor.finished(hire);
@@ -242,7 +241,7 @@ impl<T: Send + 'static> Core<T> {
     }
 
     fn tell(&self, notice: Notice) {
-        let told = catch_unwind(AssertUnwindSafe(|| (self.notify)(notice)));
-        drop(told); // The owner's panic has been reported by the panic hook; a thread is worth more.
+        // A panic of the owner's has been reported by the panic hook; a thread is worth more.
+        guarded(|| (self.notify)(notice)).ok();
     }
 }

@@ -113,7 +113,7 @@ impl Bench {
             move |notice| match notice {
                 Notice::Freed => freed.add(),
                 Notice::SpawnFailed(error) => failed.lock().unwrap().push(error),
-                Notice::Panicked(payload) => std::panic::resume_unwind(payload),
+                Notice::Panicked(said) => panic!("{said}"),
             }
         };
         let pool = Pool::new(limits, record, notify);

@@ -44,8 +44,8 @@ impl Bench {
         let notices = tell.clone();
         let notify = move |notice| match notice {
             Notice::Freed => notices.send(Freed).unwrap(),
-            Notice::Panicked(payload) => {
-                notices.send(Panicked(payload.downcast_ref::<&str>().unwrap().to_string())).unwrap();
+            Notice::Panicked(said) => {
+                notices.send(Panicked(said)).unwrap();
                 panic!("a panic of the owner ends no thread either");
             }
             Notice::SpawnFailed(error) => panic!("{error}"),

@@ -19,6 +19,7 @@ use crate::store::conformance::RowKey;
 pub(crate) struct Hooks {
     held: BTreeSet<ScheduleId>,
     refused: BTreeSet<i64>,
+    pub(super) beats_refused: bool,
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
@@ -55,6 +56,11 @@ impl MemoryStore {
         } else {
             refused.remove(&id.0)
         };
+    }
+
+    /// From now on every heartbeat fails.
+    pub(crate) fn refuse_beats(&self) {
+        self.tables().hooks.beats_refused = true;
     }
 
     /// `UPDATE ... SET column = value` on one row; `value` is an SQL literal: `NULL`, `'text'` or a number.

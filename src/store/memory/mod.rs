@@ -100,7 +100,10 @@ impl Store for MemoryStore {
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
-        self.transaction(|tables| Ok(tables.beat(beat)))
+        self.transaction(|tables| match tables.hooks.beats_refused {
+            true => Err(crate::error::Error::new(crate::error::Kind::Refused, "as the test asked")),
+            false => Ok(tables.beat(beat)),
+        })
     }
 
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
