@@ -25,7 +25,7 @@ use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::runner::Runner;
 use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
-use crate::window::{millis, span};
+use crate::window::{MOST_ABANDONED, millis, span};
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
 pub struct Builder {
@@ -184,11 +184,11 @@ struct Stores {
 
 impl Stores {
     fn open(config: &Config, clock: &Arc<Clock>) -> Result<Self, Error> {
-        let limits = store::Limits { call: config.window.call, ..store::Limits::default() };
-        let open = |connections| {
-            store::open(&config.url, store::Limits { connections, ..limits }, Arc::clone(clock))
-        };
-        Ok(Self { work: open(limits.connections)?, heart: open(1)?, clients: open(limits.connections)? })
+        let clients = store::Limits { call: config.window.call, ..store::Limits::default() };
+        // One for each loop that has store calls; those of a call that is abandoned are replaced.
+        let of_loops = |connections| store::Limits { connections, spare: MOST_ABANDONED as u32, ..clients };
+        let open = |limits| store::open(&config.url, limits, Arc::clone(clock));
+        Ok(Self { work: open(of_loops(4))?, heart: open(of_loops(1))?, clients: open(clients)? })
     }
 }
 

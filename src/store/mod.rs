@@ -34,7 +34,7 @@ use crate::model::{
 };
 use crate::schedule::Trigger;
 use crate::shards::Share;
-use crate::window::{MOST_ABANDONED, Window};
+use crate::window::Window;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -140,15 +140,16 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) struct Limits {
     /// The most a statement, or a pause inside a transaction, may take: milliseconds.
     pub call: Millis,
-    /// The most connections in use at once.
+    /// The most connections in use at once, and the most that stay open while idle.
     pub connections: u32,
-    /// So many more may be opened in the place of those that calls given up on keep.
+    /// How many more may be opened in the place of those that abandoned calls keep.
     pub spare: u32,
 }
 
+/// Those of a client: its callers are the application's threads, however many call at once.
 impl Default for Limits {
     fn default() -> Self {
-        Self { call: Window::default().call, connections: 4, spare: MOST_ABANDONED as u32 }
+        Self { call: Window::default().call, connections: 64, spare: 0 }
     }
 }
 

@@ -26,6 +26,7 @@ mod cluster;
 mod command;
 mod cron;
 mod edited;
+mod leftovers;
 mod life;
 mod poison;
 mod secrets;
@@ -40,6 +41,9 @@ fn main() {
     if support::node::is_wanted() {
         return support::node::main();
     }
+    if leftovers::is_wanted() {
+        return leftovers::main();
+    }
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     architecture::add(&mut trials);
@@ -48,6 +52,7 @@ fn main() {
     for database in support::database::all() {
         chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);
+        leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
         poison::add(&mut trials, database);
         #[cfg(feature = "cli")]

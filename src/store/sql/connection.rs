@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use diesel::Connection;
+use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use super::reach::{Reach, server};
 use super::secrets::secrets;
@@ -314,6 +315,23 @@ pub(super) struct Link {
     pub(super) session: Box<dyn Session + Send>,
     broken: bool,
     epoch: u64,
+    _open: Open,
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn counted(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the pool opens connections with.
@@ -323,6 +341,7 @@ pub(super) struct Manager {
     epoch: Arc<AtomicU64>,
     waiting: Arc<AtomicUsize>,
     connecting: AtomicUsize,
+    open: Arc<AtomicUsize>,
     /// Why the last try failed.
     failure: Mutex<String>,
 }
@@ -344,7 +363,7 @@ impl r2d2::ManageConnection for Manager {
         let session = wanted.then(|| self.target.connect(self.limits));
         self.connecting.fetch_sub(1, Ordering::Relaxed);
         match session {
-            Some(Ok(session)) => Ok(Link { session, broken: false, epoch }),
+            Some(Ok(session)) => Ok(Link { session, broken: false, epoch, _open: Open::counted(&self.open) }),
             Some(Err(fault)) => {
                 failure().clone_from(&fault.message);
                 Err(ConnectError(fault.message))
@@ -360,9 +379,21 @@ impl r2d2::ManageConnection for Manager {
     }
 
     fn has_broken(&self, link: &mut Link) -> bool {
+        // Those opened in the place of connections that abandoned calls kept: once these come back, they are too many.
+        let too_many = self.open.load(Ordering::Relaxed) > self.limits.connections.max(1) as usize;
         // A database in memory is its connection: there is nothing to go back to.
-        !self.target.memory && (link.broken || std::thread::panicking())
+        !self.target.memory && (link.broken || too_many || std::thread::panicking())
     }
+}
+
+/// The threads one pool opens its connections on. They end with it: r2d2's own wait for the pool's next clean-up, for up to
+/// half a minute.
+fn openers() -> ScheduledThreadPool {
+    ScheduledThreadPool::builder()
+        .num_threads(3)
+        .thread_name_pattern("firetime-connect-{}")
+        .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
+        .build()
 }
 
 /// The connections of one store.
@@ -384,6 +415,7 @@ impl Connections {
             epoch: Arc::clone(&epoch),
             waiting: Arc::clone(&waiting),
             connecting: AtomicUsize::new(0),
+            open: Arc::default(),
             failure: Mutex::default(),
         };
         let builder = r2d2::Pool::builder()
@@ -391,6 +423,7 @@ impl Connections {
             .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
             .test_on_check_out(false)
             .connection_timeout(CONNECTION_WAIT)
+            .thread_pool(Arc::new(openers()))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
         Self { pool: builder.build_unchecked(manager), epoch, waiting, target }
@@ -445,6 +478,20 @@ mod tests {
         let said = opened("sqlite:Cargo.toml");
         assert!(said.contains("Cargo.toml") && said.contains("is it a database"), "{said}");
         assert!(!opened("sqlite:/nowhere/me:hunter2@host.db").contains("hunter2"));
+    }
+
+    /// Calls that were given up on keep theirs while others run: eleven connections stayed open for ten minutes.
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn connections_beyond_the_limit_close_when_they_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::parse(&format!("sqlite:{}", folder.path().join("x.db").display())).unwrap();
+        let connections = Connections::open(target, Limits { call: 1_000, connections: 2, spare: 3 });
+        let open = || connections.pool.state().connections;
+        let taken: Vec<_> = (0..5).map(|_| connections.get().unwrap()).collect();
+        assert_eq!(open(), 5);
+        drop(taken);
+        assert_eq!(open(), 2);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod audit;
 mod cluster;
 mod dice;
 mod figures;
-mod hand;
+pub mod hand;
 mod history;
 pub mod job;
 #[path = "../../../src/sim/judge.rs"]
