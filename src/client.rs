@@ -270,7 +270,7 @@ impl Client {
         // A pause longer than one repair accounts for ends in several.
         loop {
             let entry = self.find(name)?;
-            let now = self.store.time()?.database;
+            let now = self.store.time()?.millis();
             let Some(repair) = misfire::resume(&entry, now) else { return Ok(false) };
             // Lost: somebody else changed the row; what it is now decides.
             let ends = repair.resume;

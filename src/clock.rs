@@ -3,12 +3,19 @@
 //! Decisions work in *database time* (so that servers whose clocks differ agree) and measure spans on
 //! the boot clock (which neither steps nor stops while the machine sleeps). Database time is counted on the boot
 //! clock too, from what the last poll measured: setting the host's clock changes nothing here.
+//!
+//! A comparison of the two clocks tells an interval that their offset lies in, as wide as the database's answer took.
+//! [`Offset`] intersects these intervals and uses the lower end: in doubt database time is later than this process
+//! believes, and nothing starts early.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::model::Millis;
-use crate::window::{OFFSET_JUMP, millis, span};
+use crate::window::{OFFSET_JUMP, OFFSET_WARNING, span};
+
+/// Microseconds: what clocks are compared in.
+pub(crate) type Micros = i64;
 
 /// One reading: what every pure part is given instead of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,116 +36,169 @@ impl Now {
 /// The process's clock, with the offset to the database's.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// What the wall clock said when the machine booted, as far as could be told when this clock was made; in whole
-    /// milliseconds, and the rest is counted to the boot clock. So both pass to the next millisecond together, and who
-    /// waits for an instant of the one on the other wakes up at it.
-    booted: Duration,
-    rest: Duration,
-    offset: AtomicI64,
+    /// The wall clock's reading when the machine booted, as known when this clock was made.
+    booted: Micros,
+    /// Database time minus the boot clock.
+    ahead: AtomicI64,
 }
 
 impl Default for Clock {
     fn default() -> Self {
-        let exactly = read(rustix::time::ClockId::Realtime).saturating_sub(boot_time());
-        let booted = span(millis(exactly));
-        Self { booted, rest: exactly.saturating_sub(booted), offset: AtomicI64::new(0) }
+        let booted = read(WALL) - read(BOOT);
+        Self { booted, ahead: AtomicI64::new(booted) }
     }
 }
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        let boot = self.since_boot();
-        let host = millis(self.booted + boot);
-        Now { db: host.saturating_add(self.offset.load(Ordering::Relaxed)), boot: millis(boot) }
+        let (boot, ahead) = (read(BOOT), self.ahead.load(Ordering::Relaxed));
+        Now { db: whole(boot + ahead), boot: whole(in_step(boot, ahead)) }
     }
 
-    /// The host's time without the offset: the wall clock as it was at the start, counted on by the boot clock.
-    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database is compared with"))]
-    pub(crate) fn host(&self) -> Millis {
-        millis(self.booted + self.since_boot())
-    }
-
-    fn since_boot(&self) -> Duration {
-        boot_time() + self.rest
+    /// The host's time and its wall clock, to compare a database's clock with.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
+    pub(crate) fn host(&self) -> HostTime {
+        HostTime { counted: self.booted + read(BOOT), wall: read(WALL) }
     }
 
     /// How long to wait until a boot-clock instant: exactly, in parts finer than the clock's millisecond.
     pub(crate) fn until_boot(&self, until: Millis) -> Duration {
         /// Longer waits are cut: whoever waits asks again.
         const LONGEST: Duration = Duration::from_secs(3_600);
-        span(until).saturating_sub(self.since_boot()).min(LONGEST)
+        let boot = in_step(read(BOOT), self.ahead.load(Ordering::Relaxed));
+        span(until).saturating_sub(Duration::from_micros(u64::try_from(boot).unwrap_or(0))).min(LONGEST)
     }
 
     /// From now on database time is the host's time plus `offset`.
-    pub(crate) fn set_offset(&self, offset: Millis) {
-        self.offset.store(offset, Ordering::Relaxed);
+    pub(crate) fn set_offset(&self, offset: Micros) {
+        self.ahead.store(self.booted + offset, Ordering::Relaxed);
     }
 }
 
-fn boot_time() -> Duration {
-    #[cfg(target_os = "linux")]
-    let id = rustix::time::ClockId::Boottime;
-    // Elsewhere the monotonic clock is the nearest there is: it may stand still while the machine sleeps.
-    #[cfg(not(target_os = "linux"))]
-    let id = rustix::time::ClockId::Monotonic;
-    read(id)
+/// The boot clock, shifted by less than a millisecond so that it passes to the next one together with database
+/// time: whoever waits for an instant of the one on the other wakes up at it.
+fn in_step(boot: Micros, ahead: Micros) -> Micros {
+    boot + ahead.rem_euclid(1_000)
 }
+
+/// In whole milliseconds.
+fn whole(micros: Micros) -> Millis {
+    micros.div_euclid(1_000)
+}
+
+const WALL: rustix::time::ClockId = rustix::time::ClockId::Realtime;
+#[cfg(target_os = "linux")]
+const BOOT: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+/// Elsewhere the monotonic clock is the nearest there is: it may stand still while the machine sleeps.
+#[cfg(not(target_os = "linux"))]
+const BOOT: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of time")]
-fn read(id: rustix::time::ClockId) -> Duration {
+fn read(id: rustix::time::ClockId) -> Micros {
     let time = rustix::time::clock_gettime(id);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
 }
 
-/// One comparison of the database's clock with the host's time: readings around the database's answer.
+/// A reading of the host's clocks.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
+pub(crate) struct HostTime {
+    /// The host's time without the offset: the wall clock as it was at the start, counted on by the boot clock.
+    pub counted: Micros,
+    pub wall: Micros,
+}
+
+/// One comparison of the database's clock with the host's time: the database told `told` at some instant between
+/// `asked` and `answered`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeSample {
-    pub asked: Millis,
-    pub database: Millis,
-    pub answered: Millis,
+    pub asked: Micros,
+    pub told: Micros,
+    pub answered: Micros,
 }
 
 impl TimeSample {
-    fn round_trip(&self) -> Millis {
-        (self.answered - self.asked).max(0)
+    /// Of a database that tells microseconds. Each reading is rounded down by up to one.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
+    pub(crate) fn new(asked: HostTime, told: Micros, answered: HostTime) -> Self {
+        Self { asked: asked.counted - 1, told, answered: answered.counted + 1 }
     }
 
-    /// Zero if the answer lies between the question and its arrival: then the clocks may well agree, and a
-    /// correction by the rounding alone would fire a millisecond early.
-    pub(crate) fn offset(&self) -> Millis {
-        if (self.asked..=self.answered).contains(&self.database) {
-            return 0;
+    /// Of a database in this process, which tells whole milliseconds. Where it agrees with the host's wall clock it
+    /// reads that very clock, and the wall clock's microseconds are the database's.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database is compared with it"))]
+    pub(crate) fn in_process(asked: HostTime, told: Micros, answered: HostTime) -> Self {
+        if (asked.wall - 999..=answered.wall).contains(&told) {
+            return Self::new(answered, answered.wall, answered);
         }
-        self.database - (self.asked + (self.answered - self.asked) / 2)
+        // Rounded down: this instant of the database's clock was up to a millisecond before the question.
+        Self::new(HostTime { counted: asked.counted - 999, ..asked }, told, answered)
     }
 
-    /// Whether `offset` may be true as far as this comparison can tell.
-    fn allows(&self, offset: Millis) -> bool {
-        /// What two clocks may drift apart within a few polls.
-        const DRIFT: Millis = 50;
-        (self.asked - DRIFT..=self.answered + DRIFT).contains(&(self.database - offset))
+    /// The database's time in whole milliseconds.
+    pub(crate) fn millis(&self) -> Millis {
+        whole(self.told)
+    }
+
+    /// The ends of the interval that the offset lies in.
+    fn offsets(&self) -> (Micros, Micros) {
+        (self.told - self.answered, self.told - self.asked)
     }
 }
 
-/// The offset to the database's clock: of the last samples, the one with the smallest round trip.
-#[derive(Debug, Default)]
+/// The offset to the database's clock: an interval that every comparison since the database's clock was last set
+/// allows.
+#[derive(Debug)]
 pub(crate) struct Offset {
-    samples: std::collections::VecDeque<TimeSample>,
+    low: Micros,
+    high: Micros,
+    /// The host's time of the last comparison.
+    at: Micros,
+    /// How far apart the clocks were when somebody was last warned, unless they have agreed since.
+    warned: Option<Millis>,
 }
 
 impl Offset {
-    const KEPT: usize = 8;
+    pub(crate) fn new(sample: TimeSample) -> Self {
+        let (low, high) = sample.offsets();
+        Self { low, high, at: sample.answered, warned: None }
+    }
 
-    /// Takes a sample in and gives the offset to use from now on.
-    pub(crate) fn observe(&mut self, sample: TimeSample) -> Millis {
-        if self.samples.len() == Self::KEPT {
-            self.samples.pop_front();
+    /// Takes a comparison in; true if it contradicts the earlier ones: the database's clock was set, and only this
+    /// comparison counts.
+    pub(crate) fn observe(&mut self, sample: TimeSample) -> bool {
+        /// Two clocks drift apart by at most a microsecond in this many.
+        const DRIFT: Micros = 10_000;
+        let drift = (sample.answered - self.at).max(0) / DRIFT;
+        let (low, high) = sample.offsets();
+        self.at = sample.answered;
+        self.low = low.max(self.low - drift);
+        self.high = high.min(self.high + drift);
+        let was_set = self.low > self.high;
+        if was_set {
+            (self.low, self.high) = (low, high);
         }
-        // The database's clock has been set: what was measured before means nothing.
-        self.samples.retain(|earlier| sample.allows(earlier.offset()));
-        self.samples.push_back(sample);
-        self.samples.iter().min_by_key(|sample| sample.round_trip()).map_or(0, TimeSample::offset)
+        was_set
+    }
+
+    /// The least offset there may be: database time counted with it is never ahead of the database's clock.
+    pub(crate) fn least(&self) -> Micros {
+        self.low
+    }
+
+    /// How far the database's clock is ahead of the host's, if that is certainly too far and news.
+    pub(crate) fn warning(&mut self) -> Option<Millis> {
+        let ahead = 0.clamp(self.low, self.high) / 1_000;
+        if ahead.abs() <= OFFSET_WARNING {
+            self.warned = None;
+            return None;
+        }
+        let is_known = |warned: Millis| (warned - ahead).abs() <= OFFSET_WARNING;
+        if self.warned.is_some_and(is_known) {
+            return None;
+        }
+        self.warned = Some(ahead);
+        self.warned
     }
 }
 
@@ -161,32 +221,97 @@ impl Steady {
 mod tests {
     use super::*;
 
+    const SECOND: Micros = 1_000_000;
+
+    /// A comparison by a host whose clock is `skew` ahead: asked at `at`, answered after the two spans.
+    fn sample(at: Micros, skew: Micros, there: Micros, back: Micros) -> TimeSample {
+        TimeSample { asked: at + skew, told: at + there, answered: at + there + back + skew }
+    }
+
     #[test]
-    fn the_sample_with_the_smallest_round_trip_decides() {
-        let mut offset = Offset::default();
-        assert_eq!(offset.observe(TimeSample { asked: 0, database: 500, answered: 1_000 }), 0);
-        assert_eq!(offset.observe(TimeSample { asked: 2_000, database: 2_031, answered: 2_002 }), 30);
-        assert_eq!(offset.observe(TimeSample { asked: 5_000, database: 5_700, answered: 5_900 }), 30);
+    fn a_slow_answer_does_not_hide_that_the_host_is_ahead() {
+        let offset = Offset::new(sample(0, 45_000, 25_000, 25_000));
+        assert!(offset.least() <= -45_000, "database time would be {} us early", offset.least() + 45_000);
+    }
+
+    /// The node is never early, and late by no more than the best answer took on its way back, plus the drift.
+    #[test]
+    fn slow_answers_do_not_push_out_a_quick_one() {
+        for (there, back) in [(50_000, 0), (0, 50_000), (400_000, 1_100_000)] {
+            let mut offset = Offset::new(sample(0, 45_000, 300, 200));
+            for n in 1..=20 {
+                assert!(!offset.observe(sample(5 * n * SECOND, 45_000, there, back)));
+                let early = offset.least() + 45_000;
+                assert!(
+                    early <= 0 && early >= -200 - 100 * (5 * n + 2),
+                    "{early} us early with {there} + {back}"
+                );
+            }
+        }
     }
 
     #[test]
     fn a_clock_that_was_set_is_believed_at_once() {
-        let mut offset = Offset::default();
-        assert_eq!(offset.observe(TimeSample { asked: 2_000, database: 2_031, answered: 2_002 }), 30);
-        assert_eq!(offset.observe(TimeSample { asked: 7_000, database: 9_000, answered: 7_200 }), 1_900);
-        assert_eq!(offset.observe(TimeSample { asked: 9_000, database: 10_950, answered: 9_200 }), 1_900);
+        let mut offset = Offset::new(sample(0, 0, 500, 500));
+        for (at, skew) in [(5, 400_000), (10, -2_000_000), (15, -2_001_501)] {
+            assert!(offset.observe(sample(at * SECOND, skew, 500, 500)));
+            assert_eq!(offset.least(), -skew - 500);
+        }
+        assert!(!offset.observe(sample(20 * SECOND, -2_001_501, 200_000, 900)));
+    }
+
+    #[test]
+    fn clocks_that_drift_are_not_taken_for_one_that_was_set() {
+        let mut offset = Offset::new(sample(0, 0, 50, 50));
+        for n in 1..=100 {
+            assert!(!offset.observe(sample(5 * n * SECOND, 400 * n, 50, 50)));
+            assert!((-400 * n - 600..=-400 * n).contains(&offset.least()), "{}", offset.least());
+        }
+    }
+
+    /// As SQLite does: the sample is exact where it reads the host's wall clock, and safe where it does not.
+    #[test]
+    fn a_clock_of_whole_milliseconds_costs_no_precision_on_its_own_host() {
+        let host = |counted, wall| HostTime { counted, wall };
+        let own = TimeSample::in_process(host(7_000, 5_900_950), 5_900_000, host(7_100, 5_901_050));
+        assert_eq!(Offset::new(own).least(), 5_901_050 - 7_100 - 1);
+        let other = TimeSample::in_process(host(7_000, 1_000_950), 5_900_000, host(7_100, 1_001_050));
+        let offset = Offset::new(other);
+        assert_eq!((offset.low, offset.high), (5_900_000 - 7_101, 5_900_000 - 7_000 + 1_000));
+    }
+
+    #[test]
+    fn a_warning_comes_once_until_the_clocks_agree_or_are_farther_apart() {
+        let mut at = 0;
+        let mut offset = Offset::new(sample(0, 0, 10, 10));
+        let mut warns = |skew: Millis| {
+            at += 5 * SECOND;
+            offset.observe(sample(at, 1_000 * skew, 0, 0));
+            offset.warning()
+        };
+        assert_eq!([warns(900), warns(3_000), warns(3_000), warns(2_200)], [None, Some(-3_000), None, None]);
+        assert_eq!([warns(4_002), warns(0), warns(-1_500)], [Some(-4_002), None, Some(1_500)]);
+    }
+
+    #[test]
+    fn a_slow_comparison_alone_warns_nobody() {
+        let mut offset = Offset::new(sample(0, 0, 10, 2_900_000));
+        assert_eq!(offset.warning(), None);
     }
 
     /// Or who waits on the one for an instant of the other would wake up too early, or a part of a millisecond late.
     #[test]
     fn both_clocks_pass_to_the_next_millisecond_together() {
         let clock = Clock::default();
-        let first = clock.now();
-        loop {
-            let now = clock.now();
-            assert_eq!(now.db - now.boot, first.db - first.boot);
-            if now.boot > first.boot + 3 {
-                break;
+        for offset in [0, 123, -4_000_877] {
+            clock.set_offset(offset);
+            let first = clock.now();
+            loop {
+                let now = clock.now();
+                assert_eq!(now.db - now.boot, first.db - first.boot);
+                if now.boot > first.boot + 3 {
+                    break;
+                }
             }
         }
     }

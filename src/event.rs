@@ -126,7 +126,8 @@ pub enum Event {
     },
     /// The clock stepped: the plan was dropped and a poll asked for.
     ClockJumped,
-    /// The database's clock and this host's differ by more than a second.
+    /// The database's clock and this host's differ by more than a second. Told once, and again when the difference has
+    /// changed by more than a second or the clocks have agreed since.
     ClockOffset {
         /// Database minus host, milliseconds.
         millis: i64,
@@ -251,7 +252,7 @@ impl Event {
             ),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
-                write!(f, "the database's clock is {millis} ms ahead of ours; check time synchronisation")
+                write!(f, "the database's clock is {}; check time synchronisation", beside_ours(*millis))
             }
             Self::LeftToOthers { planned } => {
                 write!(f, "stopping: {} left to other nodes", counted(planned, "planned item"))
@@ -280,6 +281,12 @@ fn counted(count: &impl ToString, noun: &str) -> String {
     let count = count.to_string();
     let plural = if count == "1" { "" } else { "s" };
     format!("{count} {noun}{plural}")
+}
+
+/// Where a clock stands that is so much ahead of this host's.
+fn beside_ours(ahead: i64) -> String {
+    let side = if ahead < 0 { "behind" } else { "ahead of" };
+    format!("{} ms {side} this host's", ahead.unsigned_abs())
 }
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
@@ -500,6 +507,13 @@ mod tests {
         let error = Error::new(Kind::Unavailable, "poll: no connection");
         let line = Event::StoreFailed { operation: "poll", error }.to_string();
         assert_eq!(line, "poll failed, will be tried again: no connection");
+    }
+
+    #[test]
+    fn a_clock_is_behind_or_ahead_and_never_ahead_by_less_than_nothing() {
+        let words = |millis| Event::ClockOffset { millis }.to_string();
+        assert!(words(-2_999).starts_with("the database's clock is 2999 ms behind this host's"));
+        assert!(words(1_001).starts_with("the database's clock is 1001 ms ahead of this host's"));
     }
 
     #[test]

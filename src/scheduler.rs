@@ -8,7 +8,7 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
-use crate::clock::Clock;
+use crate::clock::{Clock, Offset};
 use crate::config::{Config, RawConfig};
 use crate::driver::{self, Driver, Ended, OnPanic, Surroundings, drive, inbox, wait_in_turns};
 use crate::error::{Error, Kind};
@@ -649,18 +649,18 @@ fn identity(application: &str, handlers: &Handlers) -> Identity {
     }
 }
 
-/// Registers and beats once: gives the first lease's end (boot clock), the offset to the database's clock, and who
-/// lives.
+/// Registers and beats once: gives the first lease's end (boot clock), the offset to the database's clock, and the
+/// live nodes.
 fn join(
     store: &dyn Store,
     identity: &Identity,
     id: NodeId,
     clock: &Clock,
     lease: Millis,
-) -> Result<(Millis, Millis, Vec<Member>), Error> {
+) -> Result<(Millis, Offset, Vec<Member>), Error> {
     let sample = store.register(&identity.new_node(id, clock.now().db))?;
-    let offset = sample.offset();
-    clock.set_offset(offset);
+    let offset = Offset::new(sample);
+    clock.set_offset(offset.least());
     let sent = clock.now();
     let application = identity.application.clone();
     let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: sent.db };

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::clock::{Now, Offset};
+use crate::clock::{Micros, Now, Offset};
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
@@ -15,7 +15,7 @@ use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
 use crate::shards::{self, Member, SHARDS, Share};
 use crate::store::{Page, PollQuery, Polled, Store};
-use crate::window::{GRACE, OFFSET_JUMP, OFFSET_WARNING, Window, span};
+use crate::window::{GRACE, OFFSET_JUMP, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
@@ -104,7 +104,7 @@ pub(crate) enum PollOutput {
         late: bool,
     },
     /// Database time is the host's time plus this from now on.
-    Offset(Millis),
+    Offset(Micros),
     /// Drop what is planned: the clock it was planned by is gone.
     Jumped,
     Event(Event),
@@ -193,7 +193,6 @@ pub(crate) struct PollMachine {
     hold: Millis,
     asked: Option<Asked>,
     offset: Offset,
-    applied: Millis,
     outbox: Vec<PollOutput>,
     refused: HashMap<ScheduleId, i64>,
     members: Vec<Member>,
@@ -210,7 +209,7 @@ impl PollMachine {
         application: String,
         catalog: Arc<dyn Catalog>,
         window: Window,
-        applied: Millis,
+        offset: Offset,
         now: Now,
     ) -> Self {
         let phase = phase_of(node, window.poll);
@@ -225,8 +224,7 @@ impl PollMachine {
             retry: None,
             hold: now.boot,
             asked: None,
-            offset: Offset::default(),
-            applied,
+            offset,
             outbox: Vec::new(),
             refused: HashMap::new(),
             members: Vec::new(),
@@ -329,17 +327,17 @@ impl PollMachine {
     }
 
     fn measure(&mut self, polled: &Polled) {
-        let offset = self.offset.observe(polled.time);
-        let step = offset - self.applied;
+        let before = self.offset.least();
+        let was_set = self.offset.observe(polled.time);
+        let step = self.offset.least() - before;
         if step != 0 {
-            self.applied = offset;
-            self.outbox.push(PollOutput::Offset(offset));
+            self.outbox.push(PollOutput::Offset(self.offset.least()));
         }
-        if step.abs() > OFFSET_JUMP {
+        if was_set && step.abs() > 1_000 * OFFSET_JUMP {
             self.jumped();
         }
-        if offset.abs() > OFFSET_WARNING {
-            self.outbox.push(PollOutput::Event(Event::ClockOffset { millis: offset }));
+        if let Some(millis) = self.offset.warning() {
+            self.outbox.push(PollOutput::Event(Event::ClockOffset { millis }));
         }
     }
 

@@ -85,7 +85,7 @@ pub(super) struct Pace {
 
 enum Doing<O: Operation> {
     Waiting { until: Millis },
-    Asked { op: O, at: Millis, then: Millis, heard: bool, locked: Vec<ScheduleId> },
+    Asked { op: O, since: Millis, at: Millis, then: Millis, heard: bool, locked: Vec<ScheduleId> },
     Answering { answer: Result<O::Answer, Error>, at: Millis },
 }
 
@@ -162,9 +162,9 @@ where
 
     fn perform_asked(&mut self, boot: Millis, wire: &Wire<'_>) {
         let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
-        let Doing::Asked { op, then, heard, locked, .. } = doing else { return };
+        let Doing::Asked { op, since, then, heard, locked, .. } = doing else { return };
         wire.unlock(&locked);
-        let answer = op.perform(wire);
+        let answer = op.perform(&wire.under_way(boot - since, then));
         let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
         self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at: boot + then };
     }
@@ -238,8 +238,12 @@ where
             _ => Vec::new(),
         };
         match fate {
-            Fate::Answered(after, then) => Doing::Asked { op, at: boot + after, then, heard: true, locked },
-            Fate::AnswerLost(after) => Doing::Asked { op, at: boot + after, then: 5, heard: false, locked },
+            Fate::Answered(after, then) => {
+                Doing::Asked { op, since: boot, at: boot + after, then, heard: true, locked }
+            }
+            Fate::AnswerLost(after) => {
+                Doing::Asked { op, since: boot, at: boot + after, then: 5, heard: false, locked }
+            }
             Fate::Unavailable => failed(Kind::Unavailable, 50),
             Fate::Lost => failed(Kind::Unknown, 50),
             Fate::Overrun(after) => {

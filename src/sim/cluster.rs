@@ -63,8 +63,9 @@ pub(super) struct Cluster {
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
     pace: Pace,
-    /// The database's clock against true time.
+    /// The database's clock against true time, and since when it was how far ahead.
     clock_error: Millis,
+    clock_errors: Vec<(Millis, Millis)>,
     /// A sabotage: seats are not counted.
     seatless: bool,
     /// Who is switched off has learnt of it after so long.
@@ -99,6 +100,7 @@ impl Cluster {
             outage_at: Millis::MAX,
             pace: Pace::default(),
             clock_error: 0,
+            clock_errors: Vec::new(),
             seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
             one_by_one: sabotages.contains(&Sabotage::RepairOneByOne),
@@ -221,6 +223,7 @@ impl Cluster {
         }
         if self.fate.strikes(self.faults.clocks) {
             self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
+            self.clock_errors.push((self.now, self.clock_error));
         }
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         if self.fate.strikes(self.faults.pauses) {
@@ -350,6 +353,7 @@ impl Cluster {
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
             doomed,
+            clock: self.clock_errors,
             healed: self.ends,
             read: self.now,
             bounds: Bounds { switched: self.learns_within, ..Bounds::default() },

@@ -31,6 +31,8 @@ pub struct History {
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
+    /// When the database's clock was set, and how far it was ahead of true time from then on.
+    pub clock: Vec<(Millis, Millis)>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
     pub stopped: bool,
     pub bounds: Bounds,
@@ -42,7 +44,8 @@ pub struct Bounds {
     /// Nothing stays CLAIMED or RUNNING for longer, not under a dead node and not under a live one: jobs are
     /// shorter than that.
     pub settled: Millis,
-    /// Nothing is run or skipped before its time, but for an error of a clock too small to be noticed.
+    /// Nothing is claimed or skipped earlier than this before its time. Nothing at all begins before it, but for what
+    /// the database's clock was ever ahead.
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
@@ -430,6 +433,12 @@ fn switches(history: &History, verdict: &mut Verdict) {
     }
 }
 
+/// The most that the database's clock was ahead of true time until then: a node learns of a step at its next poll.
+fn ahead(history: &History, at: Millis) -> Millis {
+    let until = history.clock.iter().filter(|(since, _)| *since <= at);
+    until.map(|(_, ahead)| *ahead).max().unwrap_or(0).max(0)
+}
+
 /// Each attempt begins at most once, before it is taken away, and ends in an outcome of its own.
 fn effects(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
@@ -447,7 +456,8 @@ fn effects(history: &History, verdict: &mut Verdict) {
         if effects.iter().any(|it| (it.scheduled, it.attempt) != (row.scheduled, row.attempt)) {
             verdict.blame(format!("begun as another than its row says: {effects:?} {row:?}"));
         }
-        if effects.iter().any(|it| it.at + history.bounds.early < row.due.max(row.scheduled)) {
+        let early = |it: &&Effect| it.at + ahead(history, it.at) < row.due.max(row.scheduled);
+        if effects.iter().any(early) {
             verdict.blame(format!("begun before it was due: {effects:?} {row:?}"));
         }
         // A lower fence: the row was taken back and claimed anew before this one began.

@@ -211,7 +211,13 @@ fn a_skip_without_a_reason_is_caught() {
 #[test]
 fn what_is_done_before_its_time_is_caught() {
     caught("before its time", |history| history.changes[0].at = -1);
-    caught("before it was due", |history| row(history, 22).due = 3_200);
+    caught("before it was due", |history| effect(history, 31).at = 2_999);
+    let mut history = good();
+    effect(&mut history, 31).at = 2_999;
+    history.clock = vec![(1_000, 1), (1_500, -5), (3_000, 700)];
+    judge(&history).assert_clean();
+    history.clock[0].1 = 0;
+    assert!(!judge(&history).violations.is_empty(), "a step that comes later excuses nothing");
 }
 
 #[test]

@@ -49,7 +49,8 @@ fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
     }
 }
 
-/// Claimed ahead of its time, started at it: where a thread is free, on the millisecond.
+/// Claimed ahead of its time, started at it: where a thread is free, no later than the database's answers take on
+/// their way back.
 #[test]
 fn a_quiet_cluster_starts_on_time() {
     let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
@@ -58,7 +59,8 @@ fn a_quiet_cluster_starts_on_time() {
     let first = cluster.effects().iter().filter(|effect| effect.attempt == 1);
     let mut late: Vec<i64> = first.map(|effect| effect.at - effect.scheduled).collect();
     late.sort_unstable();
-    assert_eq!([late[0], late[late.len() / 2]], [0, 0], "the earliest and the median of {}", late.len());
+    let (earliest, median) = (late[0], late[late.len() / 2]);
+    assert!(earliest >= 0 && median <= 3, "of {}: {earliest} and {median} ms late", late.len());
 }
 
 /// The node that stored a failure looks for its retry before that is due, 1 s later, and not with its next poll.

@@ -168,7 +168,7 @@ impl Plans {
         let start = times.first().copied().unwrap_or(start);
         let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
         if store.ensure(&definition).unwrap() == Ensured::Changed {
-            let database = store.time().unwrap().database;
+            let database = store.time().unwrap().millis();
             let times = expected(&definition.trigger, times, entry.cursor.prev, database);
             self.made[n].generations.insert(entry.generation + 1, times);
             self.made[n].definition = definition;

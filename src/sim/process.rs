@@ -11,7 +11,7 @@ use super::jobs;
 use super::judge::Effect;
 use super::scenario::Faults;
 use super::wire::Wire;
-use crate::clock::Now;
+use crate::clock::{Micros, Now, Offset};
 use crate::machine::Machine;
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId, Outcome};
@@ -104,6 +104,10 @@ struct Running {
     ends: Millis,
 }
 
+fn now(time: Millis, skew: Millis, offset: Micros) -> Now {
+    Now { db: (1_000 * (time + skew) + offset).div_euclid(1_000), boot: time }
+}
+
 /// What a process is given at each instant.
 pub(super) struct Surroundings<'a> {
     pub time: Millis,
@@ -135,8 +139,8 @@ pub(super) struct Process {
     stranger: bool,
     /// The host's time against true time.
     pub skew: Millis,
-    /// What the process believes the host's time lacks.
-    offset: Millis,
+    /// Database time minus the host's, as far as the process knows.
+    offset: Micros,
     pub stopped_until: Millis,
     /// The database is away for this node alone.
     pub cut_until: Millis,
@@ -163,8 +167,9 @@ impl Process {
             jobs: jobs::all().to_vec(),
         };
         let window = Window { retention: None, ..Window::default() };
-        let offset = wire.register(&identity.new_node(id, time)).unwrap().offset();
-        let now = Now { db: time + skew + offset, boot: time };
+        let known = Offset::new(wire.register(&identity.new_node(id, time)).unwrap());
+        let offset = known.least();
+        let now = now(time, skew, offset);
         let application = APPLICATION.to_owned();
         let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
         let Ok(Pulse::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
@@ -175,7 +180,7 @@ impl Process {
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
-        let mut polling = PollMachine::new(id, application, Arc::new(Anything), window, offset, now);
+        let mut polling = PollMachine::new(id, application, Arc::new(Anything), window, known, now);
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));
         }
@@ -250,7 +255,7 @@ impl Process {
     }
 
     fn now(&self, time: Millis) -> Now {
-        Now { db: time + self.skew + self.offset, boot: time }
+        now(time, self.skew, self.offset)
     }
 
     /// One turn of every machine; true if anything was said that others may act on.

@@ -20,6 +20,8 @@ pub(super) enum Sabotage {
     DeafToSwitches,
     /// Each schedule that fell behind is repaired in a transaction of its own.
     RepairOneByOne,
+    /// The database's clock is taken to be read half way between a question and its answer.
+    HalfARoundTrip,
     /// A repair's cursor is moved in one transaction, its ledger rows are written in another.
     TornRepair,
     /// An outcome is stored in one transaction, the attempt that follows in another.
@@ -68,6 +70,7 @@ impl Sabotage {
             ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
             ("the death that was observed", MANY, vec![Self::ComputedDeath]),
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
+            ("the offset that is never too high", STARVED, vec![Self::HalfARoundTrip]),
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
         ]

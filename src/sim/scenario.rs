@@ -157,6 +157,7 @@ impl Scenario {
     pub(super) fn under_fire(seed: u64) -> Self {
         match seed % 10 {
             3 => Self::of(Faults::STARVED, seed),
+            5 => Self::of(Faults { clocks: 0, ..Faults::MANY }, seed),
             7 => Self::of(Faults::STORM, seed),
             _ => Self::of(Faults::MANY, seed),
         }

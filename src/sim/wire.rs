@@ -118,6 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// One node's way to the database, at one instant.
+#[derive(Clone, Copy)]
 pub(super) struct Wire<'a> {
     pub store: &'a dyn Store,
     shared: &'a Wires,
@@ -125,13 +126,21 @@ pub(super) struct Wire<'a> {
     time: Millis,
     clock: Millis,
     host: Millis,
+    /// How long ago the call under way was asked for, and how long its answer will take.
+    there: Millis,
+    back: Millis,
 }
 
 impl<'a> Wire<'a> {
     /// For a host whose time is wrong by `skew`.
     pub(super) fn new(store: &'a dyn Store, shared: &'a Wires, skew: Millis) -> Self {
         let (time, clock) = *lock(&shared.clock);
-        Self { store, shared, time, clock, host: time + skew }
+        Self { store, shared, time, clock, host: time + skew, there: 0, back: 0 }
+    }
+
+    /// For a call that took so long to come here, and whose answer takes so long.
+    pub(super) fn under_way(self, there: Millis, back: Millis) -> Self {
+        Self { there, back, ..self }
     }
 
     /// Locks those of the rows that nobody holds; gives them.
@@ -158,7 +167,11 @@ impl<'a> Wire<'a> {
     }
 
     fn sample(&self) -> TimeSample {
-        TimeSample { asked: self.host, database: self.clock, answered: self.host }
+        let (asked, answered) = (1_000 * (self.host - self.there), 1_000 * (self.host + self.back));
+        let midway = i64::midpoint(asked, answered);
+        let (asked, answered) =
+            if self.is(Sabotage::HalfARoundTrip) { (midway, midway) } else { (asked, answered) };
+        TimeSample { asked, told: 1_000 * self.clock, answered }
     }
 
     fn counted(&self, claims: Vec<Claim>) -> Vec<Claim> {

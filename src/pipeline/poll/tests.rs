@@ -28,14 +28,19 @@ fn machine(now: Millis) -> PollMachine {
         "app".to_owned(),
         Arc::new(Strict),
         Window::default(),
-        0,
+        Offset::new(sample(now, now)),
         at(now),
     )
 }
 
+/// The database told this instant within no time.
+fn sample(host: Millis, database: Millis) -> TimeSample {
+    TimeSample { asked: 1_000 * host, told: 1_000 * database, answered: 1_000 * host }
+}
+
 fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
     Polled {
-        time: TimeSample { asked: now, database: now, answered: now },
+        time: sample(now, now),
         app_enabled: true,
         node_enabled: true,
         election: None,
@@ -145,14 +150,14 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     let (asked, _) = until_asked(&mut machine, day);
     machine.done(at(asked), Ok(answer(asked, Vec::new())));
     let (asked, _) = until_asked(&mut machine, asked);
-    let time = TimeSample { asked, database: asked - 3_600_000, answered: asked };
+    let time = sample(asked, asked - 3_600_000);
     machine.done(at(asked), Ok(Polled { time, ..answer(asked, Vec::new()) }));
     // The correction comes before what was planned by it, and so does word that the plan is gone.
     let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
     let again = loop {
         match machine.next(Now { db: boot + step, boot }) {
             Step::Do(_) => break boot,
-            Step::Tell(PollOutput::Offset(offset)) => step = offset,
+            Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
             Step::Tell(PollOutput::Jumped) => told.push("jumped"),
             Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
             Step::Tell(_) => {}
@@ -162,6 +167,25 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     };
     assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
     assert!(again <= asked + PERIOD, "polled again after {} ms", again - asked);
+}
+
+/// One whose answers take longer than the step.
+#[test]
+fn a_slow_comparison_is_no_step_of_the_clock() {
+    let mut machine = machine(1_000_000);
+    for round_trip in [0, 2_900, 0] {
+        let (now, _) = until_asked(&mut machine, 1_000_000);
+        let exact = sample(now, now);
+        let time = TimeSample { asked: exact.asked - 1_000 * round_trip, ..exact };
+        machine.done(at(now), Ok(Polled { time, ..answer(now, Vec::new()) }));
+        let (_, told) = until_asked(&mut machine, now);
+        assert!(
+            !told
+                .iter()
+                .any(|it| matches!(it, PollOutput::Jumped | PollOutput::Event(Event::ClockOffset { .. })))
+        );
+        machine.receive(at(now), PollInput::Wake);
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ use crate::store::{
 /// All that a walk in steps of so many rows finds.
 pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
     let mut found: Vec<Broken> = Vec::new();
-    let (application, before) = (application.to_owned(), store.time().unwrap().database);
+    let (application, before) = (application.to_owned(), store.time().unwrap().millis());
     let mut query = BrokenQuery { application, after: ScheduleId(i64::MIN), step, before, limit };
     loop {
         let page = store.broken(&query).unwrap();
@@ -156,7 +156,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub fn new(fixture: Box<dyn Fixture>) -> Self {
         let store = fixture.store();
-        let now = store.time().unwrap().database;
+        let now = store.time().unwrap().millis();
         let base = (now / 1_000 + 3_600) * 1_000;
         let bench = Self { fixture, store, app: fresh_name(), node: NodeId::fresh(), now, base };
         bench.join(bench.node, &[JOB]);

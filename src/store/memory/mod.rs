@@ -71,7 +71,8 @@ impl MemoryStore {
     }
 
     fn sample(tables: &Tables) -> TimeSample {
-        TimeSample { asked: tables.now, database: tables.now, answered: tables.now }
+        let now = 1_000 * tables.now;
+        TimeSample { asked: now, told: now, answered: now }
     }
 }
 

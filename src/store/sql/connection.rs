@@ -15,6 +15,7 @@ use super::reach::{Reach, server};
 use super::secrets::secrets;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Value, single, sql};
+use crate::clock::{HostTime, Micros, TimeSample};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
 use crate::store::{Limits, Result};
@@ -42,6 +43,23 @@ impl Dialect {
             Self::Sqlite => "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
             Self::Postgres => "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)",
             Self::Mysql => "CAST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000) AS SIGNED)",
+        }
+    }
+
+    /// The same in microseconds, as far as the database tells them: SQLite knows whole milliseconds.
+    pub(super) fn exact_clock(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) * 1000",
+            Self::Postgres => "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000) AS BIGINT)",
+            Self::Mysql => "CAST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000) AS SIGNED)",
+        }
+    }
+
+    /// A comparison of the database's clock, read by [`Dialect::exact_clock`], with the host's.
+    pub(super) fn sample(self, asked: HostTime, told: Micros, answered: HostTime) -> TimeSample {
+        match self {
+            Self::Sqlite => TimeSample::in_process(asked, told, answered),
+            Self::Postgres | Self::Mysql => TimeSample::new(asked, told, answered),
         }
     }
 

@@ -285,9 +285,10 @@ impl SqlStore {
 
     /// Reads the database's clock, with ours before and after.
     fn sample(&self, session: &mut dyn Session) -> std::result::Result<TimeSample, Fault> {
+        let question = sql(format!("SELECT {} AS now", session.dialect().exact_clock()));
         let asked = self.clock.host();
-        let database = now(session)?;
-        Ok(TimeSample { asked, database, answered: self.clock.host() })
+        let told = statement::single(session.rows(&question)?)?;
+        Ok(session.dialect().sample(asked, told, self.clock.host()))
     }
 }
 
@@ -327,7 +328,7 @@ impl Store for SqlStore {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
-        self.read("poll", |session| poll::poll(session, query, || self.clock.host()))
+        self.read("poll", |session| poll::poll(session, query, &self.clock))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {

@@ -10,17 +10,13 @@ use super::entry::{self, Raw, SHARDS};
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, join, seek, sql};
 use super::under_way::no_one_has;
-use crate::clock::TimeSample;
+use crate::clock::{Clock, TimeSample};
 use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
 use crate::store::when;
 use crate::store::{Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted};
 
-pub(super) fn poll(
-    session: &mut dyn Session,
-    query: &PollQuery,
-    host: impl Fn() -> Millis,
-) -> Result<Polled, Fault> {
-    let signs = signs(session, query, host)?;
+pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Polled, Fault> {
+    let signs = signs(session, query, clock)?;
     let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
     let mut known = HashMap::new();
     let jobs = if signs.due || signs.pending { jobs(session, &query.application)? } else { HashMap::new() };
@@ -68,25 +64,26 @@ struct Signs {
     late: bool,
 }
 
-fn signs(session: &mut dyn Session, query: &PollQuery, host: impl Fn() -> Millis) -> Result<Signs, Fault> {
+fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Signs, Fault> {
     let question = look(session.dialect(), query);
-    let asked = host();
+    let asked = clock.host();
     let row = session.rows(&question)?.pop();
-    let answered = host();
+    let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
     Ok(Signs {
-        time: TimeSample { asked, database: row.int()?, answered },
         app: row.text()?,
         node: row.text()?,
         election: row.maybe_int()?,
         due: row.int()? == 1,
         pending: row.int()? == 1,
         late: row.int()? == 1,
+        time: session.dialect().sample(asked, row.int()?, answered),
     })
 }
 
-/// The database's time, whether the application and the node are in state Y, the election mark, whether any of the
-/// query's jobs is due, anything PENDING, and anything of the application late.
+/// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is due,
+/// anything PENDING, and anything of the application late; and the database's time: read last, so that little time
+/// passes between it and the answer's arrival.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
@@ -94,14 +91,14 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
         no_one_has(dialect)
     );
     sql(format!(
-        "SELECT {} AS now, (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
+        "SELECT (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
          (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
          (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, COALESCE(heads.due, 0) AS due, \
          CASE WHEN {pending} THEN 1 ELSE 0 END AS pending, \
-         CASE WHEN heads.late = 1 OR {pending} THEN 1 ELSE 0 END AS late \
+         CASE WHEN heads.late = 1 OR {pending} THEN 1 ELSE 0 END AS late, {} AS now \
          FROM (SELECT MAX(CASE WHEN head.fire_time < ? THEN 1 ELSE 0 END) AS late, \
          MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
-        dialect.clock()
+        dialect.exact_clock()
     ))
     .bind(application)
     .bind(query.node.to_string())
