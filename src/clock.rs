@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::model::Millis;
-use crate::window::{OFFSET_JUMP, OFFSET_WARNING, span};
+use crate::window::{OFFSET_JUMP, OFFSET_WARNING, WALL_JUMP, span};
 
 /// Microseconds: what clocks are compared in.
 pub(crate) type Micros = i64;
@@ -24,12 +24,43 @@ pub(crate) struct Now {
     pub db: Millis,
     /// Milliseconds since the machine booted, suspend included.
     pub boot: Millis,
+    /// The wall clock minus the boot clock. It changes when somebody sets the wall clock, and when a hypervisor paused
+    /// the machine: the boot clock does not count that.
+    pub apart: Millis,
 }
 
 impl Now {
     /// The boot-clock instant at which database time will be `at`; never in the past.
     pub(crate) fn boot_at(self, at: Millis) -> Millis {
         self.boot.saturating_add(at.saturating_sub(self.db).max(0))
+    }
+}
+
+/// The span for which a confirmed heartbeat lets its node claim and start. It is over at a boot-clock instant, or as
+/// soon as the wall clock shows that the boot clock may not have counted all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    /// The boot-clock instant at which it is over.
+    pub until: Millis,
+    /// The wall clock minus the boot clock when the heartbeat was sent.
+    pub apart: Millis,
+}
+
+impl Lease {
+    /// Of a node that may claim nothing.
+    pub(crate) const NONE: Self = Self { until: Millis::MIN, apart: 0 };
+
+    pub(crate) fn new(sent: Now, span: Millis) -> Self {
+        Self { until: sent.boot + span, apart: sent.apart }
+    }
+
+    pub(crate) fn holds(self, now: Now) -> bool {
+        now.boot < self.until && !self.is_doubtful(now)
+    }
+
+    /// Whether the machine may have been paused since the heartbeat was sent, and how long nobody knows.
+    pub(crate) fn is_doubtful(self, now: Now) -> bool {
+        self != Self::NONE && (now.apart - self.apart).abs() > WALL_JUMP
     }
 }
 
@@ -52,7 +83,7 @@ impl Default for Clock {
 impl Clock {
     pub(crate) fn now(&self) -> Now {
         let (boot, ahead) = (read(BOOT), self.ahead.load(Ordering::Relaxed));
-        Now { db: whole(boot + ahead), boot: whole(in_step(boot, ahead)) }
+        Now { db: whole(boot + ahead), boot: whole(in_step(boot, ahead)), apart: whole(read(WALL) - boot) }
     }
 
     /// The host's time and its wall clock, to compare a database's clock with.
@@ -221,6 +252,21 @@ impl Steady {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_lease_is_over_in_time_or_when_the_boot_clock_may_have_missed_a_pause() {
+        let at = |boot, apart| Now { db: 0, boot, apart };
+        let lease = Lease::new(at(1_000, 70_000), 21_000);
+        assert!(lease.holds(at(21_999, 70_000)) && !lease.holds(at(22_000, 70_000)));
+        for (apart, doubtful) in [(70_500, false), (69_500, false), (70_501, true), (69_499, true)] {
+            assert_eq!(
+                (lease.is_doubtful(at(1_001, apart)), lease.holds(at(1_001, apart))),
+                (doubtful, !doubtful)
+            );
+        }
+        let none = Lease::NONE;
+        assert!(!none.holds(at(1, 70_000)) && !none.is_doubtful(at(1, 70_000)));
+    }
+
     const SECOND: Micros = 1_000_000;
 
     /// A comparison by a host whose clock is `skew` ahead: asked at `at`, answered after the two spans.
@@ -318,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_boot_clock_waits_for_database_time_and_never_for_the_past() {
-        let now = Now { db: 1_000, boot: 50 };
+        let now = Now { db: 1_000, boot: 50, apart: 0 };
         assert_eq!(now.boot_at(1_250), 300);
         assert_eq!(now.boot_at(10), 50);
         assert_eq!(now.boot_at(i64::MAX), i64::MAX - 1_000 + 50);

@@ -1,7 +1,9 @@
 //! Registration, heartbeat, lease and death.
 //!
 //! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this node
-//! may start what it claims. A node is dead only when an observer, itself confirmed throughout, saw its beat
+//! may start what it claims. The boot clock does not count how long a hypervisor pauses the machine. Whoever set the
+//! wall clock right afterwards drives the two apart; no lease from before that holds, and what was claimed under it
+//! goes back. A node is dead only when an observer, itself confirmed throughout, saw its beat
 //! unchanged for `d`; so a stopped or slow database kills nobody.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
 
-use crate::clock::Now;
+use crate::clock::{Lease, Now};
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
@@ -184,6 +186,8 @@ impl Operation for NodeOp {
 }
 
 pub(crate) enum NodeInput {
+    /// A heartbeat at once: the lease is in doubt.
+    Beat,
     /// Nothing more will be claimed: the others are told with a heartbeat at once.
     Withdraw,
     /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
@@ -191,8 +195,7 @@ pub(crate) enum NodeInput {
 }
 
 pub(crate) enum NodeOutput {
-    /// Claims may start before this boot-clock instant.
-    Lease(Millis),
+    Lease(Lease),
     /// This node goes on under a new name.
     Reborn(NodeId),
     /// Who lives, this node included, and what each claims.
@@ -203,7 +206,7 @@ pub(crate) enum NodeOutput {
 /// What is asked of the database right now.
 enum Asked {
     Register,
-    Beat { sent: Millis },
+    Beat { sent: Now },
     Other(&'static str),
     Leave,
 }
@@ -272,7 +275,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         if now.boot >= self.next_beat {
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
             self.next_beat = now.boot + self.window.beat;
-            self.asked = Some(Asked::Beat { sent: now.boot });
+            self.asked = Some(Asked::Beat { sent: now });
             self.held.asking();
             return Some(NodeOp::Beat(Beat {
                 node: self.id,
@@ -287,14 +290,14 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         Some(op)
     }
 
-    fn pulse(&mut self, pulse: Pulse, sent: Millis, now: Now) {
+    fn pulse(&mut self, pulse: Pulse, sent: Now, now: Now) {
         match pulse {
             Pulse::Alive { peers, owned } => {
-                self.outbox.push_back(NodeOutput::Lease(sent + self.window.lease()));
+                self.outbox.push_back(NodeOutput::Lease(Lease::new(sent, self.window.lease())));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
                 let patience = 2 * self.window.beat + self.window.call;
-                let dead = self.observer.observe(&others, sent, now.boot, self.window.death, patience);
+                let dead = self.observer.observe(&others, sent.boot, now.boot, self.window.death, patience);
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db, now.db))));
@@ -305,7 +308,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
 
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
-        self.outbox.push_back(NodeOutput::Lease(Millis::MIN));
+        self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
         let old = self.id;
         self.id = old.next_incarnation();
         self.registered = false;
@@ -385,6 +388,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
 
     fn receive(&mut self, now: Now, input: NodeInput) {
         match input {
+            NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
             NodeInput::Withdraw => {
                 self.withdrawn = true;
                 self.next_beat = self.next_beat.min(now.boot);
@@ -458,7 +462,7 @@ mod tests {
     /// Neither while it beats nor while it tries to join again.
     #[test]
     fn no_hot_loop_while_the_database_is_down() {
-        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
         for (kind, registered) in
             [(Kind::Unavailable, true), (Kind::Unknown, true), (Kind::Refused, true), (Kind::Unknown, false)]
         {
@@ -480,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_node_that_stops_claiming_says_so_at_once() {
-        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
         let mut machine = machine(now);
         assert!(matches!(machine.next(now), Step::Wait(_)));
         machine.receive(now, NodeInput::Withdraw);
@@ -496,10 +500,10 @@ mod tests {
 
     #[test]
     fn who_lives_is_told_with_every_confirmed_heartbeat() {
-        let now = Now { db: 1_000_000, boot: 1_000_000 };
+        let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
         let mut machine = machine(now);
         let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
-        machine.pulse(Pulse::Alive { peers: vec![other.clone()], owned: Vec::new() }, now.boot, now);
+        machine.pulse(Pulse::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
         let members = machine.outbox.iter().find_map(|output| match output {
             NodeOutput::Members(members) => Some(members.clone()),
             _ => None,

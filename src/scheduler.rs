@@ -8,7 +8,7 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
-use crate::clock::{Clock, Offset};
+use crate::clock::{Clock, Lease, Offset};
 use crate::config::{Config, RawConfig};
 use crate::driver::{self, Driver, Ended, OnPanic, Surroundings, drive, inbox, wait_in_turns};
 use crate::error::{Error, Kind};
@@ -541,18 +541,19 @@ impl Wires {
         &self,
         inbox: Inbox<DispatchInput>,
         node: NodeId,
-        lease: Millis,
+        lease: Lease,
         pool: &Arc<Pool<Claimed>>,
     ) -> Result<Driver<DispatchInput>, Error> {
         let clock = Arc::clone(&self.surroundings.clock);
         let seats = PoolSeats(Arc::clone(pool));
         let machine = DispatchMachine::new(node, Arc::clone(&self.held), lease, seats, clock.now());
         let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
-        let start = self.start.clone();
+        let (start, heart) = (self.start.clone(), self.heart.clone());
         drive("firetime-dispatch", machine, inbox, &self.surroundings, move |output| match output {
             DispatchOutput::Won(won) => send(&start, StartInput::Won(won)),
             DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
             DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
+            DispatchOutput::WakeHeart => send(&heart, NodeInput::Beat),
             DispatchOutput::Event(event) => events.emit(event),
         })
     }
@@ -607,7 +608,7 @@ impl Wires {
         let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
         let (events, poll, dispatch) = (Arc::clone(&self.events), self.poll.clone(), self.dispatch.clone());
         drive("firetime-heartbeat", machine, inbox, &surroundings, move |output| match output {
-            NodeOutput::Lease(deadline) => send(&dispatch, DispatchInput::Lease(deadline)),
+            NodeOutput::Lease(lease) => send(&dispatch, DispatchInput::Lease(lease)),
             NodeOutput::Reborn(node) => {
                 send(&poll, PollInput::Reborn(node));
                 send(&dispatch, DispatchInput::Reborn(node));
@@ -649,7 +650,7 @@ fn identity(application: &str, handlers: &Handlers) -> Identity {
     }
 }
 
-/// Registers and beats once: gives the first lease's end (boot clock), the offset to the database's clock, and the
+/// Registers and beats once: gives the first lease, the offset to the database's clock, and the
 /// live nodes.
 fn join(
     store: &dyn Store,
@@ -657,7 +658,7 @@ fn join(
     id: NodeId,
     clock: &Clock,
     lease: Millis,
-) -> Result<(Millis, Offset, Vec<Member>), Error> {
+) -> Result<(Lease, Offset, Vec<Member>), Error> {
     let sample = store.register(&identity.new_node(id, clock.now().db))?;
     let offset = Offset::new(sample);
     clock.set_offset(offset.least());
@@ -665,7 +666,7 @@ fn join(
     let application = identity.application.clone();
     let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: sent.db };
     match store.beat(&beat)? {
-        Pulse::Alive { peers, .. } => Ok((sent.boot + lease, offset, members(&peers))),
+        Pulse::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
         Pulse::Ended => Err(Error::new(Kind::Conflict, "joining: somebody ended this node's row at once")),
     }
 }

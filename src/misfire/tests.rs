@@ -296,7 +296,7 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
 #[test]
 fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
     let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-    let now = Now { db: NOW, boot: 0 };
+    let now = Now { db: NOW, boot: 0, apart: 0 };
     let stranded = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
     machine.done(now, Ok(MisfireAnswer::Stranded(StrandedPage { stranded, next: None })));
     let (mut order, mut told) = (Vec::new(), Vec::new());

@@ -258,7 +258,7 @@ mod tests {
         let mut inputs = std::collections::VecDeque::from(inputs);
         let (mut now, mut calls) = (0, Vec::new());
         loop {
-            let at = Now { db: NOW, boot: now };
+            let at = Now { db: NOW, boot: now, apart: 0 };
             while let Some((_, input)) = inputs.pop_front_if(|(at, _)| *at <= now) {
                 machine.receive(at, input);
             }
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
         let mut machine = CompleteMachine::new(Arc::new(Held::default()));
-        let mut now = Now { db: 0, boot: 0 };
+        let mut now = Now { db: 0, boot: 0, apart: 0 };
         for n in 0..10 {
             let text = if n == 5 { "\u{2615}" } else { "plain" };
             machine.receive(now, CompleteInput::Settle(finish(n, text), None));

@@ -8,7 +8,7 @@ use super::plan::{Plan, Slot};
 use super::poll::{POLL_LIMIT, Planned};
 use super::pool::Seat;
 use super::start::Ready;
-use crate::clock::{Now, Steady};
+use crate::clock::{Lease, Now, Steady};
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
@@ -42,8 +42,8 @@ pub(crate) trait Seats: Send + 'static {
 
 pub(crate) enum DispatchInput {
     Planned(Planned),
-    /// The newest lease: claims may start before this boot-clock instant.
-    Lease(Millis),
+    /// The newest lease: while it holds, claims are made under it.
+    Lease(Lease),
     /// A seat has become free after one was refused.
     SeatFreed,
     /// Drop the plan: the clock stepped.
@@ -57,6 +57,8 @@ pub(crate) enum DispatchOutput<P> {
     Won(Vec<Ready<P>>),
     GiveBack(Settlement),
     WakePoll,
+    /// The lease is in doubt: a heartbeat at once.
+    WakeHeart,
     Event(Event),
 }
 
@@ -113,7 +115,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
     seats: S,
     node: NodeId,
     held: Arc<Held>,
-    lease: Millis,
+    lease: Lease,
     enabled: bool,
     in_flight: InFlight<S::Permit>,
     /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
@@ -128,7 +130,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
 }
 
 impl<S: Seats> DispatchMachine<S> {
-    pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Millis, seats: S, now: Now) -> Self {
+    pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Lease, seats: S, now: Now) -> Self {
         Self {
             plan: Plan::new(now.db, 2 * POLL_LIMIT),
             ahead: Ahead::default(),
@@ -178,7 +180,7 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn may_claim(&self, now: Now) -> bool {
         let settled = !self.unresolved && self.broken.is_empty();
-        settled && self.enabled && !self.stopping && now.boot < self.lease && now.boot >= self.hold
+        settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
     }
 
     /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due a little
@@ -217,7 +219,7 @@ impl<S: Seats> DispatchMachine<S> {
         let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
         let at_once = begins_now || seat != Seat::Place && expendable;
         self.held.add(token);
-        ClaimRequest { candidate, token, node: self.node, at_once, deadline: self.lease, now: now.db }
+        ClaimRequest { candidate, token, node: self.node, at_once, lease: self.lease, now: now.db }
     }
 
     fn claimed(&mut self, claims: Vec<Claim>, now: Now) {
@@ -244,7 +246,7 @@ impl<S: Seats> DispatchMachine<S> {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
                 // A claim that comes in after the stop finds nobody to run it.
-                if claimed.may_start(now.boot) && !self.stopping {
+                if claimed.may_start(now) && !self.stopping {
                     return Some(Ready { due: request.candidate.due(), permit, claimed });
                 }
                 self.give_back(claimed, now);
@@ -316,6 +318,10 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         if self.steady.jumped(now) {
             self.drop_plan(now);
         }
+        if self.lease.is_doubtful(now) {
+            self.lease = Lease::NONE;
+            self.outbox.push_back(DispatchOutput::WakeHeart);
+        }
         let tend = self.tend(now);
         // Before what was won is told: the database has something to do while others run it. Observers may take their time, and
         // what is claimed would wait for them: they come first.
@@ -372,12 +378,12 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 self.enabled = false;
                 self.plan.clear(now.db);
             }
-            DispatchInput::Lease(deadline) => self.lease = deadline,
+            DispatchInput::Lease(lease) => self.lease = lease,
             DispatchInput::SeatFreed => self.starved = false,
             DispatchInput::Jumped => self.plan.clear(now.db),
             DispatchInput::Reborn(node) => {
                 self.node = node;
-                self.lease = now.boot;
+                self.lease = Lease::NONE;
                 self.drop_plan(now);
             }
             DispatchInput::Stop => {

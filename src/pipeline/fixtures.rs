@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Now;
+use crate::clock::{Lease, Now};
 use crate::error::{Error, Kind};
 use crate::machine::{Machine, Step};
 use crate::model::{
@@ -62,7 +62,8 @@ fn claim_until(deadline: Millis, store: &dyn Store, name: &str, at_once: bool, n
     let entry = Arc::new(store.find("app", name).unwrap().unwrap());
     let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
     let (token, node) = (Token::fresh(), NodeId::fresh());
-    let request = ClaimRequest { candidate, token, node, at_once, deadline, now };
+    let lease = Lease { until: deadline, apart: 0 };
+    let request = ClaimRequest { candidate, token, node, at_once, lease, now };
     match store.claim(&[request]).unwrap().pop() {
         Some(Claim::Won(claimed)) => claimed,
         other => panic!("{other:?}"),
@@ -81,7 +82,7 @@ pub(crate) fn calls_while_down<M: Machine>(
     while now < begin + 60_000 {
         turns += 1;
         assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
-        let at = Now { db: now, boot: now };
+        let at = Now { db: now, boot: now, apart: 0 };
         match machine.next(at) {
             Step::Do(_) => {
                 calls += 1;
@@ -91,7 +92,7 @@ pub(crate) fn calls_while_down<M: Machine>(
             Step::Wait(until) => {
                 now = until.clamp(now, now + 100);
                 if let Some(input) = feed() {
-                    machine.receive(Now { db: now, boot: now }, input);
+                    machine.receive(Now { db: now, boot: now, apart: 0 }, input);
                 }
             }
             Step::Stop => panic!("the machine stopped"),

@@ -67,6 +67,9 @@ impl Fate {
 
 /// What surrounds a machine for one step.
 pub(super) struct Scene<'a> {
+    /// True time: what the database does goes by it.
+    pub time: Millis,
+    /// What the process's clocks say.
     pub now: Now,
     pub wire: &'a Wire<'a>,
     pub dice: &'a mut Dice,
@@ -111,11 +114,11 @@ where
         Self { machine, doing: Doing::Waiting { until: Millis::MIN }, late: Vec::new(), stopped: false }
     }
 
-    /// The boot-clock instant at which something happens here.
-    pub(super) fn next_at(&self) -> Millis {
+    /// The instant at which something happens here, if the boot clock is `lag` behind true time.
+    pub(super) fn next_at(&self, lag: Millis) -> Millis {
         let own = match &self.doing {
             _ if self.stopped => Millis::MAX,
-            Doing::Waiting { until } => *until,
+            Doing::Waiting { until } => until.saturating_add(lag),
             Doing::Asked { at, .. } | Doing::Answering { at, .. } => *at,
         };
         self.late_at().min(own)
@@ -153,29 +156,29 @@ where
     }
 
     /// While its process is stopped the database goes on with what it was sent.
-    pub(super) fn perform_sent(&mut self, boot: Millis, wire: &Wire<'_>) {
-        self.perform_late(boot, wire);
-        if matches!(&self.doing, Doing::Asked { at, .. } if *at <= boot) {
-            self.perform_asked(boot, wire);
+    pub(super) fn perform_sent(&mut self, time: Millis, wire: &Wire<'_>) {
+        self.perform_late(time, wire);
+        if matches!(&self.doing, Doing::Asked { at, .. } if *at <= time) {
+            self.perform_asked(time, wire);
         }
     }
 
-    fn perform_asked(&mut self, boot: Millis, wire: &Wire<'_>) {
+    fn perform_asked(&mut self, time: Millis, wire: &Wire<'_>) {
         let doing = std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX });
         let Doing::Asked { op, since, then, heard, locked, .. } = doing else { return };
         wire.unlock(&locked);
-        let answer = op.perform(&wire.under_way(boot - since, then));
+        let answer = op.perform(&wire.under_way(time - since, then));
         let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
-        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at: boot + then };
+        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at: time + then };
     }
 
     /// Performs what was given up on, even if its process has died since.
-    fn perform_late(&mut self, boot: Millis, wire: &Wire<'_>) {
-        if self.late_at() > boot {
+    fn perform_late(&mut self, time: Millis, wire: &Wire<'_>) {
+        if self.late_at() > time {
             return;
         }
         let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.late).into_iter().partition(|late| late.at <= boot);
+            std::mem::take(&mut self.late).into_iter().partition(|late| late.at <= time);
         self.late = later;
         for late in due {
             wire.unlock(&late.locked);
@@ -185,15 +188,15 @@ where
 
     /// Everything this machine does at this instant; what it tells is appended to `told`.
     pub(super) fn run(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
-        let now = scene.now;
-        self.perform_late(now.boot, scene.wire);
+        let (time, now) = (scene.time, scene.now);
+        self.perform_late(time, scene.wire);
         while !self.stopped {
             match std::mem::replace(&mut self.doing, Doing::Waiting { until: Millis::MAX }) {
-                asked @ Doing::Asked { at, .. } if at <= now.boot => {
+                asked @ Doing::Asked { at, .. } if at <= time => {
                     self.doing = asked;
-                    self.perform_asked(now.boot, scene.wire);
+                    self.perform_asked(time, scene.wire);
                 }
-                Doing::Answering { answer, at } if at <= now.boot => {
+                Doing::Answering { answer, at } if at <= time => {
                     self.machine.done(now, answer);
                     self.doing = Doing::Waiting { until: Millis::MIN };
                 }
@@ -223,10 +226,10 @@ where
 
     /// A slow call holds its rows locked until it is performed, or has not reached the database before.
     fn ask(&mut self, op: M::Op, scene: &mut Scene<'_>) -> Doing<M::Op> {
-        let boot = scene.now.boot;
+        let time = scene.time;
         let failed = |kind, after| Doing::Answering {
             answer: Err(Error::new(kind, "as the dice fell")),
-            at: boot + after,
+            at: time + after,
         };
         let rows = Millis::try_from(op.written()).unwrap_or(Millis::MAX);
         let work = scene.pace.call + rows.saturating_mul(scene.pace.row);
@@ -239,15 +242,15 @@ where
         };
         match fate {
             Fate::Answered(after, then) => {
-                Doing::Asked { op, since: boot, at: boot + after, then, heard: true, locked }
+                Doing::Asked { op, since: time, at: time + after, then, heard: true, locked }
             }
             Fate::AnswerLost(after) => {
-                Doing::Asked { op, since: boot, at: boot + after, then: 5, heard: false, locked }
+                Doing::Asked { op, since: time, at: time + after, then: 5, heard: false, locked }
             }
             Fate::Unavailable => failed(Kind::Unavailable, 50),
             Fate::Lost => failed(Kind::Unknown, 50),
             Fate::Overrun(after) => {
-                self.late.push(Late { op, at: boot + after, locked });
+                self.late.push(Late { op, at: time + after, locked });
                 failed(Kind::Unknown, CALL)
             }
         }

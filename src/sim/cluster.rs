@@ -66,12 +66,13 @@ pub(super) struct Cluster {
     /// The database's clock against true time, and since when it was how far ahead.
     clock_error: Millis,
     clock_errors: Vec<(Millis, Millis)>,
-    /// A sabotage: seats are not counted.
+    /// Sabotages: seats are not counted, and nobody looks at the wall clock.
     seatless: bool,
     /// Who is switched off has learnt of it after so long.
     learns_within: Millis,
     /// A sabotage: schedules are repaired one by one.
     one_by_one: bool,
+    boot_alone: bool,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
 }
@@ -104,6 +105,7 @@ impl Cluster {
             seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
             one_by_one: sabotages.contains(&Sabotage::RepairOneByOne),
+            boot_alone: sabotages.contains(&Sabotage::BootClockAlone),
             aligned: false,
             database,
         };
@@ -184,7 +186,7 @@ impl Cluster {
     fn turn(&mut self, n: usize) {
         let slot = &mut self.slots[n];
         let Some(process) = &mut slot.process else { return };
-        let wire = Wire::new(self.database.store(), &self.wires, process.skew);
+        let wire = Wire::new(self.database.store(), &self.wires, process.ahead());
         process.run(&mut Surroundings {
             time: self.now,
             wire: &wire,
@@ -277,12 +279,18 @@ impl Cluster {
             process.die(fate);
             self.slots[n].restart_at = self.now + self.fate.below(90_000);
             self.graves.extend(self.slots[n].process.take());
-        } else if fate.strikes(faults.stops) {
+            return;
+        }
+        let freezes = fate.strikes(faults.freezes);
+        if freezes || fate.strikes(faults.stops) {
             let span = fate.below(90_000);
             let machine = fate.one_in(4);
             let all = self.slots.iter_mut().enumerate().filter(|(other, _)| machine || *other == n);
             for process in all.filter_map(|(_, slot)| slot.process.as_mut()) {
                 process.stopped_until = process.stopped_until.max(self.now + span);
+                if freezes {
+                    process.frozen_since.get_or_insert(self.now);
+                }
                 if process.stopped_until > self.now + DOOM {
                     doom(process, process.stopped_until);
                 }
@@ -306,6 +314,7 @@ impl Cluster {
             always: self.seatless,
             stranger: self.names.strikes(self.faults.strangers),
             one_by_one: self.one_by_one,
+            boot_alone: self.boot_alone,
         };
         self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, kind));
     }

@@ -11,11 +11,11 @@ use super::jobs;
 use super::judge::Effect;
 use super::scenario::Faults;
 use super::wire::Wire;
-use crate::clock::{Micros, Now, Offset};
+use crate::clock::{Lease, Micros, Now, Offset};
 use crate::machine::Machine;
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId, Outcome};
-use crate::node::{Held, Identity, NodeMachine, NodeOutput, members};
+use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
 use crate::pipeline::poll::{Catalog, PollInput, PollMachine, PollOutput};
@@ -104,10 +104,6 @@ struct Running {
     ends: Millis,
 }
 
-fn now(time: Millis, skew: Millis, offset: Micros) -> Now {
-    Now { db: (1_000 * (time + skew) + offset).div_euclid(1_000), boot: time }
-}
-
 /// What a process is given at each instant.
 pub(super) struct Surroundings<'a> {
     pub time: Millis,
@@ -124,10 +120,33 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Kind {
     /// A sabotage: what finds no seat is claimed all the same.
     pub always: bool,
+    /// A sabotage: nobody looks at the wall clock.
+    pub boot_alone: bool,
     /// It knows of no other node.
     pub stranger: bool,
     /// A sabotage: it repairs schedules one by one.
     pub one_by_one: bool,
+}
+
+/// The clocks of a process.
+#[derive(Clone, Copy)]
+struct Clocks {
+    /// The host's time, and its wall clock, against true time.
+    skew: Millis,
+    /// How much of its time the boot clock has not counted.
+    lag: Millis,
+    /// Database time minus the host's, as far as the process knows.
+    offset: Micros,
+    boot_alone: bool,
+}
+
+impl Clocks {
+    fn now(self, time: Millis) -> Now {
+        let Self { skew, lag, offset, boot_alone } = self;
+        let boot = time - lag;
+        let apart = if boot_alone { 0 } else { time + skew - boot };
+        Now { db: (1_000 * (boot + skew) + offset).div_euclid(1_000), boot, apart }
+    }
 }
 
 pub(super) struct Process {
@@ -137,11 +156,10 @@ pub(super) struct Process {
     pub first_id: NodeId,
     /// It knows of no other node, and takes everything for its own.
     stranger: bool,
-    /// The host's time against true time.
-    pub skew: Millis,
-    /// Database time minus the host's, as far as the process knows.
-    offset: Micros,
+    clocks: Clocks,
     pub stopped_until: Millis,
+    /// Since when its machine has been paused, boot clock and all.
+    pub frozen_since: Option<Millis>,
     /// The database is away for this node alone.
     pub cut_until: Millis,
     poll: Actor<PollMachine>,
@@ -158,7 +176,7 @@ pub(super) struct Process {
 impl Process {
     /// As the scheduler's start: register and beat once, then run the machines.
     pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, kind: Kind) -> Self {
-        let Kind { always, stranger, one_by_one } = kind;
+        let Kind { always, boot_alone, stranger, one_by_one } = kind;
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -168,8 +186,8 @@ impl Process {
         };
         let window = Window { retention: None, ..Window::default() };
         let known = Offset::new(wire.register(&identity.new_node(id, time)).unwrap());
-        let offset = known.least();
-        let now = now(time, skew, offset);
+        let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };
+        let now = clocks.now(time);
         let application = APPLICATION.to_owned();
         let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
         let Ok(Pulse::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
@@ -188,15 +206,15 @@ impl Process {
             id,
             first_id: id,
             stranger,
-            skew,
-            offset,
+            clocks,
             stopped_until: Millis::MIN,
+            frozen_since: None,
             cut_until: Millis::MIN,
             poll: Actor::new(polling),
             dispatch: Actor::new(DispatchMachine::new(
                 id,
                 Arc::clone(&held),
-                time + window.lease(),
+                Lease::new(now, window.lease()),
                 seats,
                 now,
             )),
@@ -212,9 +230,10 @@ impl Process {
 
     pub(super) fn next_at(&self) -> Millis {
         let jobs = self.running.iter().map(|it| it.ends).min().unwrap_or(Millis::MAX);
-        let own = [self.poll.next_at(), self.dispatch.next_at(), self.complete.next_at()]
+        let lag = self.clocks.lag;
+        let own = [self.poll.next_at(lag), self.dispatch.next_at(lag), self.complete.next_at(lag)]
             .into_iter()
-            .chain([self.start.next_at(), self.misfire.next_at(), self.heart.next_at(), jobs])
+            .chain([self.start.next_at(lag), self.misfire.next_at(lag), self.heart.next_at(lag), jobs])
             .min()
             .unwrap_or(Millis::MAX);
         self.sent_at().min(own.max(self.stopped_until))
@@ -230,12 +249,12 @@ impl Process {
     }
 
     /// The process is stopped or dead: only what it sent goes on.
-    pub(super) fn perform_sent(&mut self, boot: Millis, wire: &Wire<'_>) {
-        self.poll.perform_sent(boot, wire);
-        self.dispatch.perform_sent(boot, wire);
-        self.complete.perform_sent(boot, wire);
-        self.misfire.perform_sent(boot, wire);
-        self.heart.perform_sent(boot, wire);
+    pub(super) fn perform_sent(&mut self, time: Millis, wire: &Wire<'_>) {
+        self.poll.perform_sent(time, wire);
+        self.dispatch.perform_sent(time, wire);
+        self.complete.perform_sent(time, wire);
+        self.misfire.perform_sent(time, wire);
+        self.heart.perform_sent(time, wire);
     }
 
     pub(super) fn die(&mut self, dice: &mut Dice) {
@@ -251,11 +270,19 @@ impl Process {
         if around.time < self.stopped_until {
             return self.perform_sent(around.time, around.wire);
         }
+        if let Some(since) = self.frozen_since.take() {
+            self.clocks.lag += around.time - since;
+        }
         while self.round(around) {}
     }
 
+    /// The host's time, as its boot clock counts it, against true time.
+    pub(super) fn ahead(&self) -> Millis {
+        self.clocks.skew - self.clocks.lag
+    }
+
     fn now(&self, time: Millis) -> Now {
-        now(time, self.skew, self.offset)
+        self.clocks.now(time)
     }
 
     /// One turn of every machine; true if anything was said that others may act on.
@@ -289,7 +316,7 @@ impl Process {
         let said = !told.is_empty();
         for output in told {
             match output {
-                NodeOutput::Lease(deadline) => self.dispatch.receive(now, DispatchInput::Lease(deadline)),
+                NodeOutput::Lease(lease) => self.dispatch.receive(now, DispatchInput::Lease(lease)),
                 NodeOutput::Reborn(node) => {
                     self.id = node;
                     self.poll.receive(now, PollInput::Reborn(node));
@@ -314,7 +341,7 @@ impl Process {
                 PollOutput::Seen { app, node, election, late } => {
                     self.misfire.receive(now, MisfireInput::Polled { app, node, election, late });
                 }
-                PollOutput::Offset(offset) => self.offset = offset,
+                PollOutput::Offset(offset) => self.clocks.offset = offset,
                 PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),
                 PollOutput::Event(_) => {}
             }
@@ -343,6 +370,7 @@ impl Process {
                     self.complete.receive(now, CompleteInput::Settle(settlement, None));
                 }
                 DispatchOutput::WakePoll => self.poll.receive(now, PollInput::Wake),
+                DispatchOutput::WakeHeart => self.heart.receive(now, NodeInput::Beat),
                 DispatchOutput::Event(_) => {}
             }
         }
@@ -471,6 +499,7 @@ impl Process {
 
 fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {
     Scene {
+        time: around.time,
         now,
         wire: around.wire,
         dice: around.dice,

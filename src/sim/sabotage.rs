@@ -14,6 +14,8 @@ pub(super) enum Sabotage {
     ClaimWithoutPermit,
     /// What was claimed may start however late.
     NoDeadline,
+    /// A lease goes by the boot clock alone.
+    BootClockAlone,
     /// A node counts as dead by what its row says of the time, not by what was observed.
     ComputedDeath,
     /// Polls do not tell a node that it, or the application, is switched off.
@@ -68,6 +70,11 @@ impl Sabotage {
             ("the waiting resolution of an unknown commit", MANY, vec![Self::ResolveWithoutWaiting]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
             ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
+            (
+                "the wall clock beside the boot clock",
+                Faults { freezes: 12_000, long_jobs: 250_000, ..Faults::NONE },
+                vec![Self::BootClockAlone],
+            ),
             ("the death that was observed", MANY, vec![Self::ComputedDeath]),
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
             ("the offset that is never too high", STARVED, vec![Self::HalfARoundTrip]),

@@ -24,6 +24,9 @@ pub(super) struct Faults {
     pub kills: Millis,
     /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its neighbours.
     pub stops: Millis,
+    /// Per node and second: its machine is paused for up to 90 s and its boot clock with it, the wall clock is set when it
+    /// goes on; now and then with all its neighbours.
+    pub freezes: Millis,
     /// Per second: the database's clock is set, to be up to 900 ms wrong.
     pub clocks: Millis,
     /// Per second: a schedule is paused, or a paused one resumed.
@@ -48,6 +51,7 @@ impl Faults {
         cuts: 0,
         kills: 0,
         stops: 0,
+        freezes: 0,
         clocks: 0,
         pauses: 0,
         edits: 0,
@@ -64,6 +68,7 @@ impl Faults {
         cuts: 3_000,
         kills: 4_000,
         stops: 4_000,
+        freezes: 2_000,
         clocks: 6_000,
         pauses: 20_000,
         edits: 20_000,
@@ -81,6 +86,7 @@ impl Faults {
         cuts: 20_000,
         kills: 2_000,
         stops: 10_000,
+        freezes: 4_000,
         clocks: 6_000,
         pauses: 200_000,
         edits: 100_000,
@@ -114,7 +120,7 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 13] {
+    fn each(&mut self) -> [(&'static str, &mut Millis); 14] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -122,6 +128,7 @@ impl Faults {
             ("cuts", &mut self.cuts),
             ("kills", &mut self.kills),
             ("stops", &mut self.stops),
+            ("freezes", &mut self.freezes),
             ("clocks", &mut self.clocks),
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),

@@ -199,7 +199,7 @@ impl<'a> Wire<'a> {
     fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
         let mut requests = requests.to_vec();
         if self.is(Sabotage::NoDeadline) {
-            requests.iter_mut().for_each(|request| request.deadline = Millis::MAX);
+            requests.iter_mut().for_each(|request| request.lease.until = Millis::MAX);
         }
         requests
     }

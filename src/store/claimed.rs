@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ClaimRequest, Reason};
-use crate::clock::Now;
+use crate::clock::{Lease, Now};
 use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
@@ -16,7 +16,7 @@ pub(crate) struct Claimed {
     attempt: u32,
     fence: i64,
     token: Token,
-    deadline: Millis,
+    lease: Lease,
     started: bool,
 }
 
@@ -34,7 +34,7 @@ impl Claimed {
             attempt,
             fence,
             token: request.token,
-            deadline: request.deadline,
+            lease: request.lease,
             started: request.at_once,
         }
     }
@@ -77,7 +77,7 @@ impl Claimed {
 
     /// What the thread that has it does next; `closed` when nothing may begin any more.
     pub(crate) fn begin(self, now: Now, closed: bool) -> Begin {
-        if closed || !self.may_start(now.boot) {
+        if closed || !self.may_start(now) {
             Begin::GiveBack(self.give_back(now.db))
         } else if self.started {
             Begin::Run(self)
@@ -86,10 +86,9 @@ impl Claimed {
         }
     }
 
-    /// Whether the handler may still start at this boot-clock instant. After it, repair may already have
-    /// given the work to another.
-    pub(crate) fn may_start(&self, boot: Millis) -> bool {
-        boot < self.deadline
+    /// Whether the handler may still start. If not, repair may already have given the work to another.
+    pub(crate) fn may_start(&self, now: Now) -> bool {
+        self.lease.holds(now)
     }
 
     /// CLAIMED becomes RUNNING.
@@ -165,7 +164,7 @@ mod tests {
     const DEADLINE: Millis = 5_000;
 
     fn at(boot: Millis) -> Now {
-        Now { db: NOW, boot }
+        Now { db: NOW, boot, apart: 0 }
     }
 
     fn token() -> Token {
@@ -184,7 +183,8 @@ mod tests {
             token: Token::fresh(),
         });
         let (token, node) = (token(), NodeId::fresh());
-        let request = ClaimRequest { candidate, token, node, at_once, deadline: DEADLINE, now: NOW };
+        let lease = Lease { until: DEADLINE, apart: 0 };
+        let request = ClaimRequest { candidate, token, node, at_once, lease, now: NOW };
         Claimed::won(&request, ExecutionId(6), 9)
     }
 
@@ -209,6 +209,18 @@ mod tests {
                 ("give back", "give back")
             );
         }
+    }
+
+    /// The boot clock did not count the pause, and others may have run it meanwhile: neither a start that is to be
+    /// written nor one that was may be the way to the handler.
+    #[test]
+    fn nothing_begins_after_a_pause_that_only_the_wall_clock_shows() {
+        let paused = Now { apart: 20_000, ..at(0) };
+        assert!(matches!(third(true).begin(paused, false), Begin::GiveBack(_)));
+        assert!(matches!(third(false).begin(paused, false), Begin::GiveBack(_)));
+        let Begin::Start(_, mut claimed) = third(false).begin(at(0), false) else { panic!("not started") };
+        claimed.mark_started();
+        assert!(matches!(claimed.begin(paused, false), Begin::GiveBack(_)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
-use crate::clock::TimeSample;
+use crate::clock::{Lease, TimeSample};
 use crate::error::Error;
 use crate::model::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
@@ -270,8 +270,8 @@ pub(crate) struct ClaimRequest {
     pub node: NodeId,
     /// A thread is free: insert the execution as RUNNING, saving the start's statement.
     pub at_once: bool,
-    /// The boot-clock instant by which the handler must have started: the lease it is claimed under.
-    pub deadline: Millis,
+    /// The lease it is claimed under: the handler starts while that holds, or not at all.
+    pub lease: Lease,
     pub now: Millis,
 }
 

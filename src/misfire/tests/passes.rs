@@ -42,7 +42,7 @@ pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) 
 /// An idle cluster pays for neither an election before its time nor a look at schedules that cannot have stalled.
 #[test]
 fn nothing_is_asked_that_the_poll_has_answered() {
-    let now = Now { db: NOW, boot: NOW };
+    let now = Now { db: NOW, boot: NOW, apart: 0 };
     let after = |election, late| {
         let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
         machine.receive(now, MisfireInput::Polled { app: true, node: true, election, late });
@@ -92,13 +92,13 @@ fn stalled_page(ids: impl IntoIterator<Item = i64>) -> Result<MisfireAnswer, Err
 }
 
 fn at(after: Millis) -> Now {
-    Now { db: NOW, boot: NOW + after }
+    Now { db: NOW, boot: NOW + after, apart: 0 }
 }
 
 /// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
 #[test]
 fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
-    let now = Now { db: NOW, boot: NOW };
+    let now = Now { db: NOW, boot: NOW, apart: 0 };
     let [mut hanging, mut second] = ["one", "two"].map(|application| {
         let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
         machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });

@@ -29,13 +29,13 @@ fn is_left(store: &MemoryStore) -> bool {
 #[test]
 fn a_purge_goes_by_the_databases_clock() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
-    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0 };
+    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0, apart: 0 };
     assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
     assert!(is_left(&store));
 
     let mut machine = keeping(Some(4 * HOUR));
     store.set_time(TODAY + 2 * HOUR);
-    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0 };
+    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0, apart: 0 };
     pass(&mut machine, a_year_behind, &store);
     assert!(!is_left(&store));
 }
@@ -43,14 +43,14 @@ fn a_purge_goes_by_the_databases_clock() {
 #[test]
 fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
-    let now = Now { db: TODAY, boot: 0 };
+    let now = Now { db: TODAY, boot: 0, apart: 0 };
     let first = pass(&mut machine, now, &store);
     assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
     assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
     assert!(!is_left(&store));
     // A hundredth of two hours is 72 s.
     for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
-        let later = pass(&mut machine, Now { db: TODAY + after, boot: after }, &store);
+        let later = pass(&mut machine, Now { db: TODAY + after, boot: after, apart: 0 }, &store);
         assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
     }
 }
@@ -60,7 +60,7 @@ fn without_a_retention_nothing_is_purged() {
     let (store, mut machine) = (with_an_old_execution(), keeping(None));
     store.set_time(TODAY + 100 * 365 * 24 * HOUR);
     for boot in [0, 20_000] {
-        let done = pass(&mut machine, Now { db: TODAY + boot, boot }, &store);
+        let done = pass(&mut machine, Now { db: TODAY + boot, boot, apart: 0 }, &store);
         assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
     }
     assert!(is_left(&store));
@@ -72,7 +72,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     let interval = Window::default().election;
     let mut machine = keeping(Some(HOUR));
     let purged_after = |machine: &mut MisfireMachine, boot, next: Option<&str>| {
-        let now = Now { db: TODAY + boot, boot };
+        let now = Now { db: TODAY + boot, boot, apart: 0 };
         let mut names = Vec::new();
         loop {
             match machine.next(now) {
@@ -90,7 +90,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
             }
         }
     };
-    machine.receive(Now { db: TODAY, boot: 0 }, polled(true, true));
+    machine.receive(Now { db: TODAY, boot: 0, apart: 0 }, polled(true, true));
     machine.alone_at = Some(Millis::MAX);
     let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
     assert_eq!((first.len(), began_after.as_deref()), (4, Some("")));
@@ -104,7 +104,7 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
 fn only_a_purge_that_removed_something_is_told() {
     for (occurrences, schedules, nodes) in [(0, 0, 0), (3, 0, 0), (0, 2, 0), (0, 0, 1)] {
         let mut machine = keeping(Some(HOUR));
-        let now = Now { db: TODAY, boot: 0 };
+        let now = Now { db: TODAY, boot: 0, apart: 0 };
         let purged = Purged { occurrences, schedules, nodes, next: None };
         machine.done(now, Ok(MisfireAnswer::Purged(purged)));
         let mut told = 0;

@@ -32,7 +32,7 @@ fn death_takes_d_between_an_answer_and_a_question() {
 const BEGIN: Millis = 1_000_000;
 
 fn at(after: Millis) -> Now {
-    Now { db: 2 * BEGIN + after, boot: BEGIN + after }
+    Now { db: 2 * BEGIN + after, boot: BEGIN + after, apart: 0 }
 }
 
 /// A node whose first heartbeat was confirmed at the beginning.
@@ -96,7 +96,20 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
     let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
         panic!("{} steps", seen.len())
     };
-    assert_eq!((*lease, until), (BEGIN + 5_000 + 21_000, 10_000));
+    assert_eq!((*lease, until), (Lease { until: BEGIN + 5_000 + 21_000, apart: 0 }, 10_000));
+}
+
+/// Paused after it was sent: the answer says nothing of now.
+#[test]
+fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
+    let mut machine = beating(Window::default());
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    let paused = Now { apart: 20_000, ..at(5_010) };
+    machine.done(paused, Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
+    assert!(lease.is_doubtful(paused));
+    machine.receive(paused, NodeInput::Beat);
+    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(NodeOp::Beat(_))), "it asks again at once");
 }
 
 /// Beats keep their own rhythm.
@@ -205,7 +218,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let will_be = was.next_incarnation();
     let (seen, until) = all(&mut machine, 5_000);
     let [
-        Step::Tell(NodeOutput::Lease(Millis::MIN)),
+        Step::Tell(NodeOutput::Lease(Lease::NONE)),
         Step::Tell(NodeOutput::Event(Event::Fenced { old, new })),
         Step::Do(NodeOp::Register(node)),
         Step::Tell(NodeOutput::Reborn(reborn)),

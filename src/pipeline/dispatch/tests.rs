@@ -18,6 +18,10 @@ mod edges;
 
 const START: Millis = 1_767_225_600_000;
 
+fn lease(until: Millis) -> Lease {
+    Lease { until, apart: 0 }
+}
+
 /// As many seats as there are, all of them threads.
 #[derive(Clone)]
 struct Chairs(Arc<AtomicUsize>);
@@ -113,9 +117,9 @@ impl Bench {
         }
         let chairs = Arc::new(AtomicUsize::new(chairs));
         let held = Arc::new(Held::default());
-        let now = Now { db: START, boot: START };
+        let now = Now { db: START, boot: START, apart: 0 };
         let seats = Chairs(Arc::clone(&chairs));
-        let machine = DispatchMachine::new(node, Arc::clone(&held), START + 60_000, seats, now);
+        let machine = DispatchMachine::new(node, Arc::clone(&held), lease(START + 60_000), seats, now);
         Self {
             store,
             machine,
@@ -134,7 +138,7 @@ impl Bench {
     }
 
     fn now(&self) -> Now {
-        Now { db: self.now, boot: self.now }
+        Now { db: self.now, boot: self.now, apart: 0 }
     }
 
     fn poll(&mut self, until: Millis) {
@@ -186,6 +190,7 @@ impl Bench {
             DispatchOutput::Event(event) => self.events.push(event),
             DispatchOutput::GiveBack(settlement) => self.given_back.push(settlement),
             DispatchOutput::WakePoll => self.wakes += 1,
+            DispatchOutput::WakeHeart => panic!("no machine was paused"),
         }
     }
 
@@ -421,25 +426,46 @@ fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
 #[test]
 fn nothing_is_claimed_without_a_lease() {
     let mut bench = Bench::new(1, 9);
-    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 900));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(START + 900)));
     bench.poll(START + 1_500);
     bench.run(START + 1_000);
     assert!(bench.ran.is_empty());
-    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 30_000));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(START + 30_000)));
     bench.run(START + 1_001);
     assert_eq!(bench.times(), [1_000]);
+}
+
+/// One heartbeat is asked for; until it is answered nothing is claimed, and then as before.
+#[test]
+fn a_pause_of_the_machine_ends_the_lease() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let paused = Now { apart: 20_000, ..bench.now() };
+    let mut woken = 0;
+    loop {
+        match bench.machine.next(paused) {
+            Step::Tell(DispatchOutput::WakeHeart) => woken += 1,
+            Step::Tell(_) => {}
+            Step::Wait(_) => break,
+            _ => panic!("claimed under a lease that may be over"),
+        }
+    }
+    assert_eq!(woken, 1);
+    bench.machine.receive(paused, DispatchInput::Lease(Lease::new(paused, 20_000)));
+    assert!(matches!(bench.machine.next(paused), Step::Do(ClaimOp::Claim(_))));
 }
 
 #[test]
 fn a_claim_answered_after_its_own_deadline_goes_back() {
     let mut bench = Bench::new(1, 9);
-    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 2_000));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(START + 2_000)));
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     let Some(op) = bench.next() else { panic!("a claim was due") };
     let answer = op.perform(&bench.store);
     bench.now = START + 2_000;
-    bench.machine.receive(bench.now(), DispatchInput::Lease(START + 60_000));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(START + 60_000)));
     bench.machine.done(bench.now(), answer);
     assert!(bench.next().is_none());
     assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1), "a later lease does not extend it");
@@ -508,7 +534,7 @@ fn assert_dropped_at(db: Millis) {
     let mut bench = Bench::new(1, 9);
     bench.poll(START + 3_000);
     bench.run(START + 10);
-    let stepped = Now { db, boot: START + 20 };
+    let stepped = Now { db, boot: START + 20, apart: 0 };
     assert!(matches!(bench.machine.next(stepped), Step::Tell(DispatchOutput::WakePoll)));
     assert_eq!(bench.machine.planned(), 0);
 }
@@ -518,8 +544,8 @@ fn no_hot_loop_while_the_database_is_down() {
     for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
         let mut bench = Bench::new(3, 9);
         bench.poll(START + 1_500);
-        let lease = || Some(DispatchInput::Lease(START + 120_000));
-        let calls = calls_while_down(&mut bench.machine, START + 1_000, kind, lease);
+        let renewed = || Some(DispatchInput::Lease(lease(START + 120_000)));
+        let calls = calls_while_down(&mut bench.machine, START + 1_000, kind, renewed);
         assert!((20..=130).contains(&calls), "{calls} claims in a minute");
     }
 }

@@ -18,7 +18,7 @@ impl Catalog for Strict {
 }
 
 fn at(time: Millis) -> Now {
-    Now { db: time, boot: time }
+    Now { db: time, boot: time, apart: 0 }
 }
 
 fn machine(now: Millis) -> PollMachine {
@@ -155,7 +155,7 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
     // The correction comes before what was planned by it, and so does word that the plan is gone.
     let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
     let again = loop {
-        match machine.next(Now { db: boot + step, boot }) {
+        match machine.next(Now { db: boot + step, boot, apart: 0 }) {
             Step::Do(_) => break boot,
             Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
             Step::Tell(PollOutput::Jumped) => told.push("jumped"),

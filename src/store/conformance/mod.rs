@@ -42,6 +42,7 @@ pub(crate) mod traps;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::clock::Lease;
 use crate::model::{
     Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Outcome,
     Pending, ScheduleId, Token,
@@ -141,6 +142,9 @@ pub(crate) const JOB: &str = "work";
 /// The threads of a race give up after this.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A lease that holds for ever.
+const ENDLESS: Lease = Lease { until: Millis::MAX, apart: 0 };
+
 /// One case's corner of the database: an application of its own with one live node.
 pub(crate) struct Bench {
     fixture: Box<dyn Fixture>,
@@ -225,7 +229,7 @@ impl Bench {
     /// A request of the case's own node, not at once.
     pub fn request(&self, candidate: Candidate) -> ClaimRequest {
         let (node, now) = (self.node, self.now);
-        ClaimRequest { candidate, token: Token::fresh(), node, at_once: false, deadline: Millis::MAX, now }
+        ClaimRequest { candidate, token: Token::fresh(), node, at_once: false, lease: ENDLESS, now }
     }
 
     /// A request for the occurrence the entry's cursor points at.

@@ -6,7 +6,7 @@ use super::*;
 use crate::store::Reason;
 
 fn at(boot: Millis) -> Now {
-    Now { db: NOW, boot }
+    Now { db: NOW, boot, apart: 0 }
 }
 
 fn machine(count: i64) -> CompleteMachine {

@@ -40,7 +40,7 @@ fn it_sleeps_until_the_next_is_due_and_without_a_lease_for_good() {
     bench.run(due);
     assert_eq!(waits_until(&mut bench), due + 1_000 - LEAST_LEAD, "a seat was left: nobody is waited for");
     bench.now = due + 900;
-    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 900));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(due + 900)));
     assert_eq!(waits_until(&mut bench), Millis::MAX);
 }
 
@@ -64,10 +64,10 @@ fn a_failed_claims_pause_is_slept_through() {
 #[test]
 fn nothing_is_claimed_in_the_instant_a_lease_ends() {
     let (mut bench, due) = planned();
-    bench.machine.receive(bench.now(), DispatchInput::Lease(due));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(due)));
     bench.run(due);
     assert!(bench.ran.is_empty());
-    bench.machine.receive(bench.now(), DispatchInput::Lease(due + 1));
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(due + 1)));
     bench.run(due);
     assert_eq!(bench.ran.len(), 1);
 }
@@ -192,8 +192,8 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let claimed = claim(&store, "s", false, START);
     let (execution, looks) = (claimed.execution(), Arc::default());
     let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
-    let mut now = Now { db: START, boot: START };
-    let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), Millis::MAX, seats, now);
+    let mut now = Now { db: START, boot: START, apart: 0 };
+    let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), seats, now);
     let told = machine.next(now);
     assert!(
         matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { execution: it })) if it == execution)
@@ -203,8 +203,8 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     );
     for _ in 0..3 {
         let Step::Wait(until) = machine.next(now) else { panic!("nothing else is to be done") };
-        machine.next(Now { db: until - 1, boot: until - 1 });
-        now = Now { db: until, boot: until };
+        machine.next(Now { db: until - 1, boot: until - 1, apart: 0 });
+        now = Now { db: until, boot: until, apart: 0 };
     }
     assert_eq!(*looks.lock().unwrap(), [0, 250, 500]);
 }
@@ -250,8 +250,9 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     ];
     for (seat, (occurrences, pendings), at_once) in cases {
         let context = format!("{seat:?} {occurrences:?} {pendings:?}");
-        let now = Now { db: START, boot: START };
-        let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), Millis::MAX, All(seat), now);
+        let now = Now { db: START, boot: START, apart: 0 };
+        let mut machine =
+            DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
         let planned = Planned { occurrences, pendings, complete: true, enabled: true, sent: START };
         machine.receive(now, DispatchInput::Planned(planned));
         let Step::Do(ClaimOp::Claim(requests)) = machine.next(now) else { panic!("nothing due") };

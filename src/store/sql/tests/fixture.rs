@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Lease};
 use crate::model::{
     Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
 };
@@ -64,7 +64,14 @@ pub(super) fn schedules(store: &dyn Store, application: &str, count: usize) -> V
 /// A request for the occurrence the entry's cursor points at, for an idle thread.
 pub(super) fn request(entry: &Arc<Entry>, node: NodeId) -> ClaimRequest {
     let candidate = Candidate::Planned(Occurrence::head(entry).unwrap());
-    ClaimRequest { candidate, token: Token::fresh(), node, at_once: true, deadline: i64::MAX, now: AT + 5 }
+    ClaimRequest {
+        candidate,
+        token: Token::fresh(),
+        node,
+        at_once: true,
+        lease: Lease { until: i64::MAX, apart: 0 },
+        now: AT + 5,
+    }
 }
 
 /// A migrated database with a store on it, and a way past the store.

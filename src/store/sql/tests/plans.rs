@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fixture::Database;
+use crate::clock::Lease;
 use crate::model::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, MisfirePolicy, NodeId, Occurrence, ScheduleId,
     ScheduleState, Token,
@@ -154,7 +155,14 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
         let (token, node) = (Token::fresh(), NodeId::fresh());
-        ClaimRequest { candidate, token, node, at_once: false, deadline: 0, now: START }
+        ClaimRequest {
+            candidate,
+            token,
+            node,
+            at_once: false,
+            lease: Lease { until: 0, apart: 0 },
+            now: START,
+        }
     };
     (1..=count).map(request).collect()
 }
