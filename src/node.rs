@@ -3,8 +3,16 @@
 //! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this node
 //! may start what it claims. The boot clock does not count how long a hypervisor pauses the machine. Whoever set the
 //! wall clock right afterwards drives the two apart; no lease from before that holds, and what was claimed under it
-//! goes back. A node is dead only when an observer, itself confirmed throughout, saw its beat
-//! unchanged for `d`; so a stopped or slow database kills nobody.
+//! goes back.
+//!
+//! A node is dead when an observer saw its beat unchanged for `d` of *covered* time. Two heartbeats of the observer's own
+//! cover the time between them if both were confirmed and none failed in between, and one interval `h` at most.
+//! * Leases stay safe: covered time is never more than the time that has passed, and it is counted from the arrival of
+//!   the answer that first showed the beat to the sending of a later heartbeat. When `d` of it has passed, so has `d`
+//!   since the node sent the last heartbeat that can have given it a lease.
+//! * A stopped or slow database kills nobody: while it answers no heartbeats no time is covered. Covered time is time in
+//!   which it answered the observer, and in `d` of it a node that lives has sent at least `d / (h + q)` heartbeats of its own.
+//! * What was seen is kept when an observer's heartbeat fails. It costs the time up to the next confirmed one, not more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,42 +87,39 @@ impl Held {
 /// Watches every node's beat on the observer's own boot clock. Pure.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
+    /// Each node's beat, and how much time has been covered since it was first seen.
     seen: HashMap<NodeId, (i64, Millis)>,
-    last_confirmed: Option<Millis>,
+    /// When the last heartbeat was sent, if it was confirmed.
+    confirmed: Option<Millis>,
 }
 
 impl Observer {
-    /// Takes in what a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock), saw of the others;
-    /// gives those whose beat has not moved for `death`. A gap of more than `patience` between the
-    /// observer's own confirmations makes it begin anew.
+    /// Takes in the other nodes as a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock), saw
+    /// them; gives those whose beat has not moved for `death_after` of covered time.
     pub(crate) fn observe(
         &mut self,
         peers: &[Peer],
         sent: Millis,
         now: Millis,
-        death: Millis,
-        patience: Millis,
+        window: &Window,
     ) -> Vec<Peer> {
-        if self.last_confirmed.replace(now).is_none_or(|last| now - last > patience) {
-            self.seen.clear();
-        }
+        let before = self.confirmed.replace(sent);
+        let covered = before.map_or(0, |before| (sent - before).min(window.beat));
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
-        peers.iter().filter(|peer| sent - self.unchanged_since(peer, now) >= death).cloned().collect()
+        // A beat may have been written until the answer's arrival: the time since the question does not count.
+        let first = sent - now;
+        let is_dead = |peer: &&Peer| {
+            let (beat, unchanged) = self.seen.entry(peer.id).or_insert((peer.beat, first - covered));
+            *unchanged = if *beat == peer.beat { *unchanged + covered } else { first };
+            *beat = peer.beat;
+            *unchanged >= window.death
+        };
+        peers.iter().filter(is_dead).cloned().collect()
     }
 
-    /// When this beat was first seen: the answer's arrival, the latest instant it can have been written.
-    fn unchanged_since(&mut self, peer: &Peer, now: Millis) -> Millis {
-        let entry = self.seen.entry(peer.id).or_insert((peer.beat, now));
-        if entry.0 != peer.beat {
-            *entry = (peer.beat, now);
-        }
-        entry.1
-    }
-
-    /// An own heartbeat failed: nothing seen before it counts.
-    pub(crate) fn reset(&mut self) {
-        self.seen.clear();
-        self.last_confirmed = None;
+    /// An own heartbeat failed: the time from the last confirmed one to the next is not covered.
+    pub(crate) fn failed(&mut self) {
+        self.confirmed = None;
     }
 }
 
@@ -263,6 +268,12 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         }
     }
 
+    /// What it has seen of the others is gone.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self) {
+        self.observer = Observer::default();
+    }
+
     fn ask(&mut self, now: Now) -> Option<NodeOp> {
         if self.stopping {
             self.asked = Some(Asked::Leave);
@@ -296,8 +307,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.outbox.push_back(NodeOutput::Lease(Lease::new(sent, self.window.lease())));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
-                let patience = 2 * self.window.beat + self.window.call;
-                let dead = self.observer.observe(&others, sent.boot, now.boot, self.window.death, patience);
+                let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db, now.db))));
@@ -314,7 +324,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.registered = false;
         self.held.clear();
         self.todo.clear();
-        self.observer.reset();
+        self.observer.failed();
         self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
     }
 
@@ -326,7 +336,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 "joining"
             }
             Asked::Beat { .. } => {
-                self.observer.reset();
+                self.observer.failed();
                 "heartbeat"
             }
             Asked::Other(name) => name,
@@ -411,18 +421,17 @@ mod tests {
     mod machine;
 
     const DEATH: Millis = 25_000;
-    const PATIENCE: Millis = 13_000;
 
     fn peer(beat: i64) -> Peer {
         Peer { id: NodeId::fresh(), beat, jobs: Vec::new() }
     }
 
     fn watch(observer: &mut Observer, peer: &Peer, at: Millis) -> bool {
-        !observer.observe(std::slice::from_ref(peer), at, at + 10, DEATH, PATIENCE).is_empty()
+        !observer.observe(std::slice::from_ref(peer), at, at + 10, &Window::default()).is_empty()
     }
 
     #[test]
-    fn a_beat_unchanged_for_d_under_unbroken_observation_is_death() {
+    fn a_beat_unchanged_for_d_of_covered_time_is_death() {
         let mut observer = Observer::default();
         let peer = peer(7);
         let seen: Vec<bool> = (0..7).map(|n| watch(&mut observer, &peer, n * 5_000)).collect();
@@ -452,11 +461,25 @@ mod tests {
     fn a_failed_own_heartbeat_kills_nobody() {
         let mut observer = Observer::default();
         let peer = peer(7);
-        for n in 0..5 {
-            assert!(!watch(&mut observer, &peer, n * 5_000));
+        for n in 0..20 {
+            assert!(!watch(&mut observer, &peer, n * 5_000), "after {n}");
+            observer.failed();
         }
-        observer.reset();
-        assert!(!watch(&mut observer, &peer, 30_000));
+    }
+
+    /// It costs the time from the last confirmed heartbeat to the next, and nothing that was seen before.
+    #[test]
+    fn failed_own_heartbeats_do_not_put_a_death_off_for_good() {
+        let mut observer = Observer::default();
+        let peer = peer(7);
+        let mut dead = Vec::new();
+        for n in 0..10 {
+            if n % 3 == 1 {
+                observer.failed();
+            }
+            dead.extend(watch(&mut observer, &peer, n * 5_000).then_some(n));
+        }
+        assert_eq!(dead, [9], "two intervals in three are covered, and six are needed");
     }
 
     /// Neither while it beats nor while it tries to join again.

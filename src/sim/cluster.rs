@@ -1,13 +1,13 @@
 //! A cluster in virtual time: its database, its processes, its schedules, and what happens to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::actor::Pace;
 use super::database::Database;
 use super::dice::Dice;
 use super::judge::{Bounds, Effect, History, Pause, Switch};
 use super::plans::Plans;
-use super::process::{Kind, Process, Surroundings};
+use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::{Faults, Scenario};
 use super::wire::{Wire, Wires};
@@ -32,6 +32,20 @@ const LEARNS_WITHIN: Millis = 165_000;
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
 
+/// A killed node that nobody has declared dead yet.
+struct Kill {
+    node: NodeId,
+    /// For how long each of the others, by its first name, has been able to observe since.
+    observed: BTreeMap<NodeId, Millis>,
+}
+
+impl Kill {
+    /// How long the one has been able to observe that was so for longest.
+    fn longest(&self) -> Millis {
+        self.observed.values().copied().max().unwrap_or(0)
+    }
+}
+
 /// A place for a process: there is one, or there will be one again.
 struct Slot {
     process: Option<Process>,
@@ -52,6 +66,9 @@ pub(super) struct Cluster {
     switches: Vec<Switch>,
     /// Who could not beat, by its first name, from when to when.
     doomed: Vec<(NodeId, Millis, Millis)>,
+    kills: Vec<Kill>,
+    /// How long that took for those declared dead since.
+    noticed: Vec<Millis>,
     /// The names processes have had, each with the first name of its process.
     borne: BTreeMap<NodeId, NodeId>,
     names: Dice,
@@ -66,13 +83,8 @@ pub(super) struct Cluster {
     /// The database's clock against true time, and since when it was how far ahead.
     clock_error: Millis,
     clock_errors: Vec<(Millis, Millis)>,
-    /// Sabotages: seats are not counted, and nobody looks at the wall clock.
-    seatless: bool,
     /// Who is switched off has learnt of it after so long.
     learns_within: Millis,
-    /// A sabotage: schedules are repaired one by one.
-    one_by_one: bool,
-    boot_alone: bool,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
 }
@@ -91,6 +103,8 @@ impl Cluster {
             pauses: Vec::new(),
             switches: Vec::new(),
             doomed: Vec::new(),
+            kills: Vec::new(),
+            noticed: Vec::new(),
             borne: BTreeMap::new(),
             names: stream(1),
             fate: stream(2),
@@ -102,10 +116,7 @@ impl Cluster {
             pace: Pace::default(),
             clock_error: 0,
             clock_errors: Vec::new(),
-            seatless: sabotages.contains(&Sabotage::ClaimWithoutPermit),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
-            one_by_one: sabotages.contains(&Sabotage::RepairOneByOne),
-            boot_alone: sabotages.contains(&Sabotage::BootClockAlone),
             aligned: false,
             database,
         };
@@ -207,8 +218,25 @@ impl Cluster {
         self.graves.retain(|grave| grave.sent_at() < Millis::MAX);
     }
 
+    /// Counts how long deaths have gone unnoticed by those who could have noticed them.
+    fn count_unnoticed(&mut self) {
+        let deaths: BTreeSet<NodeId> = self.wires.deaths().into_iter().map(|(node, ..)| node).collect();
+        let is_over = |kill: &mut Kill| deaths.contains(&kill.node);
+        self.noticed.extend(self.kills.extract_if(.., is_over).map(|kill| kill.longest()));
+        if self.now < self.outage_until {
+            return;
+        }
+        let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+        for process in processes.filter(|process| process.is_able(self.now)) {
+            for kill in &mut self.kills {
+                *kill.observed.entry(process.first_id).or_default() += 1_000;
+            }
+        }
+    }
+
     /// Once a second: what may happen to the database, the nodes and the schedules.
     fn misfortune(&mut self) {
+        self.count_unnoticed();
         if self.now >= self.ends {
             self.heal();
         } else if self.now >= self.outage_at {
@@ -276,6 +304,7 @@ impl Cluster {
         };
         if fate.strikes(faults.kills) {
             doom(process, Millis::MAX);
+            self.kills.push(Kill { node: process.id, observed: BTreeMap::new() });
             process.die(fate);
             self.slots[n].restart_at = self.now + self.fate.below(90_000);
             self.graves.extend(self.slots[n].process.take());
@@ -310,13 +339,8 @@ impl Cluster {
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
         let wire = Wire::new(self.database.store(), &self.wires, skew);
-        let kind = Kind {
-            always: self.seatless,
-            stranger: self.names.strikes(self.faults.strangers),
-            one_by_one: self.one_by_one,
-            boot_alone: self.boot_alone,
-        };
-        self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, kind));
+        let stranger = self.names.strikes(self.faults.strangers);
+        self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, stranger));
     }
 
     /// Faults have ended: everybody is up again, nothing is paused.
@@ -362,6 +386,7 @@ impl Cluster {
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
             doomed,
+            unnoticed: self.noticed.iter().copied().chain(self.kills.iter().map(Kill::longest)).collect(),
             clock: self.clock_errors,
             healed: self.ends,
             read: self.now,

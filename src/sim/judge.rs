@@ -31,6 +31,8 @@ pub struct History {
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
+    /// For each node that was killed: how long some other was able to notice it, until one did. Empty if nobody counted.
+    pub unnoticed: Vec<Millis>,
     /// When the database's clock was set, and how far it was ahead of true time from then on.
     pub clock: Vec<(Millis, Millis)>,
     /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
@@ -49,6 +51,8 @@ pub struct Bounds {
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
+    /// A death is noticed by those able to for so long.
+    pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
     /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
@@ -62,6 +66,7 @@ impl Default for Bounds {
             settled: 60_000,
             early: 1_000,
             switched: 15_000,
+            noticed: 100_000,
             again: 12_000,
             begun: Some(60_000 + 15_000 + 3_000),
         }
@@ -516,6 +521,9 @@ fn payloads(history: &History, verdict: &mut Verdict) {
 fn nodes(history: &History, verdict: &mut Verdict) {
     for node in history.dead.difference(&history.doomed) {
         verdict.blame(format!("node {node} was declared dead for no reason"));
+    }
+    for span in history.unnoticed.iter().filter(|span| **span > history.bounds.noticed) {
+        verdict.blame(format!("a death was not noticed within {span} ms"));
     }
     for row in &history.executions {
         if row.state == "ABANDONED" && history.live.contains(&row.node) {

@@ -170,6 +170,12 @@ fn a_death_without_a_reason_is_caught() {
 }
 
 #[test]
+fn a_death_nobody_notices_is_caught() {
+    caught("not noticed", |history| history.unnoticed = vec![100_001]);
+    judge(&History { unnoticed: vec![100_000], ..good() }).assert_clean();
+}
+
+#[test]
 fn a_stale_payload_is_caught() {
     caught("another payload", |history| effect(history, 41).payload = "one".into());
     caught("another payload", |history| effect(history, 31).payload = "two".into());

@@ -77,6 +77,18 @@ fn a_quiet_cluster_retries_on_time() {
     assert!(late.len() > 100 && late[late.len() / 2] < 10 && late[late.len() - 1] < 500, "{late:?}");
 }
 
+/// Quiet: one interval until the beat is seen, `death_after`, and one more. With one store call in ten failing, twice that.
+#[test]
+fn a_death_is_noticed_in_time() {
+    for (calls, bound) in [(0, 37_000), (100_000, 70_000)] {
+        let faults = Faults { calls, kills: 4_000, ..Faults::NONE };
+        let played = (0..10).map(|seed| Scenario { schedules: 5, ..Scenario::of(faults, seed) }.prove());
+        let longest = played.map(|played| played.unnoticed).max().unwrap();
+        println!("unnoticed: calls_failing_per_million={calls} longest_ms={longest}");
+        assert!((25_000..=bound).contains(&longest), "{longest} ms");
+    }
+}
+
 /// So many claims as `FIRETIME_CLAIMS` says, or the one simulation that `FIRETIME_SCENARIO` describes.
 #[test]
 fn clusters_under_fire_lose_and_repeat_nothing() {

@@ -9,9 +9,11 @@ use super::cluster::APPLICATION;
 use super::dice::Dice;
 use super::jobs;
 use super::judge::Effect;
+use super::sabotage::Sabotage;
 use super::scenario::Faults;
 use super::wire::Wire;
 use crate::clock::{Lease, Micros, Now, Offset};
+use crate::event::Event;
 use crate::machine::Machine;
 use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
 use crate::model::{Millis, NodeId, Outcome};
@@ -115,19 +117,6 @@ pub(super) struct Surroundings<'a> {
     pub effects: &'a mut Vec<Effect>,
 }
 
-/// What is odd about a process.
-#[derive(Clone, Copy)]
-pub(super) struct Kind {
-    /// A sabotage: what finds no seat is claimed all the same.
-    pub always: bool,
-    /// A sabotage: nobody looks at the wall clock.
-    pub boot_alone: bool,
-    /// It knows of no other node.
-    pub stranger: bool,
-    /// A sabotage: it repairs schedules one by one.
-    pub one_by_one: bool,
-}
-
 /// The clocks of a process.
 #[derive(Clone, Copy)]
 struct Clocks {
@@ -175,8 +164,7 @@ pub(super) struct Process {
 
 impl Process {
     /// As the scheduler's start: register and beat once, then run the machines.
-    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, kind: Kind) -> Self {
-        let Kind { always, boot_alone, stranger, one_by_one } = kind;
+    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, stranger: bool) -> Self {
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -186,6 +174,7 @@ impl Process {
         };
         let window = Window { retention: None, ..Window::default() };
         let known = Offset::new(wire.register(&identity.new_node(id, time)).unwrap());
+        let boot_alone = wire.is(Sabotage::BootClockAlone);
         let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };
         let now = clocks.now(time);
         let application = APPLICATION.to_owned();
@@ -194,6 +183,7 @@ impl Process {
         let held = Arc::new(Held::default());
         let (core, max, queue) = LIMITS;
         let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(Limits::new(core, max, queue))));
+        let always = wire.is(Sabotage::ClaimWithoutPermit);
         let seats = FloorSeats { floor: Arc::clone(&floor), always };
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
@@ -220,7 +210,11 @@ impl Process {
             )),
             start: Actor::new(StartMachine::new()),
             complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
-            misfire: Actor::new(if one_by_one { misfire.one_by_one() } else { misfire }),
+            misfire: Actor::new(if wire.is(Sabotage::RepairOneByOne) {
+                misfire.one_by_one()
+            } else {
+                misfire
+            }),
             heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
             floor,
             starting: Vec::new(),
@@ -281,6 +275,11 @@ impl Process {
         self.clocks.skew - self.clocks.lag
     }
 
+    /// Whether it runs at all, and the database is not away for it alone.
+    pub(super) fn is_able(&self, time: Millis) -> bool {
+        self.stopped_until.max(self.cut_until) <= time
+    }
+
     fn now(&self, time: Millis) -> Now {
         self.clocks.now(time)
     }
@@ -324,6 +323,11 @@ impl Process {
                 }
                 NodeOutput::Members(members) if !self.stranger => {
                     self.poll.receive(now, PollInput::Members(members));
+                }
+                NodeOutput::Event(Event::StoreFailed { operation: "heartbeat", .. })
+                    if around.wire.is(Sabotage::ForgetfulObserver) =>
+                {
+                    self.heart.machine.forget();
                 }
                 NodeOutput::Members(_) | NodeOutput::Event(_) => {}
             }

@@ -16,6 +16,8 @@ pub(super) enum Sabotage {
     NoDeadline,
     /// A lease goes by the boot clock alone.
     BootClockAlone,
+    /// An observer whose own heartbeat fails forgets what it has seen.
+    ForgetfulObserver,
     /// A node counts as dead by what its row says of the time, not by what was observed.
     ComputedDeath,
     /// Polls do not tell a node that it, or the application, is switched off.
@@ -74,6 +76,11 @@ impl Sabotage {
                 "the wall clock beside the boot clock",
                 Faults { freezes: 12_000, long_jobs: 250_000, ..Faults::NONE },
                 vec![Self::BootClockAlone],
+            ),
+            (
+                "what was seen before a failed heartbeat",
+                Faults { calls: 200_000, kills: 4_000, ..Faults::NONE },
+                vec![Self::ForgetfulObserver],
             ),
             ("the death that was observed", MANY, vec![Self::ComputedDeath]),
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),

@@ -157,6 +157,8 @@ pub(super) struct Played {
     pub claims: u64,
     pub lost: u64,
     pub faults: u64,
+    /// The longest that a death went unnoticed, by those able to notice it.
+    pub unnoticed: Millis,
 }
 
 impl Scenario {
@@ -184,7 +186,9 @@ impl Scenario {
             let mut cluster = Cluster::new(self, database, sabotages);
             cluster.run();
             let ((claims, lost), faults) = (cluster.claims(), cluster.faults());
-            Played { verdict: judge(&cluster.history()), claims, lost, faults }
+            let history = cluster.history();
+            let unnoticed = history.unnoticed.iter().copied().max().unwrap_or(0);
+            Played { verdict: judge(&history), claims, lost, faults, unnoticed }
         })
     }
 

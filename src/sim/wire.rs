@@ -183,7 +183,7 @@ impl<'a> Wire<'a> {
         claims
     }
 
-    fn is(&self, sabotage: Sabotage) -> bool {
+    pub(super) fn is(&self, sabotage: Sabotage) -> bool {
         self.shared.sabotages.contains(&sabotage)
     }
 

@@ -334,6 +334,7 @@ impl Cluster {
             live: live.into_iter().collect(),
             dead: dead.into_iter().collect(),
             doomed,
+            unnoticed: Vec::new(),
             clock: Vec::new(),
             healed: self.healed,
             read,
