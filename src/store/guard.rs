@@ -30,6 +30,14 @@ impl Column {
             Self::Beat => "beat",
         }
     }
+
+    /// `null`, for a column the caller has no value for. A guard that compares it would match no row, and a change
+    /// that is never made would look like a lost one: in tests this is a panic.
+    pub(crate) fn absent<T>(self, null: T) -> T {
+        let in_a_test = cfg!(test);
+        assert!(!in_a_test, "a guard compares {}, and there is no value for it", self.name());
+        null
+    }
 }
 
 /// What one kind of change compares.
@@ -86,6 +94,12 @@ pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat])
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic = "a guard compares beat"]
+    fn a_column_nobody_has_a_value_for_is_not_compared_with_null() {
+        Column::Beat.absent(());
+    }
 
     /// A misspelt column would fail on a database only.
     #[test]

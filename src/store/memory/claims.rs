@@ -48,7 +48,7 @@ impl Tables {
             Column::PrevFireTime => Value::time(occurrence.prev),
             Column::NextFireTime => Value::Number(occurrence.at),
             Column::Version => Value::Number(occurrence.entry.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
         };
         if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
             return Ok(None);
@@ -196,7 +196,7 @@ pub(super) fn seen_execution(
         Column::Id => Value::Number(id.0),
         Column::State => Value::Text(state.as_str()),
         Column::ClaimToken => Value::Uuid(token.0),
-        _ => Value::Null,
+        _ => column.absent(Value::Null),
     }
 }
 

@@ -71,7 +71,7 @@ impl Tables {
         let seen = |column| match column {
             Column::Uuid => Value::Uuid(id.0),
             Column::Beat => Value::Number(beat),
-            _ => Value::Null,
+            _ => column.absent(Value::Null),
         };
         let as_seen = |node: &Node| matches(&guard::BEAT, |column| node.value(id, column), seen);
         self.nodes.get(&id).is_some_and(as_seen) && self.end(id, now, "dead")

@@ -86,7 +86,7 @@ impl Tables {
             Column::PrevFireTime => Value::time(repair.cursor.prev),
             Column::NextFireTime => Value::time(repair.cursor.next),
             Column::Version => Value::Number(repair.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
         };
         if !matches(&guard::REPAIR, |column| row.value(id, column), seen) {
             return Ok(false);
@@ -232,7 +232,7 @@ impl Tables {
             Column::Id => Value::Number(id.0),
             Column::State => Value::Text(state),
             Column::Version => Value::Number(version),
-            _ => Value::Null,
+            _ => column.absent(Value::Null),
         };
         let as_seen = |row: &Schedule| matches(&guard::EDIT, |column| row.value(id.0, column), seen);
         self.schedule(id.0).is_some_and(as_seen)

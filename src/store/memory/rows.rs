@@ -82,7 +82,7 @@ impl Node {
             Column::Uuid => Value::Uuid(id.0),
             Column::Beat => Value::Number(self.beat),
             Column::State => Value::Text(&self.state),
-            _ => Value::Null,
+            _ => column.absent(Value::Null),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Schedule {
             Column::PrevFireTime => number(self.prev),
             Column::NextFireTime => number(self.next),
             Column::Version => Value::Number(self.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
+            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
         }
     }
 
@@ -239,7 +239,7 @@ impl Run {
             Column::Id => Value::Number(id),
             Column::State => Value::Text(&self.state),
             Column::ClaimToken => self.token.map_or(Value::Null, |token| Value::Uuid(token.0)),
-            _ => Value::Null,
+            _ => column.absent(Value::Null),
         }
     }
 

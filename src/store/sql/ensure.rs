@@ -301,7 +301,7 @@ fn change(
         Column::PrevFireTime => stored.prev.clone(),
         Column::NextFireTime => stored.next.clone(),
         Column::Version => stored.version.into(),
-        Column::ClaimToken | Column::Uuid | Column::Beat => Value::Null,
+        Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
     });
     if session.execute(&update)? == 1 {
         Ok(Ensured::Changed)
@@ -367,7 +367,7 @@ pub(super) fn pause(
         Column::Id => id.0.into(),
         Column::State => ScheduleState::Active.as_str().into(),
         Column::Version => version.into(),
-        _ => Value::Null,
+        _ => column.absent(Value::Null),
     });
     Ok(session.execute(&update)? == 1)
 }

@@ -169,7 +169,7 @@ pub(super) fn declare_dead(
     let update = guarded_by(update, &guard::BEAT, |column| match column {
         Column::Uuid => node.to_string().into(),
         Column::Beat => beat.into(),
-        _ => Value::Null,
+        _ => column.absent(Value::Null),
     });
     Ok(session.execute(&update.push(" AND ended_time = -1"))? == 1)
 }
