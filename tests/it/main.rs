@@ -25,6 +25,8 @@ mod cluster;
 #[cfg(feature = "cli")]
 mod command;
 mod cron;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod distant;
 mod edited;
 mod leftovers;
 mod life;
@@ -52,6 +54,8 @@ fn main() {
     for database in support::database::all() {
         chaos::add(&mut trials, database);
         cluster::add(&mut trials, database);
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        distant::add(&mut trials, database);
         leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
         poison::add(&mut trials, database);

@@ -3,7 +3,8 @@
 //! | | planned occurrences, one batch |
 //! | --- | --- |
 //! | PostgreSQL | one statement, its own transaction: move the cursors, insert the executions, note the claim; again if a row is held, skipping it |
-//! | MariaDB | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT what that made, COMMIT |
+//! | MariaDB | a compound statement that begins, moves the cursors and inserts the executions, SELECT of these, COMMIT |
+//! | MariaDB, if a row is held or was changed | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
@@ -16,7 +17,7 @@ use rustc_hash::FxHashMap;
 use super::SqlStore;
 use super::connection::Dialect;
 use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{LOCKED, claimable, planned_want, win_planned, win_waiting};
+use super::planned::{LOCKED, begin_and_win, claimable, planned_want, win_free, win_planned, win_waiting};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
 use crate::error::{Error, Kind};
@@ -98,22 +99,32 @@ fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let (planned, pending) = split(requests);
     let dialect = store.connections.target.dialect;
-    let is_one_statement =
-        pending.is_empty() && dialect == Dialect::Postgres && planned.len() <= batch(dialect);
-    let wins = if is_one_statement {
-        let planned = store.alone("claim", |session| {
-            if store.wary.swap(false, Ordering::Relaxed) {
-                return win_planned(session, &planned);
+    let is_one_batch = pending.is_empty() && planned.len() <= batch(dialect);
+    // Rows are mostly free. If one is not, the next try leaves out the held ones.
+    let wanted = &planned;
+    let win = |free: Winning, careful: Winning| {
+        let mut tried = false;
+        move |session: &mut dyn Session| {
+            if store.wary.swap(false, Ordering::Relaxed) || std::mem::replace(&mut tried, true) {
+                return careful(session, wanted);
             }
-            let won = win_waiting(session, &planned);
+            let won = free(session, wanted);
             store.wary.store(won.is_err(), Ordering::Relaxed);
             won
-        })?;
-        Wins { planned, ..Wins::default() }
-    } else {
-        store.write("claim", |session| {
+        }
+    };
+    let wins = match dialect {
+        Dialect::Postgres if is_one_batch => {
+            let planned = store.alone("claim", win(win_waiting, win_planned))?;
+            Wins { planned, ..Wins::default() }
+        }
+        Dialect::Mysql if is_one_batch => {
+            let planned = store.write_begun("claim", win(win_free, begin_and_win))?;
+            Wins { planned, ..Wins::default() }
+        }
+        _ => store.write("claim", |session| {
             Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
-        })?
+        })?,
     };
     let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, &wins)).collect();
     let rest: Vec<&ClaimRequest> =
@@ -131,6 +142,9 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let answers = requests.iter().zip(won);
     Ok(answers.map(|(request, won)| won.unwrap_or_else(|| ending(request))).collect())
 }
+
+/// A way to win a batch of planned claims.
+type Winning = fn(&mut dyn Session, &[Planned<'_>]) -> std::result::Result<Found, Fault>;
 
 pub(super) type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
 pub(super) type Waiting<'a> = (&'a ClaimRequest, &'a Pending);

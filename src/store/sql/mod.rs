@@ -166,6 +166,15 @@ impl SqlStore {
         self.retried(body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
     }
 
+    /// As [`SqlStore::write`], for a body that begins the transaction itself.
+    fn write_begun<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_begun).map_err(|fault| self.error(operation, fault))
+    }
+
     fn retried<T, B>(
         &self,
         mut body: B,
@@ -218,6 +227,14 @@ impl SqlStore {
             self.connections.discard(link);
             return Err(fault);
         }
+        self.attempt_begun(link, body)
+    }
+
+    /// The rest of a transaction. Or all of it, if the body's first statement begins it.
+    fn attempt_begun<T, B>(&self, link: &mut Link, body: &mut B) -> std::result::Result<T, Fault>
+    where
+        B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
+    {
         let began = self.clock.now().boot;
         match body(link.session.as_mut()) {
             Ok(value) => match self.control(link, "COMMIT") {

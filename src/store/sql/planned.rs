@@ -96,6 +96,44 @@ pub(super) fn win_waiting(session: &mut dyn Session, planned: &[Planned<'_>]) ->
     by_first_column(won?)
 }
 
+/// MariaDB's claim of rows that are all free and as they were seen; begins its own transaction. Otherwise it
+/// is to be rolled back, and the next try to leave out what is held. The claim brings no rows, so its error
+/// leaves nothing half read.
+pub(super) fn win_free(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let want = planned_want(planned);
+    let not_free = || Fault::new(Nature::Conflict, "a row is held by another, or was changed");
+    let made = session.execute(&claim_free(&want)).map_err(|fault| match fault.nature {
+        Nature::Busy => not_free(),
+        _ => fault,
+    })?;
+    if made < want.len() {
+        return Err(not_free());
+    }
+    let won = just_inserted(session, planned)?;
+    if won.len() == want.len() { Ok(won) } else { Err(other_number()) }
+}
+
+/// The same of those that are.
+pub(super) fn begin_and_win(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    session.execute(&sql(session.dialect().begin()))?;
+    win_planned(session, planned)
+}
+
+/// One statement on MariaDB. It changes fewer rows than are wanted only if it inserts nothing.
+pub(super) fn claim_free(want: &Want) -> Statement {
+    let dialect = Dialect::Mysql;
+    let moved = move_cursors(dialect, want);
+    let insert = insert_moved(dialect, want);
+    let mut claim =
+        sql("BEGIN NOT ATOMIC START TRANSACTION; SET STATEMENT innodb_lock_wait_timeout = 0 FOR ")
+            .push(&moved.text)
+            .push("; IF ROW_COUNT() = ? THEN ")
+            .push(&insert.text)
+            .push("; END IF; END");
+    claim.binds = [moved.binds, vec![want.len().into()], insert.binds].concat();
+    claim
+}
+
 fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
     let (dialect, want) = (session.dialect(), planned_want(planned));
     match dialect {
@@ -135,10 +173,7 @@ fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) 
         return Ok(Found::default());
     }
     let dialect = session.dialect();
-    let insert = sql(insert_of("e"))
-        .want(dialect, &want.of(INSERTED))
-        .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)));
-    let other_number = || Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows");
+    let insert = insert_moved(dialect, want);
     let inserted = if dialect == Dialect::Mysql {
         // One that made nothing would leave an old id as the last, with all that came since behind it.
         if session.execute(&insert)? != want.len() {
@@ -149,6 +184,16 @@ fn insert_runs(session: &mut dyn Session, want: &Want, planned: &[Planned<'_>]) 
         by_first_column(session.rows(&insert.push(" RETURNING execute_id, id, fence"))?)?
     };
     if inserted.len() == want.len() { Ok(inserted) } else { Err(other_number()) }
+}
+
+fn insert_moved(dialect: Dialect, want: &Want) -> Statement {
+    sql(insert_of("e"))
+        .want(dialect, &want.of(INSERTED))
+        .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", join(dialect)))
+}
+
+fn other_number() -> Fault {
+    Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows")
 }
 
 /// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel. What this

@@ -9,7 +9,7 @@
 //! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`; the tests of every day leave chaos out.
 
 mod audit;
-mod cluster;
+pub mod cluster;
 mod dice;
 mod figures;
 pub mod hand;
@@ -19,7 +19,7 @@ pub mod job;
 mod judge;
 mod load;
 mod more_runs;
-mod proxy;
+pub mod proxy;
 mod proxy_checks;
 mod report;
 mod runs;

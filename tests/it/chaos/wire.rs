@@ -23,6 +23,8 @@ const COMMIT: &[u8] = b"COMMIT";
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Prepared {
     Begin,
+    /// A claim that begins its transaction.
+    BeginAndClaim,
     Claim,
     /// Of executions: mostly outcomes.
     Change,
@@ -38,7 +40,9 @@ fn prepared(text: &[u8]) -> Option<Prepared> {
         _ => {}
     }
     let text = String::from_utf8_lossy(text);
-    if text.contains(CLAIM) {
+    if text.starts_with("BEGIN NOT ATOMIC START TRANSACTION") && text.contains(CLAIM) {
+        Some(Prepared::BeginAndClaim)
+    } else if text.contains(CLAIM) {
         Some(Prepared::Claim)
     } else {
         (text.starts_with("UPDATE ") && text.contains("QRTZ_RUN")).then_some(Prepared::Change)
@@ -114,6 +118,10 @@ impl Watch {
             }
             Prepared::Begin => {
                 (self.in_transaction, self.claims) = (true, false);
+                None
+            }
+            Prepared::BeginAndClaim => {
+                (self.in_transaction, self.claims) = (true, true);
                 None
             }
             Prepared::Rollback => {

@@ -69,7 +69,7 @@ mod sqlite {
 mod mariadb {
     #[test]
     fn a_batch_costs_so_much() {
-        super::a_batch_costs(&super::Database::mariadb(), (6, 6), (1, 2));
+        super::a_batch_costs(&super::Database::mariadb(), (3, 6), (1, 2));
     }
 }
 
