@@ -17,6 +17,7 @@ missing() {
     library libmariadb || echo "MariaDB's C client, headers: libmariadb-dev"
     postgres_server || echo "PostgreSQL's server: postgresql"
     have psql || echo "PostgreSQL's client: postgresql-client"
+    have pgbouncer || echo "PostgreSQL's pooler: pgbouncer"
     have mariadbd && have mariadb-install-db || echo "MariaDB's server: mariadb-server-core"
     have mariadb || echo "MariaDB's client: mariadb-client-core"
     have sqlite3 || echo "SQLite's client: sqlite3"

@@ -5,14 +5,15 @@
 # and: FIRETIME_TEST_POSTGRES_URL, FIRETIME_TEST_POSTGRES_PID (its user is a superuser),
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
 # FIRETIME_SERVERS=postgres or mariadb: only this one.
-# FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches.
+# FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches. Before PostgreSQL it also puts a
+# PgBouncer, FIRETIME_TEST_PGBOUNCER_URL, whose databases `session` and `transaction` are its pool modes.
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
 # file that FIRETIME_TEST_POSTGRES_DOWN or FIRETIME_TEST_MARIADB_DOWN names is there. What is committed outlives the
 # server's death, not the machine's.
 # shellcheck disable=SC2317,SC2329 # functions called by traps and by name look unreachable
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,12s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,13s/^# //p' "$0" >&2; exit 2; }
 "$(dirname "$0")/install.sh"
 PATH=$PATH:/usr/sbin:/sbin
 if ! command -v initdb >/dev/null; then
@@ -149,6 +150,30 @@ start_postgres() {
     [ ${#fast_postgres[@]} -gt 0 ] || break_in_log >"$dir/log.log" 2>&1 || fail "PostgreSQL's log" "$dir/log.log"
     export FIRETIME_TEST_POSTGRES_URL=postgres://firetime:secret@127.0.0.1:$port/firetime
     export FIRETIME_TEST_POSTGRES_PID=$pid FIRETIME_TEST_POSTGRES_DOWN=$dir/postgres.down
+    [ "${FIRETIME_FAST_SERVERS:-0}" != 1 ] || start_pgbouncer
+}
+
+run_pgbouncer() {
+    cat >"$dir/pgbouncer.ini" <<INI
+[databases]
+session = host=127.0.0.1 port=$postgres_port dbname=firetime user=firetime pool_mode=session
+transaction = host=127.0.0.1 port=$postgres_port dbname=firetime user=firetime pool_mode=transaction
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = $port
+unix_socket_dir =
+auth_type = any
+INI
+    private INT pgbouncer "$dir/pgbouncer.ini"
+}
+ask_pgbouncer() {
+    timeout 3 psql -X "postgres://firetime@127.0.0.1:$port/session" -c 'SELECT 1'
+}
+
+start_pgbouncer() {
+    local postgres_port=$port
+    start pgbouncer INT
+    export FIRETIME_TEST_PGBOUNCER_URL=postgres://firetime:secret@127.0.0.1:$port
 }
 
 start_mariadb() {

@@ -11,9 +11,11 @@ use std::time::Duration;
 use diesel::Connection;
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
+#[cfg(feature = "postgres")]
+use super::pooler;
 use super::reach::{Reach, server};
 use super::secrets::secrets;
-use super::session::{Fault, Nature, Session};
+use super::session::{Fault, Nature, Session, explained};
 use super::statement::{Value, single, sql};
 use crate::clock::{HostTime, Micros, TimeSample};
 use crate::error::{Error, Kind};
@@ -166,23 +168,56 @@ impl Target {
             .open(server(&self.address).as_deref(), span(limits.call), move || target.connect_here(limits))
     }
 
+    /// As [`Target::connect`], for the first session of a store: refuses a pooler that others' sessions
+    /// share.
+    pub(super) fn connect_first(
+        &self,
+        limits: Limits,
+    ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        #[cfg(feature = "postgres")]
+        if self.dialect == Dialect::Postgres {
+            let mut session = self.establish()?;
+            pooler::refuse([&mut session, &mut self.establish()?]).map_err(|fault| self.clean(fault))?;
+            return self.limited(Box::new(session), limits);
+        }
+        self.connect(limits)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn establish(&self) -> std::result::Result<diesel::PgConnection, Fault> {
+        diesel::PgConnection::establish(&impatient(&self.address)).map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, error: &diesel::ConnectionError) -> Fault {
+        self.clean(Fault::new(Nature::Lost, explained(error.to_string())))
+    }
+
     fn connect_here(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        let lost = |error: diesel::ConnectionError| Fault::new(Nature::Lost, self.redact(&error.to_string()));
-        let mut session: Box<dyn Session + Send> = match self.dialect {
+        let session: Box<dyn Session + Send> = match self.dialect {
             #[cfg(feature = "sqlite")]
             Dialect::Sqlite => {
-                let opened = diesel::SqliteConnection::establish(&self.address).map_err(lost);
+                let opened =
+                    diesel::SqliteConnection::establish(&self.address).map_err(|error| self.lost(&error));
                 Box::new(opened.map_err(|fault| self.unopened(fault))?)
             }
             #[cfg(feature = "postgres")]
-            Dialect::Postgres => {
-                Box::new(diesel::PgConnection::establish(&impatient(&self.address)).map_err(lost)?)
-            }
+            Dialect::Postgres => Box::new(self.establish()?),
             #[cfg(feature = "mysql")]
-            Dialect::Mysql => Box::new(diesel::MysqlConnection::establish(&self.address).map_err(lost)?),
+            Dialect::Mysql => {
+                let opened = diesel::MysqlConnection::establish(&self.address);
+                Box::new(opened.map_err(|error| self.lost(&error))?)
+            }
             #[allow(unreachable_patterns, reason = "which arms exist depends on the features")]
             _ => return Err(Fault::new(Nature::Refused, "this database's feature is off")),
         };
+        self.limited(session, limits)
+    }
+
+    fn limited(
+        &self,
+        mut session: Box<dyn Session + Send>,
+        limits: Limits,
+    ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
         limit(session.as_mut(), limits).map_err(|fault| self.unopened(fault))?;
         Ok(session)
     }

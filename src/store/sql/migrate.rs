@@ -78,17 +78,19 @@ impl Migration {
 /// Brings the database's schema to this build's version. Several nodes may do so at once.
 ///
 /// # Errors
-/// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is.
+/// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is. [`Kind::Config`] behind
+/// a pooler whose clients share sessions.
 pub fn migrate(url: &str) -> Result<MigrationReport> {
     let target = Target::parse(url)?;
-    let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
+    let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
     bring_up(session.as_mut(), &Hook::default()).map_err(|fault| failed(&target.clean(fault)))
 }
 
 /// Whether the database's schema is the one this build works with.
 ///
 /// # Errors
-/// [`Kind::Schema`] if it is missing, older or newer; says which and what to do.
+/// [`Kind::Schema`] if it is missing, older or newer; says which and what to do. [`Kind::Config`] behind a
+/// pooler whose clients share sessions.
 pub(crate) fn check_schema(url: &str) -> Result<()> {
     let target = Target::parse(url)?;
     if let Some(file) = target.missing_file().map(|file| target.redact(file)) {
@@ -96,7 +98,7 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
             format!("there is no database file {file:?}: run `firetime migrate` if it is to be made");
         return Err(Error::new(Kind::Schema, message));
     }
-    let mut session = target.connect(LIMITS).map_err(|fault| failed(&fault))?;
+    let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
     let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
     let hint = "run `firetime migrate`, or let the scheduler migrate at its start";
     match version {
@@ -120,6 +122,7 @@ fn newer(version: i64) -> String {
 fn failed(fault: &Fault) -> Error {
     let kind = match fault.nature {
         Nature::Lost | Nature::Busy => Kind::Unavailable,
+        Nature::Senseless => return Error::new(Kind::Config, fault.message.as_str()),
         _ => Kind::Schema,
     };
     Error::new(kind, format!("the schema of the database: {}", fault.message))

@@ -12,7 +12,7 @@
 //! poll     what the pipeline looks at        inspect  what people look at
 //! secrets  what of a URL no message repeats
 //! entry    columns to values and back        statement, session   text and binds, diesel
-//! connection, reach   the pool, and how it gets its connections
+//! connection, reach, pooler   the pool, how it gets its connections, and whose these are
 //! ```
 
 mod claim;
@@ -25,6 +25,8 @@ mod node;
 mod pending;
 mod planned;
 mod poll;
+#[cfg(feature = "postgres")]
+mod pooler;
 mod purge;
 mod reach;
 mod repair;

@@ -186,7 +186,7 @@ where
 /// Classifies an error by everything diesel tells: its kind, and the text where that is not enough. Texts
 /// of PostgreSQL may be in any language, so what is not recognised counts as refused here, and the caller
 /// asks the connection whether it still lives before it believes that.
-fn fault(error: diesel::result::Error) -> Fault {
+pub(super) fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let nature = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
@@ -204,7 +204,18 @@ fn fault(error: diesel::result::Error) -> Fault {
         DeserializationError(_) => Nature::Undecodable,
         _ => Nature::Refused,
     };
-    Fault::new(nature, error.to_string())
+    Fault::new(nature, explained(error.to_string()))
+}
+
+/// A driver's message, with its likely reason where a prepared statement of PostgreSQL is missing or there
+/// already: the names are the driver's, in any language.
+pub(super) fn explained(message: String) -> String {
+    if !message.contains("__diesel_stmt_") && !message.contains("unnamed prepared statement") {
+        return message;
+    }
+    format!(
+        "{message} (is this a pooler that shares its sessions between clients? firetime needs session mode)"
+    )
 }
 
 fn by_text(message: &str) -> Nature {

@@ -10,6 +10,8 @@ mod fixture;
 pub(crate) mod ledger;
 mod plans;
 #[cfg(feature = "postgres")]
+mod pooler;
+#[cfg(feature = "postgres")]
 mod under_way;
 mod views;
 
