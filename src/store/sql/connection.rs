@@ -328,10 +328,7 @@ fn write_ahead(session: &mut dyn Session) -> std::result::Result<(), Fault> {
 
 /// Refuses servers that lack what claims need, and client libraries that do not read back what was sent.
 fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
-    // First whether anything can be believed: a client that misreads would misread the version too.
-    reads_back(session)?;
-    let version =
-        session.rows(&sql("SELECT VERSION()"))?.pop().map_or(Ok(String::new()), |mut row| row.text())?;
+    let version = reads_back(session)?;
     if is_supported(&version) {
         return Ok(());
     }
@@ -339,16 +336,17 @@ fn self_check(session: &mut dyn Session) -> std::result::Result<(), Fault> {
     Err(Fault::new(Nature::Refused, message))
 }
 
-/// A long string, a NULL and a count come back as they were sent.
-fn reads_back(session: &mut dyn Session) -> std::result::Result<(), Fault> {
+/// The server's version, if a long string, a NULL and a count come back as they were sent: a client that
+/// misreads these would misread the version too.
+fn reads_back(session: &mut dyn Session) -> std::result::Result<String, Fault> {
     let long = "firetime".repeat(2_000);
-    let echo = sql(
-        "SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t",
-    );
-    let mut rows = session.rows(&echo.bind(long.as_str()))?;
-    let echoed = rows.pop().map(|mut row| (row.next().ok(), row.next().ok(), row.next().ok()));
-    if echoed == Some((Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2)))) {
-        return Ok(());
+    let echo = sql("SELECT CAST(? AS CHAR) AS a, CAST(NULL AS CHAR) AS b, COUNT(*) AS c, VERSION() AS d \
+         FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
+    if let Some(mut row) = session.rows(&echo.bind(long.as_str()))?.pop() {
+        let echoed = (row.next().ok(), row.next().ok(), row.next().ok());
+        if echoed == (Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2))) {
+            return row.text();
+        }
     }
     let message = "the MariaDB client library misreads what the server sends (libmariadb of MariaDB 10.11.18 does, \
                    10.11.19 does not; or it is another one than firetime was built with): install another release \
