@@ -159,6 +159,16 @@ impl CompleteMachine {
         self.outbox.push_back(CompleteOutput::Event(event));
     }
 
+    /// How many bytes of texts wait to be stored.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        let text = |it: &Waiting| match &it.settlement.change {
+            Change::Finish { error: Some(error), .. } => error.capacity(),
+            _ => 0,
+        };
+        self.queue.iter().map(text).sum()
+    }
+
     fn presses(&self) -> bool {
         self.awaited > 0 || self.apart > 0 || self.queue.len() >= ENOUGH || self.closing
     }

@@ -76,6 +76,8 @@ pub(super) struct Scene<'a> {
     pub faults: &'a Faults,
     /// The database is away for this node.
     pub away: bool,
+    /// The database refuses all writes.
+    pub refuses: bool,
     pub pace: Pace,
 }
 
@@ -112,6 +114,10 @@ where
 {
     pub(super) fn new(machine: M) -> Self {
         Self { machine, doing: Doing::Waiting { until: Millis::MIN }, late: Vec::new(), stopped: false }
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// The instant at which something happens here, if the boot clock is `lag` behind true time.
@@ -231,6 +237,9 @@ where
             answer: Err(Error::new(kind, "as the dice fell")),
             at: time + after,
         };
+        if scene.refuses && op.writes() {
+            return failed(Kind::Refused, 2);
+        }
         let rows = Millis::try_from(op.written()).unwrap_or(Millis::MAX);
         let work = scene.pace.call + rows.saturating_mul(scene.pace.row);
         let fate = Fate::thrown(scene.dice, scene.faults, scene.away).after(work);

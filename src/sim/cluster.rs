@@ -12,6 +12,7 @@ use super::sabotage::Sabotage;
 use super::scenario::{Faults, Scenario};
 use super::wire::{Wire, Wires};
 use crate::model::{Millis, NodeId};
+use crate::store::NodeRow;
 use crate::window::Window;
 
 pub(super) const APPLICATION: &str = "sim";
@@ -22,6 +23,8 @@ const DOOM: Millis = 5_000;
 /// So long after it could beat again it may still be about to.
 const AWAKE: Millis = 15_000;
 
+/// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped once.
+const KEPT: usize = 2_000;
 /// What is switched off stays so for this long.
 const OFF: Millis = 240_000;
 /// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the poll itself.
@@ -72,11 +75,16 @@ pub(super) struct Cluster {
     /// The names processes have had, each with the first name of its process.
     borne: BTreeMap<NodeId, NodeId>,
     names: Dice,
+    orders: Dice,
     fate: Dice,
     faults: Faults,
     now: Millis,
     ends: Millis,
     outage_until: Millis,
+    refused_until: Millis,
+    /// The most bytes of texts that a process kept, and the claims that those who left had without an outcome.
+    kept: usize,
+    left_behind: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
     pace: Pace,
@@ -107,6 +115,7 @@ impl Cluster {
             noticed: Vec::new(),
             borne: BTreeMap::new(),
             names: stream(1),
+            orders: stream(4),
             fate: stream(2),
             faults: scenario.faults,
             now,
@@ -114,6 +123,9 @@ impl Cluster {
             outage_until: now,
             outage_at: Millis::MAX,
             pace: Pace::default(),
+            refused_until: now,
+            kept: 0,
+            left_behind: 0,
             clock_error: 0,
             clock_errors: Vec::new(),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
@@ -163,7 +175,15 @@ impl Cluster {
 
     /// Faults that happened: to the cluster, and to single calls.
     pub(super) fn faults(&self) -> u64 {
-        self.fate.struck + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
+        self.fate.struck + self.orders.struck + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
+    }
+
+    /// What is wrong beside what the history shows.
+    pub(super) fn violations(&self) -> Vec<String> {
+        let kept = (self.kept > KEPT).then(|| format!("a node keeps {} bytes of texts to store", self.kept));
+        let left = self.left_behind;
+        let held = (left > 0).then(|| format!("{left} claims of nodes that left have no outcome"));
+        kept.into_iter().chain(held).collect()
     }
 
     pub(super) fn effects(&self) -> &[Effect] {
@@ -172,7 +192,7 @@ impl Cluster {
 
     pub(super) fn run(&mut self) {
         let mut next_second = self.now;
-        while self.now < self.ends + SETTLE {
+        while self.now < self.ends + SETTLE && self.kept <= KEPT {
             self.database.set_clock(self.now, self.clock_error);
             self.wires.set_clock(self.now, self.clock_error);
             if self.now >= next_second {
@@ -205,9 +225,21 @@ impl Cluster {
             faults: &self.faults,
             away: self.now < self.outage_until.max(process.cut_until),
             pace: self.pace,
+            refuses: self.now < self.refused_until,
             effects: &mut self.effects,
         });
         self.borne.insert(process.id, process.first_id);
+        self.kept = self.kept.max(process.kept());
+        if let Some(left_behind) = process.has_left() {
+            self.left_behind += left_behind;
+            // Who could not say that it left may be declared dead.
+            let is_on_record = |node: &NodeRow| node.id == process.id.to_string() && node.ended.is_none();
+            if self.database.store().nodes(None).unwrap().iter().any(is_on_record) {
+                self.doomed.push((process.first_id, self.now, Millis::MAX));
+            }
+            slot.restart_at = self.now + self.orders.below(90_000);
+            self.graves.extend(slot.process.take());
+        }
     }
 
     fn bury(&mut self) {
@@ -244,10 +276,20 @@ impl Cluster {
         } else if self.fate.strikes(self.faults.outages) {
             self.outage_until = self.now + self.fate.below(60_000);
         }
+        if self.now < self.ends && self.orders.strikes(self.faults.refusals) {
+            self.refused_until = self.now + 60_000 + self.orders.below(180_000);
+        }
         for n in 0..self.slots.len() {
             if self.slots[n].process.is_some() {
                 self.strike(n);
-            } else if self.slots[n].restart_at <= self.now && self.outage_until <= self.now {
+                if self.orders.strikes(self.faults.leaves)
+                    && let Some(process) = &mut self.slots[n].process
+                {
+                    process.leave(self.now);
+                }
+            } else if self.slots[n].restart_at <= self.now
+                && self.outage_until.max(self.refused_until) <= self.now
+            {
                 self.start(n);
             }
         }
@@ -347,6 +389,7 @@ impl Cluster {
     fn heal(&mut self) {
         self.faults = Faults::NONE;
         self.outage_until = self.now;
+        self.refused_until = self.now;
         for slot in &mut self.slots {
             slot.restart_at = self.now;
             if let Some(process) = &mut slot.process {

@@ -19,10 +19,15 @@ pub(super) fn all() -> [JobSpec; 3] {
         .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
 }
 
+/// What failures say. The database cannot hold the last one: see `Wire::settle`.
+const TEXTS: [&str; 3] =
+    ["called `Option::unwrap()` on \"none\"", "C:\\tmp\n\tisn't a 'file'\\", "naïve \"☕\"\r\n\\\\"];
+
 /// How a run of this job ends, and how long it takes.
 pub(super) fn run(job: &str, dice: &mut Dice, faults: &Faults) -> (Outcome, Millis) {
     let failed = job == "flaky" && dice.one_in(3);
-    let outcome = if failed { Outcome::Failed("as the dice fell".to_owned()) } else { Outcome::Succeeded };
     let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(200) };
+    let text = TEXTS[usize::try_from(takes).unwrap() % TEXTS.len()];
+    let outcome = if failed { Outcome::Failed(text.to_owned()) } else { Outcome::Succeeded };
     (outcome, takes)
 }

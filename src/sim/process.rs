@@ -114,7 +114,18 @@ pub(super) struct Surroundings<'a> {
     pub faults: &'a Faults,
     pub away: bool,
     pub pace: Pace,
+    pub refuses: bool,
     pub effects: &'a mut Vec<Effect>,
+}
+
+/// What a shutdown waits for.
+#[derive(Clone, Copy)]
+enum Leaving {
+    Claims,
+    Starts,
+    Jobs,
+    Outcomes,
+    Cluster,
 }
 
 /// The clocks of a process.
@@ -158,6 +169,8 @@ pub(super) struct Process {
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
     floor: SharedFloor,
+    held: Arc<Held>,
+    leaving: Option<Leaving>,
     starting: Vec<Starting>,
     running: Vec<Running>,
 }
@@ -215,8 +228,10 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
+            heart: Actor::new(NodeMachine::new(id, identity, window, Arc::clone(&held), figures, now)),
             floor,
+            held,
+            leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
         }
@@ -260,6 +275,58 @@ impl Process {
         self.heart.die(dice);
     }
 
+    /// How many bytes of texts wait to be stored.
+    pub(super) fn kept(&self) -> usize {
+        self.complete.machine.kept()
+    }
+
+    /// As the scheduler's shutdown: nothing more is claimed, and the rest follows step by step.
+    pub(super) fn leave(&mut self, time: Millis) {
+        if self.leaving.is_some() {
+            return;
+        }
+        let now = self.now(time);
+        self.leaving = Some(Leaving::Claims);
+        self.heart.receive(now, NodeInput::Withdraw);
+        self.poll.receive(now, PollInput::Stop);
+        self.misfire.receive(now, MisfireInput::Stop);
+        self.dispatch.receive(now, DispatchInput::Stop);
+        self.start.receive(now, StartInput::Stop);
+    }
+
+    /// The next step of a shutdown, once the one before has ended; false if there is none.
+    fn goes_on_leaving(&mut self, now: Now) -> bool {
+        let next = match self.leaving {
+            Some(Leaving::Claims) if self.dispatch.has_stopped() => {
+                self.start.receive(now, StartInput::Close);
+                Leaving::Starts
+            }
+            Some(Leaving::Starts) if self.start.has_stopped() => {
+                for claimed in lock(&self.floor).close() {
+                    self.complete.receive(now, CompleteInput::Settle(claimed.give_back(now.db), None));
+                }
+                Leaving::Jobs
+            }
+            Some(Leaving::Jobs) if lock(&self.floor).at_rest() => {
+                self.complete.receive(now, CompleteInput::Close);
+                Leaving::Outcomes
+            }
+            Some(Leaving::Outcomes) if self.complete.has_stopped() => {
+                self.heart.receive(now, NodeInput::Stop { leave: true });
+                Leaving::Cluster
+            }
+            _ => return false,
+        };
+        self.leaving = Some(next);
+        true
+    }
+
+    /// Whether a shutdown has ended; and then how many claims it left without an outcome.
+    pub(super) fn has_left(&self) -> Option<usize> {
+        let ended = self.heart.has_stopped() && self.poll.has_stopped() && self.misfire.has_stopped();
+        (self.leaving.is_some() && ended).then(|| self.held.len())
+    }
+
     pub(super) fn run(&mut self, around: &mut Surroundings<'_>) {
         if around.time < self.stopped_until {
             return self.perform_sent(around.time, around.wire);
@@ -267,7 +334,7 @@ impl Process {
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }
-        while self.round(around) {}
+        while self.round(around) || self.goes_on_leaving(self.now(around.time)) {}
     }
 
     /// The host's time, as its boot clock counts it, against true time.
@@ -510,5 +577,6 @@ fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {
         faults: around.faults,
         away: around.away,
         pace: around.pace,
+        refuses: around.refuses,
     }
 }

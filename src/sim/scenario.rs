@@ -39,6 +39,10 @@ pub(super) struct Faults {
     pub long_jobs: Millis,
     /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
     pub switches: Millis,
+    /// Per second: the database refuses all writes, for one to four minutes.
+    pub refusals: Millis,
+    /// Per node and second: asked to stop in order, and started anew up to 90 s later.
+    pub leaves: Millis,
     /// Per start of a node: it never hears of the others, and takes all shards for its own.
     pub strangers: Millis,
 }
@@ -58,6 +62,8 @@ impl Faults {
         hands: 0,
         long_jobs: 0,
         switches: 0,
+        refusals: 0,
+        leaves: 0,
         strangers: 0,
     };
 
@@ -75,6 +81,8 @@ impl Faults {
         hands: 5_000,
         long_jobs: 20_000,
         switches: 2_000,
+        refusals: 1_000,
+        leaves: 3_000,
         strangers: 300_000,
     };
 
@@ -93,6 +101,8 @@ impl Faults {
         hands: 200_000,
         long_jobs: 200_000,
         switches: 2_000,
+        refusals: 1_000,
+        leaves: 2_000,
         strangers: 300_000,
     };
 
@@ -120,7 +130,7 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 14] {
+    fn each(&mut self) -> [(&'static str, &mut Millis); 16] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -135,6 +145,8 @@ impl Faults {
             ("hands", &mut self.hands),
             ("long_jobs", &mut self.long_jobs),
             ("switches", &mut self.switches),
+            ("refusals", &mut self.refusals),
+            ("leaves", &mut self.leaves),
             ("strangers", &mut self.strangers),
         ]
     }
@@ -186,9 +198,12 @@ impl Scenario {
             let mut cluster = Cluster::new(self, database, sabotages);
             cluster.run();
             let ((claims, lost), faults) = (cluster.claims(), cluster.faults());
+            let more = cluster.violations();
             let history = cluster.history();
             let unnoticed = history.unnoticed.iter().copied().max().unwrap_or(0);
-            Played { verdict: judge(&history), claims, lost, faults, unnoticed }
+            let mut verdict = judge(&history);
+            verdict.violations.extend(more);
+            Played { verdict, claims, lost, faults, unnoticed }
         })
     }
 

@@ -24,6 +24,11 @@ use crate::window::Window;
 
 /// What an operation touches.
 pub(super) trait Rows {
+    /// Whether a database that only reads refuses it.
+    fn writes(&self) -> bool {
+        true
+    }
+
     /// The schedules' rows it locks.
     fn rows(&self) -> Vec<ScheduleId> {
         Vec::new()
@@ -35,7 +40,12 @@ pub(super) trait Rows {
     }
 }
 
-impl Rows for PollOp {}
+impl Rows for PollOp {
+    fn writes(&self) -> bool {
+        false
+    }
+}
+
 impl Rows for SettleOp {}
 impl Rows for NodeOp {}
 impl Rows for NoOp {}
@@ -256,7 +266,15 @@ impl Store for Wire<'_> {
         self.store.revoke(revocations)
     }
 
+    /// The database's encoding has no coffee.
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
+        let text = |it: &Settlement| match &it.change {
+            Change::Finish { error: Some(error), .. } => error.contains('☕'),
+            _ => false,
+        };
+        if settlements.iter().any(text) {
+            return Err(Error::new(Kind::Data, "character has no equivalent in encoding"));
+        }
         if self.tears(Sabotage::TornFollowUp) {
             let mut settlements = settlements.to_vec();
             for settlement in &mut settlements {
