@@ -9,7 +9,7 @@ use super::judge::{Bounds, Effect, History, Pause, Switch};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
-use super::scenario::{Faults, Scenario};
+use super::scenario::{Faults, RETENTION, Scenario};
 use super::wire::{Wire, Wires};
 use crate::model::{Millis, NodeId};
 use crate::store::NodeRow;
@@ -382,7 +382,11 @@ impl Cluster {
         let skew = self.names.below(7_200_000) - 3_600_000;
         let wire = Wire::new(self.database.store(), &self.wires, skew);
         let stranger = self.names.strikes(self.faults.strangers);
-        self.slots[n].process = Some(Process::start(id, self.now, skew, &wire, stranger));
+        // Only where what is removed is remembered for the judge.
+        let may_forget = self.faults.forgets > 0 && self.database.is_scratch();
+        let retention = (may_forget && self.names.strikes(self.faults.forgets)).then_some(RETENTION);
+        let process = Process::start(id, self.now, skew, &wire, stranger, retention);
+        self.slots[n].process = Some(process);
     }
 
     /// Faults have ended: everybody is up again, nothing is paused.
@@ -431,6 +435,7 @@ impl Cluster {
             doomed,
             unnoticed: self.noticed.iter().copied().chain(self.kills.iter().map(Kill::longest)).collect(),
             clock: self.clock_errors,
+            kept: RETENTION,
             healed: self.ends,
             read: self.now,
             bounds: Bounds { switched: self.learns_within, ..Bounds::default() },

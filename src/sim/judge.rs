@@ -11,6 +11,8 @@ type Millis = i64;
 
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
+/// The state of a row that was removed: nothing may come after.
+const REMOVED: &str = "REMOVED";
 /// A repair under FIRE_ALL runs so many, and skips the rest.
 const MOST_FIRED: usize = 1_000;
 
@@ -28,6 +30,8 @@ pub struct History {
     pub live: BTreeSet<String>,
     pub dead: BTreeSet<String>,
     pub doomed: BTreeSet<String>,
+    /// How long, at least, the ledger is kept. What was removed is among the executions, as it was last.
+    pub kept: Millis,
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
@@ -163,6 +167,8 @@ pub struct Verdict {
     pub fired: usize,
     pub skipped: usize,
     pub attempts: usize,
+    /// Attempts that retention removed.
+    pub removed: usize,
     /// Late beginnings of processes that were stopped.
     pub excused: usize,
     pub violations: Vec<String>,
@@ -196,6 +202,7 @@ pub fn judge(history: &History) -> Verdict {
         verdict.blame(format!("an execution of no schedule: {:?}", rows[0]));
     }
     transitions(history, &mut verdict);
+    removals(history, &mut verdict);
     skips(history, &mut verdict);
     pauses(history, &mut verdict);
     switches(history, &mut verdict);
@@ -334,7 +341,7 @@ fn transitions(history: &History, verdict: &mut Verdict) {
         }
         match to {
             Some(to) => drop(states.insert(change.execution, to)),
-            None => drop(states.remove(&change.execution)),
+            None => drop(states.insert(change.execution, REMOVED)),
         }
         let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
         if row.attempt > 1 && row.due > change.at + history.bounds.again {
@@ -352,8 +359,35 @@ fn transitions(history: &History, verdict: &mut Verdict) {
         *chain = row.id;
     }
     let told = history.executions.iter().filter(|_| !history.changes.is_empty());
-    for row in told.filter(|row| states.get(&row.id).copied() != Some(&row.state)) {
+    let ends = |row: &&Execution| [Some(&*row.state), Some(REMOVED)].contains(&states.get(&row.id).copied());
+    for row in told.filter(|row| !ends(row)) {
         verdict.blame(format!("its changes do not end there: {row:?}"));
+    }
+}
+
+/// What is removed has ended long ago, and nothing planned before it in the same generation is left.
+fn removals(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let mut removed: BTreeMap<i64, Millis> = BTreeMap::new();
+    for change in history.changes.iter().filter(|change| change.to.is_none()) {
+        removed.insert(change.execution, change.at);
+        let Some(row) = rows.get(&change.execution) else { continue };
+        let ended = row.finished.map(|finished| finished.max(row.scheduled));
+        if ended.is_none_or(|ended| change.at - ended < history.kept - 2 * history.bounds.early) {
+            verdict.blame(format!("removed at {}, too soon: {row:?}", change.at));
+        }
+    }
+    let mut chains: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
+    for row in history.executions.iter().filter(|_| !removed.is_empty()) {
+        chains.entry((&row.schedule, row.generation, row.origin == 0)).or_default().push(row);
+    }
+    for rows in chains.values_mut() {
+        rows.sort_by_key(|row| (row.origin, row.scheduled, row.attempt));
+        let mut is_left = rows.iter().skip_while(|row| removed.contains_key(&row.id));
+        if let Some(row) = is_left.find(|row| removed.contains_key(&row.id)) {
+            verdict.blame(format!("removed before what was planned earlier: {row:?}"));
+        }
+        verdict.removed += rows.iter().filter(|row| removed.contains_key(&row.id)).count();
     }
 }
 
@@ -448,7 +482,7 @@ fn ahead(history: &History, at: Millis) -> Millis {
 fn effects(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let settled: BTreeMap<i64, Millis> =
-        history.changes.iter().map(|change| (change.execution, change.at)).collect();
+        history.changes.iter().filter(|it| it.to.is_some()).map(|it| (it.execution, it.at)).collect();
     let mut begun: BTreeMap<i64, Vec<&Effect>> = BTreeMap::new();
     for effect in &history.effects {
         begun.entry(effect.execution).or_default().push(effect);

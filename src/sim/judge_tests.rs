@@ -118,6 +118,32 @@ fn a_lost_occurrence_is_caught() {
     });
 }
 
+fn removed(history: &mut History, id: i64, at: i64) {
+    let from = Some(row(history, id).state.clone());
+    history.changes.push(Change { at, execution: id, from, to: None });
+}
+
+#[test]
+fn a_removal_too_soon_or_out_of_order_is_caught() {
+    let mut history = good();
+    history.kept = 100_000;
+    for id in [11, 21, 22] {
+        removed(&mut history, id, 110_000);
+    }
+    let verdict = judge(&history);
+    verdict.assert_clean();
+    assert_eq!(verdict.removed, 3);
+    caught("too soon", |history| {
+        history.kept = 100_000;
+        removed(history, 11, 90_000);
+    });
+    caught("removed before what was planned earlier", |history| removed(history, 21, 110_000));
+    caught("an illegal change", |history| {
+        removed(history, 11, 110_000);
+        removed(history, 11, 110_001);
+    });
+}
+
 #[test]
 fn an_occurrence_nobody_planned_is_caught() {
     caught("expected Some(3000) next", |history| row(history, 31).scheduled = 3_500);

@@ -193,6 +193,15 @@ fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
     assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
 }
 
+/// Many generations and a short retention: what was removed had ended, and the ledger had no gap.
+#[test]
+fn a_short_retention_removes_what_has_ended_and_nothing_else() {
+    let removed: Vec<usize> =
+        (0..3).map(|seed| Scenario::of(Faults::FORGETFUL, seed).prove().verdict.removed).collect();
+    println!("removed by retention: {removed:?}");
+    assert!(removed.iter().all(|removed| *removed > 1_000), "{removed:?}");
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };

@@ -177,7 +177,14 @@ pub(super) struct Process {
 
 impl Process {
     /// As the scheduler's start: register and beat once, then run the machines.
-    pub(super) fn start(id: NodeId, time: Millis, skew: Millis, wire: &Wire<'_>, stranger: bool) -> Self {
+    pub(super) fn start(
+        id: NodeId,
+        time: Millis,
+        skew: Millis,
+        wire: &Wire<'_>,
+        stranger: bool,
+        retention: Option<Millis>,
+    ) -> Self {
         let identity = Identity {
             application: APPLICATION.to_owned(),
             host_ip: String::new(),
@@ -185,7 +192,7 @@ impl Process {
             pid: 0,
             jobs: jobs::all().to_vec(),
         };
-        let window = Window { retention: None, ..Window::default() };
+        let window = Window { retention, ..Window::default() };
         let known = Offset::new(wire.register(&identity.new_node(id, time)).unwrap());
         let boot_alone = wire.is(Sabotage::BootClockAlone);
         let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };

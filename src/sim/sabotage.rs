@@ -28,6 +28,8 @@ pub(super) enum Sabotage {
     HalfARoundTrip,
     /// A repair's cursor is moved in one transaction, its ledger rows are written in another.
     TornRepair,
+    /// The ledger is purged of whatever has ended.
+    PurgeAtOnce,
     /// An outcome is stored in one transaction, the attempt that follows in another.
     TornFollowUp,
 }
@@ -86,6 +88,7 @@ impl Sabotage {
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
             ("the offset that is never too high", STARVED, vec![Self::HalfARoundTrip]),
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
+            ("the span of the retention", Faults::FORGETFUL, vec![Self::PurgeAtOnce]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
         ]
     }

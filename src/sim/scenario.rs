@@ -45,7 +45,12 @@ pub(super) struct Faults {
     pub leaves: Millis,
     /// Per start of a node: it never hears of the others, and takes all shards for its own.
     pub strangers: Millis,
+    /// Per start of a node: it keeps the ledger for [`RETENTION`] only.
+    pub forgets: Millis,
 }
+
+/// What forgetful nodes keep of the ledger: longer than a call may be late, far shorter than a simulation.
+pub(super) const RETENTION: Millis = 300_000;
 
 impl Faults {
     pub(super) const NONE: Self = Self {
@@ -65,6 +70,7 @@ impl Faults {
         refusals: 0,
         leaves: 0,
         strangers: 0,
+        forgets: 0,
     };
 
     pub(super) const MANY: Self = Self {
@@ -84,6 +90,7 @@ impl Faults {
         refusals: 1_000,
         leaves: 3_000,
         strangers: 300_000,
+        forgets: 0,
     };
 
     /// Everything at once: little is done, and most of it twice.
@@ -104,6 +111,7 @@ impl Faults {
         refusals: 1_000,
         leaves: 2_000,
         strangers: 300_000,
+        forgets: 0,
     };
 
     /// Pools are full and calls slow: claims and repairs meet.
@@ -130,7 +138,10 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 16] {
+    /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
+    pub(super) const FORGETFUL: Self = Self { edits: 300_000, kills: 6_000, forgets: 700_000, ..Self::MANY };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 17] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -148,6 +159,7 @@ impl Faults {
             ("refusals", &mut self.refusals),
             ("leaves", &mut self.leaves),
             ("strangers", &mut self.strangers),
+            ("forgets", &mut self.forgets),
         ]
     }
 }
@@ -180,6 +192,7 @@ impl Scenario {
             3 => Self::of(Faults::STARVED, seed),
             5 => Self::of(Faults { clocks: 0, ..Faults::MANY }, seed),
             7 => Self::of(Faults::STORM, seed),
+            9 => Self::of(Faults::FORGETFUL, seed),
             _ => Self::of(Faults::MANY, seed),
         }
     }

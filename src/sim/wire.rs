@@ -356,7 +356,8 @@ impl Store for Wire<'_> {
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
-        self.store.purge(purge)
+        let keep = if self.is(Sabotage::PurgeAtOnce) { 0 } else { purge.keep };
+        self.store.purge(&Purge { keep, ..purge.clone() })
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

@@ -23,6 +23,8 @@ pub(crate) struct Hooks {
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
+    /// Executions that were removed, as they were last, once somebody wants the changes.
+    pub(super) removed: Vec<(i64, Run)>,
     /// How far the database's clock is from the time that changes are noted with.
     clock_error: Millis,
 }
@@ -115,7 +117,8 @@ impl MemoryStore {
             prev: run.prev,
             following: run.following,
         };
-        (tables.runs().map(row).collect(), tables.hooks.changes.clone())
+        let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
+        (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())
     }
 
     /// A column's value as text; `None` is NULL.
@@ -199,6 +202,9 @@ impl Tables {
         if self.hooks.noted {
             let state = |run: &Run| run.state.to_string();
             let (from, to) = (before.map(state), self.run(ExecutionId(id)).map(state));
+            if let (None, Some(before)) = (&to, before) {
+                self.hooks.removed.push((id, before.clone()));
+            }
             self.hooks.changes.push(judge::Change {
                 at: self.now - self.hooks.clock_error,
                 execution: id,

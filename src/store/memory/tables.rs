@@ -53,7 +53,7 @@ impl Tables {
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let mark = self.undo.len();
         #[cfg(test)]
-        let changes = self.hooks.changes.len();
+        let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
             while self.undo.len() > mark {
@@ -64,7 +64,10 @@ impl Tables {
                 }
             }
             #[cfg(test)]
-            self.hooks.changes.truncate(changes);
+            {
+                self.hooks.changes.truncate(changes);
+                self.hooks.removed.truncate(removed);
+            }
         }
         result
     }

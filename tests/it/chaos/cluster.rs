@@ -330,6 +330,7 @@ impl Cluster {
             effects: history::effects(&files),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             pauses: self.pauses.clone(),
+            kept: 0,
             switches: Vec::new(),
             live: live.into_iter().collect(),
             dead: dead.into_iter().collect(),
