@@ -92,7 +92,7 @@ impl Cron {
     /// [`TriggerError::UnknownZone`]; [`TriggerError::Shape`] or [`TriggerError::Field`] for what
     /// cannot be understood; [`TriggerError::NeverFires`] for what has no occurrence in any year
     /// up to 2199, such as 30 February. (Whether all occurrences are in the past depends on the
-    /// time it is asked: see [`Timing::first`](super::Timing::first).)
+    /// time it is asked: see [`Cron::next_after`].)
     pub fn parse(expression: &str, zone: &str) -> Result<Cron, TriggerError> {
         let zone = Zone::parse(zone)?;
         let spec = parse::parse(expression)?;
