@@ -238,18 +238,10 @@ impl Event {
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
             Self::Exhausted { schedule, execution, deaths } => {
-                write!(
-                    f,
-                    "schedule {schedule}: execution {execution} failed for good, nodes it cost: {deaths}"
-                )
+                let what = format!("execution {execution} failed for good, nodes it cost: {deaths}");
+                write!(f, "schedule {schedule}: {what}")
             }
-            Self::Purged { occurrences, schedules, nodes } => write!(
-                f,
-                "retention removed {}, {}, {}",
-                counted(occurrences, "occurrence"),
-                counted(schedules, "one-shot schedule"),
-                counted(nodes, "ended node")
-            ),
+            Self::Purged { occurrences, schedules, nodes } => removed(f, *occurrences, *schedules, *nodes),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
                 write!(f, "the database's clock is {}; check time synchronisation", beside_ours(*millis))
@@ -287,6 +279,12 @@ fn counted(count: &impl ToString, noun: &str) -> String {
 fn beside_ours(ahead: i64) -> String {
     let side = if ahead < 0 { "behind" } else { "ahead of" };
     format!("{} ms {side} this host's", ahead.unsigned_abs())
+}
+
+fn removed(f: &mut String, occurrences: usize, schedules: usize, nodes: usize) -> fmt::Result {
+    let (occurrences, schedules) =
+        (counted(&occurrences, "occurrence"), counted(&schedules, "one-shot schedule"));
+    write!(f, "retention removed {occurrences}, {schedules}, {}", counted(&nodes, "ended node"))
 }
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
