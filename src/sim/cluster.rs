@@ -11,7 +11,7 @@ use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::{Faults, RETENTION, Scenario};
 use super::wire::{Wire, Wires};
-use crate::model::{Millis, NodeId};
+use crate::model::{ExecutionId, Millis, NodeId};
 use crate::store::NodeRow;
 use crate::window::Window;
 
@@ -87,6 +87,9 @@ pub(super) struct Cluster {
     left_behind: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
+    /// All nodes but one die then, and polls end no more.
+    mass_death_at: Millis,
+    stranded: (usize, Millis),
     pace: Pace,
     /// The database's clock against true time, and since when it was how far ahead.
     clock_error: Millis,
@@ -122,6 +125,8 @@ impl Cluster {
             ends,
             outage_until: now,
             outage_at: Millis::MAX,
+            mass_death_at: Millis::MAX,
+            stranded: (0, 0),
             pace: Pace::default(),
             refused_until: now,
             kept: 0,
@@ -161,6 +166,46 @@ impl Cluster {
             cluster.plans.add_once(n, cluster.now + 30_000, cluster.database.store());
         }
         cluster
+    }
+
+    /// `nodes` that all but one die at once, with all they run. From then on no poll ends, and calls cost time.
+    pub(super) fn after_a_mass_death(nodes: usize) -> Self {
+        let scenario = Scenario {
+            seed: 0,
+            nodes,
+            schedules: 60,
+            span: 120_000,
+            faults: Faults { long_jobs: 1_000_000, ..Faults::NONE },
+        };
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
+        cluster.mass_death_at = cluster.now + 40_000;
+        cluster.pace = Pace { call: 20, row: 1 };
+        cluster
+    }
+
+    fn kill_all_but_one(&mut self) {
+        self.wires.stop_polls();
+        for slot in &mut self.slots[1..] {
+            if let Some(mut process) = slot.process.take() {
+                self.doomed.push((process.first_id, self.now, Millis::MAX));
+                process.die(&mut self.fate);
+                slot.restart_at = Millis::MAX;
+                self.graves.push(process);
+            }
+        }
+    }
+
+    /// How many executions of dead nodes there were at once, and for how long after the deaths there were any.
+    pub(super) fn stranded(&self) -> (usize, Millis) {
+        self.stranded
+    }
+
+    fn count_stranded(&mut self) {
+        let page = self.database.store().stranded(APPLICATION, ExecutionId(0), usize::MAX).unwrap();
+        let (most, _) = self.stranded;
+        if !page.stranded.is_empty() {
+            self.stranded = (most.max(page.stranded.len()), self.now + 1_000 - self.mass_death_at);
+        }
     }
 
     /// When the faults stopped.
@@ -269,6 +314,11 @@ impl Cluster {
     /// Once a second: what may happen to the database, the nodes and the schedules.
     fn misfortune(&mut self) {
         self.count_unnoticed();
+        if self.now == self.mass_death_at {
+            self.kill_all_but_one();
+        } else if self.now > self.mass_death_at {
+            self.count_stranded();
+        }
         if self.now >= self.ends {
             self.heal();
         } else if self.now >= self.outage_at {

@@ -193,6 +193,17 @@ fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
     assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
 }
 
+/// Taken back one by one, and only after polls that succeed, it took longer than is promised, or for ever.
+#[test]
+fn the_work_of_many_dead_nodes_is_taken_back_although_no_poll_ends() {
+    let mut cluster = Cluster::after_a_mass_death(24);
+    cluster.run();
+    let (most, longest) = cluster.stranded();
+    println!("mass death: executions={most} taken_back_after_ms={longest}");
+    assert!(most >= 50, "{most} executions of dead nodes");
+    assert!(longest <= 60_000, "some were left for {longest} ms");
+}
+
 /// Many generations and a short retention: what was removed had ended, and the ledger had no gap.
 #[test]
 fn a_short_retention_removes_what_has_ended_and_nothing_else() {

@@ -2,6 +2,7 @@
 //! comparison with the database's, and what a sabotage does to a call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::dice::Dice;
@@ -93,6 +94,8 @@ pub(super) struct Wires {
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
     clock: Mutex<(Millis, Millis)>,
+    /// No poll ends any more.
+    no_polls: AtomicBool,
 }
 
 impl Wires {
@@ -105,12 +108,17 @@ impl Wires {
             deaths: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
+            no_polls: AtomicBool::new(false),
         }
     }
 
     /// It is `now`, and the database's clock is wrong by `error`.
     pub(super) fn set_clock(&self, now: Millis, error: Millis) {
         *lock(&self.clock) = (now, now + error);
+    }
+
+    pub(super) fn stop_polls(&self) {
+        self.no_polls.store(true, Ordering::Relaxed);
     }
 
     /// Who was declared dead, when, and how long after its last beat.
@@ -310,6 +318,9 @@ impl Store for Wire<'_> {
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
+        if self.shared.no_polls.load(Ordering::Relaxed) {
+            return Err(Error::new(Kind::Unavailable, "statement timeout"));
+        }
         let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
