@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::{Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
 use crate::pipeline::plan::Plan;
-use crate::pipeline::poll::Planned;
+use crate::pipeline::poll::{Covered, Planned};
 use crate::pipeline::sample::entry;
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
 use crate::schedule::{Timing, Trigger, TriggerError};
@@ -49,8 +49,14 @@ impl Links {
     #[must_use]
     pub fn plan(self, now: Millis) -> Waiting {
         let mut plan = Plan::new(now, self.0.len());
-        let planned =
-            Planned { occurrences: self.0, pendings: Vec::new(), complete: true, enabled: true, sent: 0 };
+        let planned = Planned {
+            occurrences: self.0,
+            pendings: Vec::new(),
+            complete: true,
+            covered: Covered::ALL,
+            enabled: true,
+            sent: 0,
+        };
         plan.take(planned, 0);
         Waiting(plan)
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::poll::Planned;
+use super::poll::{Covered, Planned};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::model::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 
@@ -69,8 +69,12 @@ pub(crate) struct Plan {
     wheel: Wheel<Kind>,
     ready: BTreeMap<Rank, Slot>,
     cap: usize,
-    /// The cap refused something: a poll is needed once there is room.
+    /// Bytes of the items' payloads.
+    bytes: usize,
+    /// Rows were cut off, or the cap refused something: a poll is needed once there is room.
     overflowed: bool,
+    /// How many items, and bytes of them, there were after the last poll.
+    brought: (usize, usize),
 }
 
 impl Plan {
@@ -82,7 +86,9 @@ impl Plan {
             wheel: Wheel::new(now, cap),
             ready: BTreeMap::new(),
             cap,
+            bytes: 0,
             overflowed: false,
+            brought: (0, 0),
         }
     }
 
@@ -105,10 +111,12 @@ impl Plan {
         self.ready.keys().next().map(|rank| rank.0)
     }
 
-    /// Whether rows were cut off and what was brought is half done (the cap is twice what a poll brings);
-    /// asks once.
+    /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A poll that
+    /// brought nothing to do is not followed by another before the next tick.
     pub(crate) fn wants_poll(&mut self) -> bool {
-        let wants = self.overflowed && self.items.len() <= self.cap / 4;
+        let (items, bytes) = self.brought;
+        let half_done = 2 * self.items.len() <= items || 2 * self.bytes <= bytes;
+        let wants = self.overflowed && items > 0 && half_done;
         self.overflowed &= !wants;
         wants
     }
@@ -116,6 +124,7 @@ impl Plan {
     /// Drops everything but claims in flight, and starts the wheel anew at `now`.
     pub(crate) fn clear(&mut self, now: Millis) {
         self.items.retain(|_, item| matches!(item.place, Place::InFlight));
+        self.bytes = self.items.values().map(|item| size(&item.candidate)).sum();
         self.rests.clear();
         self.ready.clear();
         self.wheel = Wheel::new(now, self.cap);
@@ -127,12 +136,12 @@ impl Plan {
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
         let slots: Vec<Slot> = ready.chain(waiting).collect();
         self.rests.clear();
-        slots.into_iter().filter_map(|slot| self.items.remove(&slot)).map(|item| item.candidate).collect()
+        slots.into_iter().filter_map(|slot| self.take_out(slot)).map(|item| item.candidate).collect()
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
-    /// extended. Rows it does not bring leave: they are gone, another node's now, or behind the cap and come again.
-    /// Claims in flight and what changed since the poll was sent stay.
+    /// extended. Rows it does not bring leave: they are gone, another node's now, or cut off and come again; unless it did
+    /// not look as far. Claims in flight and what changed since the poll was sent stay.
     pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
         self.overflowed |= !planned.complete;
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
@@ -140,13 +149,14 @@ impl Plan {
         let schedules = chains.keys().map(|id| Slot::Schedule(*id));
         let seen =
             schedules.chain(planned.pendings.iter().map(|pending| Slot::Execution(pending.id))).collect();
-        self.forget_unseen(&seen, planned.sent);
+        self.forget_unseen(&seen, planned.covered, planned.sent);
         for (id, chain) in chains {
             self.take_chain(id, chain, planned.sent, boot);
         }
         for pending in planned.pendings {
             self.take_pending(pending, planned.sent, boot);
         }
+        self.brought = (self.items.len(), self.bytes);
     }
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
@@ -186,11 +196,15 @@ impl Plan {
         }
     }
 
-    fn forget_unseen(&mut self, seen: &FxHashSet<Slot>, sent: Millis) {
+    fn forget_unseen(&mut self, seen: &FxHashSet<Slot>, covered: Covered, sent: Millis) {
+        let reached = |item: &Item| match &item.candidate {
+            Candidate::Planned(_) => covered.schedules,
+            Candidate::Pending(pending) => covered.has(pending),
+        };
         let gone: Vec<Slot> = self
             .items
             .iter()
-            .filter(|(slot, item)| !seen.contains(slot) && !item.is_newer_than(sent))
+            .filter(|(slot, item)| !seen.contains(slot) && !item.is_newer_than(sent) && reached(item))
             .map(|(slot, _)| *slot)
             .collect();
         for slot in gone {
@@ -200,7 +214,7 @@ impl Plan {
 
     fn remove(&mut self, slot: Slot) {
         self.rests.remove(&slot);
-        let Some(item) = self.items.remove(&slot) else { return };
+        let Some(item) = self.take_out(slot) else { return };
         match item.place {
             Place::Wheel(handle) => {
                 self.wheel.cancel(handle);
@@ -210,6 +224,12 @@ impl Plan {
         }
     }
 
+    fn take_out(&mut self, slot: Slot) -> Option<Box<Item>> {
+        let item = self.items.remove(&slot)?;
+        self.bytes -= size(&item.candidate);
+        Some(item)
+    }
+
     fn insert(&mut self, slot: Slot, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
         if self.items.len() >= self.cap {
             self.overflowed = true;
@@ -217,6 +237,7 @@ impl Plan {
         }
         let due = candidate.due();
         let item = Item { candidate, place: Place::InFlight, touched: boot, retried: false };
+        self.bytes += size(&item.candidate);
         self.items.insert(slot, Box::new(item));
         if !rest.is_empty() {
             self.rests.insert(slot, rest);
@@ -239,7 +260,7 @@ impl Plan {
             Err(Refused::Full(_)) => {
                 self.overflowed = true;
                 self.rests.remove(&slot);
-                self.items.remove(&slot);
+                self.take_out(slot);
                 return;
             }
         };
@@ -304,7 +325,7 @@ impl Plan {
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
     fn over(&mut self, slot: Slot, boot: Millis) -> Option<Millis> {
         let Some(next) = self.following(slot) else {
-            return self.items.remove(&slot).map(|item| item.candidate.due());
+            return self.take_out(slot).map(|item| item.candidate.due());
         };
         let item = self.items.get_mut(&slot)?;
         let (was, due) = (item.candidate.due(), next.at);
@@ -363,6 +384,10 @@ impl Item {
     fn is_newer_than(&self, sent: Millis) -> bool {
         matches!(self.place, Place::InFlight) || self.touched > sent
     }
+}
+
+fn size(candidate: &Candidate) -> usize {
+    candidate.entry().payload.len()
 }
 
 fn rank(slot: Slot, candidate: &Candidate) -> Rank {

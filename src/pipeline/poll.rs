@@ -3,8 +3,12 @@
 //! A poll brings what is due in the node's home shards, page by page. Of the others' it brings what is late, and only
 //! if something is and the node has no backlog of its own: an owner that lives works through its own in the same order,
 //! and whoever helps it takes from the same end.
+//!
+//! Each of its calls is bounded in rows and in bytes, and it begins none after [`PATIENCE`]. What does not fit is cut
+//! off fairly: pages bring the same share of each job, and large payloads are fetched for each job in turn. A call that
+//! fails makes the next poll's pages smaller.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::{Micros, Now, Offset};
@@ -14,13 +18,21 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
 use crate::shards::{self, Member, SHARDS, Share};
-use crate::store::{Page, PollQuery, Polled, Store};
+use crate::store::{Due, LargePayload, Page, PollQuery, Polled, Store};
 use crate::window::{GRACE, OFFSET_JUMP, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
-/// Rows per page: one store call.
+/// Rows per page: one store call. Halved by each poll that fails, down to the least, and doubled by each that does not.
 const PAGE: usize = 25_000;
+const LEAST_PAGE: usize = 64;
+/// The most bytes of large payloads one poll brings, and one call of it with a full page.
+const POLL_BYTES: usize = 32 << 20;
+const PAGE_BYTES: usize = 4 << 20;
+/// The most large payloads one call brings.
+const PAYLOADS: usize = 256;
+/// A poll begins no call after so long.
+const PATIENCE: Millis = 1_000;
 /// The most schedules and pending executions of others' shards one poll brings,
 const OTHERS: usize = 1_000;
 /// while fewer than this of the node's own are late.
@@ -115,30 +127,61 @@ pub(crate) enum PollOutput {
 pub(crate) struct Planned {
     pub occurrences: Vec<Occurrence>,
     pub pendings: Vec<Pending>,
-    /// False when the memory cap cut rows off.
+    /// False when rows were cut off.
     pub complete: bool,
+    /// What it looked at.
+    pub covered: Covered,
     /// Nothing may be claimed: the application or the node is switched off.
     pub enabled: bool,
     /// Boot-clock instant at which the poll was sent: what changed later is not in it.
     pub sent: Millis,
 }
 
+/// What a poll looked at: rows that it did not bring from there are gone, or are cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Some due schedules of every job and shard.
+    pub schedules: bool,
+    /// PENDING executions behind the first of these keys of (due time, id), as far as the second.
+    pub pendings: ((Millis, i64), (Millis, i64)),
+}
+
+impl Covered {
+    pub(crate) const ALL: Self = Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END) };
+
+    pub(crate) fn has(&self, pending: &Pending) -> bool {
+        let key = (pending.due, pending.id.0);
+        self.pendings.0 < key && key <= self.pendings.1
+    }
+}
+
 #[derive(Clone)]
-pub(crate) struct PollOp(pub PollQuery);
+pub(crate) enum PollOp {
+    Page(PollQuery),
+    Payloads(Vec<ScheduleId>),
+}
+
+pub(crate) enum PollAnswer {
+    Page(Polled),
+    Payloads(Vec<LargePayload>),
+}
 
 impl Operation for PollOp {
-    type Answer = Polled;
+    type Answer = PollAnswer;
 
     fn name(&self) -> &'static str {
         "poll"
     }
 
-    fn perform(self, store: &dyn Store) -> Result<Polled, Error> {
-        store.poll(&self.0)
+    fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
+        match self {
+            Self::Page(query) => store.poll(&query).map(PollAnswer::Page),
+            Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
+        }
     }
 }
 
-/// The poll under way: what it asked for and what its pages have brought so far.
+/// The poll under way: what it asked for and what it has brought so far.
 struct Asked {
     tick: Option<Millis>,
     sent: Millis,
@@ -148,10 +191,32 @@ struct Asked {
     names: Vec<String>,
     stage: Stage,
     page: Page,
-    /// The memory cap cut nothing off.
+    /// How many lanes there are at home, if they are needed, and from how many of them nothing has been asked for.
+    lanes: usize,
+    unasked: usize,
+    /// Where the walk over PENDING executions at home began and how far it has come.
+    walk: ((Millis, i64), (Millis, i64)),
+    /// Nothing was cut off.
     complete: bool,
     entries: Vec<Arc<Entry>>,
     pendings: Vec<Pending>,
+    /// How many of both came from others' shards.
+    helped: usize,
+    /// Bytes of the payloads that pages left out.
+    large: HashMap<ScheduleId, usize>,
+    /// Those to fetch, each with its schedule's version and its bytes, and those that were.
+    wanted: VecDeque<(ScheduleId, i64, usize)>,
+    fetched: HashMap<ScheduleId, Arc<str>>,
+    signs: Signs,
+}
+
+/// What the last page said of the application and the node.
+#[derive(Clone, Copy, Default)]
+struct Signs {
+    app: bool,
+    node: bool,
+    election: Option<Millis>,
+    late: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,6 +224,8 @@ enum Stage {
     Home,
     /// What is late in the shards of others.
     Others,
+    /// Large payloads.
+    Payloads,
 }
 
 impl Asked {
@@ -172,6 +239,82 @@ impl Asked {
             self.entries.iter().filter(|entry| entry.cursor.next.is_some_and(|next| next < self.late));
         let pendings = self.pendings.iter().filter(|pending| pending.due < self.late);
         self.complete && !is_whole(&self.home) && entries.count() + pendings.count() < BACKLOG
+    }
+
+    /// Chooses the large payloads to fetch: of each job in turn that of the schedule due first, until the bytes are
+    /// used up. One may go beyond them, or a larger one would never come.
+    fn choose(&mut self) {
+        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
+        let schedules = self.entries.iter().map(|entry| (due(entry), entry));
+        let executions = self.pendings.iter().map(|pending| (pending.due, &pending.entry));
+        let is_large = |(_, entry): &(Millis, &Arc<Entry>)| self.large.contains_key(&entry.id);
+        let mut all: Vec<(Millis, &Arc<Entry>)> = schedules.chain(executions).filter(is_large).collect();
+        all.sort_by_key(|(due, entry)| (*due, entry.id));
+        let (mut seen, mut turns) = (HashSet::new(), HashMap::new());
+        let mut in_turn: Vec<(usize, &Arc<Entry>)> = Vec::new();
+        for (_, entry) in all {
+            if seen.insert(entry.id) {
+                let turn = turns.entry(&*entry.job).or_insert(0);
+                in_turn.push((*turn, entry));
+                *turn += 1;
+            }
+        }
+        in_turn.sort_by_key(|(turn, _)| *turn);
+        let mut used = 0;
+        let affordable = in_turn.into_iter().map_while(|(_, entry)| {
+            let bytes = self.large.get(&entry.id).copied().unwrap_or(0);
+            let affordable = used < POLL_BYTES;
+            used += bytes;
+            affordable.then_some((entry.id, entry.version, bytes))
+        });
+        self.wanted = affordable.collect();
+    }
+
+    /// The next payloads to fetch: no more than this many bytes, but one at least.
+    fn batch(&self, most: usize) -> Vec<(ScheduleId, i64)> {
+        let mut used = 0;
+        let fits = self.wanted.iter().take_while(|(_, _, bytes)| {
+            let first = used == 0;
+            used += bytes;
+            first || used <= most
+        });
+        fits.map(|(id, version, _)| (*id, *version)).take(PAYLOADS).collect()
+    }
+
+    /// Takes payloads in; a row in another version was changed meanwhile, and comes with the next poll.
+    fn fetched(&mut self, asked: usize, payloads: Vec<LargePayload>) {
+        let versions: HashMap<ScheduleId, i64> =
+            self.wanted.drain(..asked.min(self.wanted.len())).map(|(id, version, _)| (id, version)).collect();
+        let same = |it: &LargePayload| versions.get(&it.id) == Some(&it.version);
+        self.fetched.extend(payloads.into_iter().filter(same).map(|it| (it.id, it.payload)));
+    }
+
+    /// Gives rows with large payloads these; without theirs they are cut off.
+    fn complete_payloads(&mut self) {
+        let (large, fetched) = (&self.large, &self.fetched);
+        let mut made: HashMap<ScheduleId, Arc<Entry>> = HashMap::new();
+        let mut whole = |entry: Arc<Entry>| {
+            if !large.contains_key(&entry.id) {
+                return Some(entry);
+            }
+            let payload = Arc::clone(fetched.get(&entry.id)?);
+            let known =
+                made.entry(entry.id).or_insert_with(|| Arc::new(Entry { payload, ..Entry::clone(&entry) }));
+            // A PENDING execution's cursor is not used.
+            let same = known.cursor == entry.cursor && known.version == entry.version;
+            Some(if same {
+                Arc::clone(known)
+            } else {
+                Arc::new(Entry { payload: Arc::clone(&known.payload), ..Entry::clone(&entry) })
+            })
+        };
+        let before = self.entries.len() + self.pendings.len();
+        self.entries = std::mem::take(&mut self.entries).into_iter().filter_map(&mut whole).collect();
+        let pendings = std::mem::take(&mut self.pendings).into_iter();
+        self.pendings = pendings
+            .filter_map(|it| whole(Arc::clone(&it.entry)).map(|entry| Pending { entry, ..it }))
+            .collect();
+        self.complete &= before == self.entries.len() + self.pendings.len();
     }
 }
 
@@ -200,6 +343,12 @@ pub(crate) struct PollMachine {
     home: Vec<Share>,
     /// Schedules changed here, and until when (boot clock) they are looked after here: by then their owner has polled.
     changed: VecDeque<(String, Millis)>,
+    /// Rows per page.
+    limit: usize,
+    /// The lane with which the next poll that needs lanes begins: where the last ran out of time.
+    turn: usize,
+    /// The PENDING execution behind which the next poll's walk begins.
+    walked: (Millis, i64),
     stopping: bool,
 }
 
@@ -230,6 +379,9 @@ impl PollMachine {
             members: Vec::new(),
             home,
             changed: VecDeque::new(),
+            limit: PAGE,
+            turn: 0,
+            walked: Page::FIRST.pendings,
             stopping: false,
         }
     }
@@ -248,12 +400,20 @@ impl PollMachine {
             home: self.home.clone(),
             names: names.into_iter().map(|(name, _)| name).collect(),
             stage: Stage::Home,
-            page: Page::FIRST,
+            page: Page { pendings: self.walked, ..Page::FIRST },
+            lanes: 0,
+            unasked: 0,
+            walk: (self.walked, self.walked),
             complete: false,
             entries: Vec::new(),
             pendings: Vec::new(),
+            helped: 0,
+            large: HashMap::new(),
+            wanted: VecDeque::new(),
+            fetched: HashMap::new(),
+            signs: Signs::default(),
         };
-        let op = self.page(&asked);
+        let op = self.call(&asked);
         self.asked = Some(asked);
         op
     }
@@ -263,54 +423,123 @@ impl PollMachine {
         self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
     }
 
-    fn page(&self, asked: &Asked) -> PollOp {
+    fn call(&self, asked: &Asked) -> PollOp {
         let (shares, names, until, limit) = match asked.stage {
-            Stage::Home => (asked.home.clone(), asked.names.clone(), asked.until, PAGE),
-            Stage::Others => (asked.home.iter().map(Share::others).collect(), Vec::new(), asked.late, OTHERS),
+            Stage::Home => (asked.home.clone(), asked.names.clone(), asked.until, self.limit),
+            Stage::Others => {
+                let others = asked.home.iter().map(Share::others).collect();
+                (others, Vec::new(), asked.late, self.limit.min(OTHERS))
+            }
+            Stage::Payloads => {
+                return PollOp::Payloads(self.payloads(asked).iter().map(|(id, _)| *id).collect());
+            }
         };
-        PollOp(PollQuery {
+        PollOp::Page(PollQuery {
             node: self.node,
             application: self.application.clone(),
             shares,
             names,
             until,
             late: asked.late,
-            page: asked.page,
+            page: asked.page.clone(),
             limit,
         })
     }
 
-    /// Takes a page in. There is another if this one says so and memory allows it; behind the last, what is late
-    /// elsewhere.
+    fn payloads(&self, asked: &Asked) -> Vec<(ScheduleId, i64)> {
+        asked.batch(PAGE_BYTES / PAGE * self.limit)
+    }
+
+    /// Takes a page in.
     fn brought(&mut self, now: Now, mut asked: Asked, mut polled: Polled) {
         self.measure(&polled);
+        asked.signs = Signs {
+            app: polled.app_enabled,
+            node: polled.node_enabled,
+            election: polled.election,
+            late: polled.late,
+        };
         let entries = std::mem::take(&mut polled.entries);
         let pendings = std::mem::take(&mut polled.pendings);
+        asked.large.extend(std::mem::take(&mut polled.large));
         self.take_in(now, &mut asked, entries, pendings);
-        match (asked.stage, polled.next) {
-            (Stage::Home, Some(page)) if asked.room() => self.asked = Some(Asked { page, ..asked }),
-            (Stage::Home, next) => {
-                asked.complete = next.is_none();
-                if polled.late && asked.helps() {
-                    self.asked = Some(Asked { stage: Stage::Others, page: Page::FIRST, ..asked });
-                } else {
-                    self.planned(now, asked, &polled);
-                }
+        if asked.stage == Stage::Home {
+            self.reached(&mut asked, polled.next.as_mut());
+        }
+        self.follow(now, asked, polled.next);
+    }
+
+    /// Notes how far the poll has come at home.
+    fn reached(&self, asked: &mut Asked, next: Option<&mut Page>) {
+        asked.walk.1 = next.as_ref().map_or(Page::END, |page| page.pendings);
+        match (&asked.page.schedules, next.map(|page| &mut page.schedules)) {
+            (Due::All, Some(Due::Lanes(lanes))) if !lanes.is_empty() => {
+                (asked.lanes, asked.unasked) = (lanes.len(), lanes.len());
+                lanes.rotate_left(self.turn % asked.lanes);
             }
-            (Stage::Others, _) => self.planned(now, asked, &polled),
+            (Due::All, _) => {}
+            (Due::Lanes(_), _) => asked.unasked = asked.unasked.saturating_sub(self.limit),
+        }
+    }
+
+    /// There is another page if the last one says so, memory allows it and there is time; behind the last, what is late
+    /// elsewhere; and then large payloads.
+    fn follow(&mut self, now: Now, mut asked: Asked, next: Option<Page>) {
+        let in_time = now.boot < asked.sent + PATIENCE;
+        let room = match asked.stage {
+            Stage::Others => asked.helped < OTHERS,
+            _ => asked.room(),
+        };
+        match next {
+            Some(page) if room && in_time => self.asked = Some(Asked { page, ..asked }),
+            next => {
+                if asked.stage == Stage::Home {
+                    asked.complete = next.is_none();
+                    if asked.signs.late && in_time && asked.helps() {
+                        self.asked = Some(Asked { stage: Stage::Others, page: Page::FIRST, ..asked });
+                        return;
+                    }
+                }
+                asked.choose();
+                self.asked = Some(Asked { stage: Stage::Payloads, ..asked });
+                self.next_payloads(now);
+            }
+        }
+    }
+
+    /// Fetches more large payloads, if there are any and there is time for them; some are fetched in any case.
+    fn next_payloads(&mut self, now: Now) {
+        let begun = self.asked.as_ref().is_some_and(|asked| !asked.fetched.is_empty());
+        let goes_on =
+            |asked: &Asked| !asked.wanted.is_empty() && (!begun || now.boot < asked.sent + PATIENCE);
+        if self.asked.as_ref().is_some_and(goes_on) {
+            return;
+        }
+        if let Some(asked) = self.asked.take() {
+            self.planned(now, asked);
         }
     }
 
     fn take_in(&mut self, now: Now, asked: &mut Asked, entries: Vec<Arc<Entry>>, pendings: Vec<Pending>) {
         let least = self.window.least_threshold();
-        // What was changed here has been brought whatever its shard.
+        // What was changed here has been brought with the first page, whatever its shard.
+        let again = asked.stage == Stage::Others || asked.page.schedules != Due::All;
+        let known = |entry: &Entry| again && asked.names.iter().any(|name| **name == *entry.name);
+        let large = &asked.large;
+        // What nobody here can decode need not be fetched again.
+        let refused = |entry: &Entry| {
+            large.contains_key(&entry.id) && self.refused.get(&entry.id) == Some(&entry.version)
+        };
+        let plannable =
+            |entry: &Arc<Entry>| !known(entry) && !refused(entry) && !entry.is_misfired(now.db, least);
+        let before = asked.entries.len() + asked.pendings.len();
+        asked.entries.extend(entries.into_iter().filter(plannable));
         let others = asked.stage == Stage::Others;
         let known = |entry: &Entry| others && asked.names.iter().any(|name| **name == *entry.name);
-        let plannable = |entry: &Arc<Entry>| !known(entry) && !entry.is_misfired(now.db, least);
-        let entries = entries.into_iter().filter(plannable);
-        asked.entries.extend(entries.filter(|entry| self.understood(entry)));
-        let pendings = pendings.into_iter().filter(|pending| !known(&pending.entry));
-        asked.pendings.extend(pendings.filter(|pending| self.understood(&pending.entry)));
+        asked.pendings.extend(pendings.into_iter().filter(|it| !known(&it.entry) && !refused(&it.entry)));
+        if others {
+            asked.helped += asked.entries.len() + asked.pendings.len() - before;
+        }
     }
 
     /// Who lives has changed, or one's own name: so may what is home.
@@ -351,22 +580,30 @@ impl PollMachine {
         false
     }
 
-    fn planned(&mut self, now: Now, asked: Asked, polled: &Polled) {
-        let (app, node) = (polled.app_enabled, polled.node_enabled);
-        let (election, late) = (polled.election, polled.late);
+    fn planned(&mut self, now: Now, mut asked: Asked) {
+        asked.complete_payloads();
+        let entries: Vec<Arc<Entry>> =
+            std::mem::take(&mut asked.entries).into_iter().filter(|entry| self.understood(entry)).collect();
+        let pendings: Vec<Pending> =
+            std::mem::take(&mut asked.pendings).into_iter().filter(|it| self.understood(&it.entry)).collect();
+        let Signs { app, node, election, late } = asked.signs;
         self.hold = now.boot + EXTRA_PAUSE;
-        let occurrences = expand(&asked.entries, now.db, asked.until, self.window.least_threshold());
+        self.limit = (2 * self.limit).min(PAGE);
+        self.walked = if asked.walk.1 == Page::END { Page::FIRST.pendings } else { asked.walk.1 };
+        self.turn = if asked.unasked == 0 { 0 } else { self.turn.wrapping_add(asked.lanes - asked.unasked) };
+        let occurrences = expand(&entries, now.db, asked.until, self.window.least_threshold());
         self.outbox.push(PollOutput::Event(Event::Polled {
             tick: asked.tick,
             planned: occurrences.len(),
-            pending: asked.pendings.len(),
+            pending: pendings.len(),
             took: span(now.boot - asked.sent),
         }));
         self.outbox.push(PollOutput::Seen { app, node, election, late });
         self.outbox.push(PollOutput::Planned(Planned {
             occurrences,
-            pendings: asked.pendings,
+            pendings,
             complete: asked.complete,
+            covered: Covered { schedules: asked.unasked == 0, pendings: asked.walk },
             enabled: app && node,
             sent: asked.sent,
         }));
@@ -392,7 +629,7 @@ impl Machine for PollMachine {
             return Step::Stop;
         }
         if let Some(asked) = &self.asked {
-            return Step::Do(self.page(asked));
+            return Step::Do(self.call(asked));
         }
         if now.boot < self.hold {
             return Step::Wait(self.hold);
@@ -409,11 +646,17 @@ impl Machine for PollMachine {
         }
     }
 
-    fn done(&mut self, now: Now, answer: Result<Polled, Error>) {
-        let Some(asked) = self.asked.take() else { return };
+    fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
+        let Some(mut asked) = self.asked.take() else { return };
         match answer {
-            Ok(polled) => self.brought(now, asked, polled),
+            Ok(PollAnswer::Page(polled)) => self.brought(now, asked, polled),
+            Ok(PollAnswer::Payloads(payloads)) => {
+                asked.fetched(self.payloads(&asked).len(), payloads);
+                self.asked = Some(asked);
+                self.next_payloads(now);
+            }
             Err(error) => {
+                self.limit = (self.limit / 2).max(LEAST_PAGE);
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: "poll", error }));

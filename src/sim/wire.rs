@@ -18,8 +18,8 @@ use crate::pipeline::poll::PollOp;
 use crate::pipeline::start::NoOp;
 use crate::store::{
     Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
-    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
+    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::window::Window;
 
@@ -326,6 +326,10 @@ impl Store for Wire<'_> {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }
         Ok(polled)
+    }
+
+    fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
+        self.store.payloads(schedules)
     }
 
     fn register(&self, node: &NewNode) -> Result<TimeSample> {

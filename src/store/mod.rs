@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub(crate) mod sql;
 pub(crate) mod when;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 #[cfg(not(feature = "sql"))]
@@ -57,6 +58,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
+
+    /// The payloads of these schedules, with the versions they have now; at most some hundreds.
+    fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;
 
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
     /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL
@@ -218,28 +222,70 @@ pub(crate) struct PollQuery {
     pub until: Millis,
     /// What is due before this is late, and anybody's.
     pub late: Millis,
-    /// Where the page begins.
     pub page: Page,
-    /// The page's size: the most schedules and the most pending executions to bring.
+    /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions to look at.
     pub limit: usize,
 }
 
-/// Where a page of a poll begins: behind these keys of (instant, id).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which rows a page of a poll brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    pub schedules: (Millis, i64),
+    pub schedules: Due,
+    /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds, whether
+    /// or not the query wants them.
     pub pendings: (Millis, i64),
 }
 
-impl Page {
-    pub(crate) const FIRST: Self = Self { schedules: (-1, i64::MAX), pendings: (Millis::MIN, i64::MAX) };
+/// The due schedules of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// All, if the page holds them. If it does not, only those asked for by name, and the next page has lanes.
+    All,
+    /// An equal share of the page for each of these.
+    Lanes(Vec<Lane>),
+}
 
-    /// The page behind these last keys of a full one; `None` for what was brought to its end.
-    pub(crate) fn behind(schedules: Option<(Millis, i64)>, pendings: Option<(Millis, i64)>) -> Option<Self> {
-        const END: (Millis, i64) = (Millis::MAX, i64::MAX);
-        let page = Self { schedules: schedules.unwrap_or(END), pendings: pendings.unwrap_or(END) };
-        (schedules.is_some() || pendings.is_some()).then_some(page)
+/// The due schedules of one job in one shard, in the order of (fire time, id), behind `after` and before `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub job: i64,
+    pub shard: i64,
+    pub after: (Millis, i64),
+    pub until: Millis,
+}
+
+impl Lane {
+    /// The lanes of a job in a shard: overdue rows, of which there may be any number, and the others.
+    pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
+        let late = query.late.min(query.until);
+        [
+            Self { job, shard, after: (late - 1, i64::MAX), until: query.until },
+            Self { job, shard, after: (-1, i64::MAX), until: late },
+        ]
     }
+}
+
+impl Page {
+    pub(crate) const FIRST: Self = Self { schedules: Due::All, pendings: (Millis::MIN, i64::MAX) };
+    /// Behind all PENDING executions.
+    pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
+
+    /// The page behind one that left these lanes, and PENDING executions behind this key.
+    pub(crate) fn behind(lanes: Vec<Lane>, pendings: Option<(Millis, i64)>) -> Option<Self> {
+        let more = !lanes.is_empty() || pendings.is_some();
+        more.then(|| Self { schedules: Due::Lanes(lanes), pendings: pendings.unwrap_or(Self::END) })
+    }
+}
+
+/// Payloads of more bytes come by [`Store::payloads`].
+pub(crate) const SMALL_PAYLOAD: usize = 1_024;
+
+/// A payload too large for a poll's page, of a schedule in this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LargePayload {
+    pub id: ScheduleId,
+    pub version: i64,
+    pub payload: Arc<str>,
 }
 
 /// What a poll brought. Rows that cannot be understood are left out: repair looks for them explicitly.
@@ -254,10 +300,13 @@ pub(crate) struct Polled {
     pub election: Option<Millis>,
     /// Some active schedule or PENDING execution of the application is late, whatever its shard and job.
     pub late: bool,
-    /// Active schedules of active jobs with next fire time before `until`, earliest first.
+    /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all, earliest
+    /// first.
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.
     pub pendings: Vec<Pending>,
+    /// Bytes of the payloads that were too large: they are empty in `entries` and `pendings`.
+    pub large: HashMap<ScheduleId, usize>,
     /// The page that may hold more.
     pub next: Option<Page>,
 }

@@ -7,6 +7,7 @@ use crate::error::Kind;
 use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
 use crate::pipeline::expand::expand;
 use crate::pipeline::fixtures::calls_while_down;
+use crate::pipeline::poll::Covered;
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::schedule::Trigger;
 use crate::shards::Share;
@@ -163,6 +164,7 @@ impl Bench {
             occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
             pendings: polled.pendings,
             complete: polled.next.is_none(),
+            covered: Covered::ALL,
             enabled: polled.app_enabled && polled.node_enabled,
             sent: self.now,
         }

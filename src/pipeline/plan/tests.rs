@@ -23,7 +23,7 @@ fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> Planned {
         links.take_while(move |it| it.at < until).collect::<Vec<_>>()
     };
     let occurrences = rows.iter().flat_map(chain).collect();
-    Planned { occurrences, pendings: Vec::new(), complete: true, enabled: true, sent }
+    Planned { occurrences, pendings: Vec::new(), complete: true, covered: Covered::ALL, enabled: true, sent }
 }
 
 fn plan(planned: Planned) -> Plan {
@@ -280,7 +280,7 @@ fn a_claim_that_was_not_made_is_due_as_before_and_one_forgotten_is_gone() {
     assert_eq!(plan.len(), 1);
 }
 
-/// The cap refused something: once a quarter is left there is room for a whole poll.
+/// The cap refused something: once half is left there is room for more.
 #[test]
 fn a_plan_that_overflowed_asks_once_when_there_is_room() {
     let rows: Vec<_> = (1..=9).map(row).collect();
@@ -292,16 +292,62 @@ fn a_plan_that_overflowed_asks_once_when_there_is_room() {
         plan.won(id, 1_000);
     }
     asked.extend([plan.wants_poll(), plan.wants_poll()]);
-    assert_eq!(asked, [false, false, false, false, false, false, true, false, false, false]);
+    assert_eq!(asked, [false, false, false, false, true, false, false, false, false, false]);
 }
 
 #[test]
 fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
-    let mut whole = plan(polled(&[], 0, 0));
-    assert!(!whole.wants_poll());
-    let mut cut_off = plan(Planned { complete: false, ..polled(&[], 0, 0) });
-    cut_off.take(polled(&[], 0, 100), 100);
-    assert!(cut_off.wants_poll());
+    for (complete, wants) in [(true, false), (false, true)] {
+        let mut plan = plan(Planned { complete, ..polled(&[&row(1)], 1_500, 0) });
+        assert!(!plan.wants_poll(), "nothing is done yet");
+        assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+        plan.won(schedule(1), 1_000);
+        assert_eq!(plan.wants_poll(), wants);
+    }
+}
+
+/// Or the next poll would come at once, and bring as little.
+#[test]
+fn a_plan_that_was_cut_off_and_has_nothing_to_do_waits_for_the_next_tick() {
+    assert!(!plan(Planned { complete: false, ..polled(&[], 0, 0) }).wants_poll());
+}
+
+#[test]
+fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
+    let sized = |id, bytes: usize| {
+        let mut row = simple(id, 1_000 + id, 0, 0, None);
+        row.payload = "x".repeat(bytes).into();
+        Arc::new(row)
+    };
+    let rows: Vec<_> = [sized(1, 600), sized(2, 399), sized(3, 1), sized(4, 1)].into();
+    let mut plan = plan(Planned { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 2_000, 0) });
+    let mut asked = Vec::new();
+    for (slot, _) in pick(&mut plan, 2_000, 9) {
+        plan.won(slot, 2_000);
+        asked.push(plan.wants_poll());
+    }
+    assert_eq!(asked, [true, false, false, false], "behind 600 of 1,001 bytes, and once");
+}
+
+/// The walk over PENDING executions may end within a backlog, and a poll may have no time for all lanes.
+#[test]
+fn what_a_poll_did_not_look_at_stays() {
+    let other = row(9);
+    let pendings: Vec<_> =
+        [(1, 100), (2, 200), (3, 200), (4, 300)].map(|(id, due)| pending(id, &other, due)).into();
+    let all = Planned { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) };
+    let cases = [
+        (Covered::ALL, 0),
+        (Covered { schedules: false, ..Covered::ALL }, 1),
+        (Covered { pendings: ((100, 1), (200, 2)), ..Covered::ALL }, 3),
+        (Covered { schedules: false, pendings: ((200, 2), (300, 4)) }, 3),
+    ];
+    for (covered, left) in cases {
+        let mut plan = plan(Planned { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) });
+        assert_eq!(plan.len(), 1 + all.pendings.len());
+        plan.take(Planned { covered, ..polled(&[], 1_500, 100) }, 100);
+        assert_eq!(plan.len(), left, "{covered:?}");
+    }
 }
 
 #[test]

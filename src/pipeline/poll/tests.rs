@@ -2,6 +2,7 @@ use super::*;
 use crate::clock::TimeSample;
 use crate::error::Kind;
 use crate::pipeline::fixtures::{calls_while_down, cron};
+use crate::store::Lane;
 
 const PERIOD: Millis = 5_000;
 
@@ -47,6 +48,7 @@ fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
         late: false,
         entries: entries.into_iter().map(Arc::new).collect(),
         pendings: Vec::new(),
+        large: HashMap::new(),
         next: None,
     }
 }
@@ -93,7 +95,7 @@ fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
         // Mostly a few milliseconds, now and then longer than a period.
         let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
         now = asked + i64::try_from(delay).unwrap();
-        machine.done(at(now), Ok(answer(now, Vec::new())));
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
     }
     let periods = u64::try_from(HOURS / PERIOD).unwrap();
     assert!(skipped > 100, "the delays never overran");
@@ -114,12 +116,12 @@ fn extra_polls_never_move_the_grid() {
     let mut machine = machine(1_000_000);
     let (first, _) = until_asked(&mut machine, 1_000_000);
     assert_eq!(first, 1_000_000, "a node polls at once when it starts");
-    machine.done(at(first), Ok(answer(first, Vec::new())));
+    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
     let grid = machine.ticker.next();
     machine.receive(at(first + 500), PollInput::Wake);
     let (extra, _) = until_asked(&mut machine, first + 500);
     assert!(extra < grid);
-    machine.done(at(extra), Ok(answer(extra, Vec::new())));
+    machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
     assert_eq!(until_asked(&mut machine, extra).0, grid);
 }
 
@@ -128,10 +130,10 @@ fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
     let polled_at = |retries: &[Millis]| {
         let mut machine = machine(1_000_000);
         let (first, _) = until_asked(&mut machine, 1_000_000);
-        machine.done(at(first), Ok(answer(first, Vec::new())));
+        machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
         retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
         let (extra, _) = until_asked(&mut machine, first);
-        machine.done(at(extra), Ok(answer(extra, Vec::new())));
+        machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
         [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
     };
     assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
@@ -148,10 +150,10 @@ fn a_backward_clock_step_does_not_sleep_for_hours() {
 
     let mut machine = machine(day);
     let (asked, _) = until_asked(&mut machine, day);
-    machine.done(at(asked), Ok(answer(asked, Vec::new())));
+    machine.done(at(asked), Ok(PollAnswer::Page(answer(asked, Vec::new()))));
     let (asked, _) = until_asked(&mut machine, asked);
     let time = sample(asked, asked - 3_600_000);
-    machine.done(at(asked), Ok(Polled { time, ..answer(asked, Vec::new()) }));
+    machine.done(at(asked), Ok(PollAnswer::Page(Polled { time, ..answer(asked, Vec::new()) })));
     // The correction comes before what was planned by it, and so does word that the plan is gone.
     let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
     let again = loop {
@@ -177,7 +179,7 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
         let (now, _) = until_asked(&mut machine, 1_000_000);
         let exact = sample(now, now);
         let time = TimeSample { asked: exact.asked - 1_000 * round_trip, ..exact };
-        machine.done(at(now), Ok(Polled { time, ..answer(now, Vec::new()) }));
+        machine.done(at(now), Ok(PollAnswer::Page(Polled { time, ..answer(now, Vec::new()) })));
         let (_, told) = until_asked(&mut machine, now);
         assert!(
             !told
@@ -200,7 +202,7 @@ fn no_hot_loop_while_the_database_is_down() {
 fn overdue_rows_are_visible_to_the_poll() {
     let mut machine = machine(1_000_000);
     let (now, _) = until_asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)])));
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![cron(1, "0 * * * * ?", now - 30_000)]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|output| match output {
         PollOutput::Planned(planned) => planned.occurrences.first(),
@@ -218,7 +220,7 @@ fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
     let mut now = 1_000_000;
     for _ in 0..3 {
         now = until_asked(&mut machine, now).0;
-        machine.done(at(now), Ok(answer(now, vec![odd.clone()])));
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![odd.clone()]))));
         let (_, told) = until_asked(&mut machine, now);
         said += told.iter().filter(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))).count();
         let planned =
@@ -244,7 +246,8 @@ fn beside_another(now: Millis) -> PollMachine {
 fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
     loop {
         match machine.next(at(now)) {
-            Step::Do(op) => return (now, op.0),
+            Step::Do(PollOp::Page(query)) => return (now, query),
+            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -265,13 +268,13 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
     let mut machine = beside_another(1_000_000);
     let (now, home) = asked(&mut machine, 1_000_000);
     assert_eq!((shards(&home).len(), home.until > now), (8, true));
-    machine.done(at(now), Ok(late(now, Vec::new())));
+    machine.done(at(now), Ok(PollAnswer::Page(late(now, Vec::new()))));
     let (now, others) = asked(&mut machine, now);
     let mut all = [shards(&home), shards(&others)].concat();
     all.sort_unstable();
     assert_eq!(all, (0..16).collect::<Vec<_>>());
     assert_eq!((others.until, others.page), (now - GRACE, Page::FIRST));
-    machine.done(at(now), Ok(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)])));
+    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![cron(1, "0 * * * * ?", now - 3_000)]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
@@ -288,7 +291,7 @@ fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind(
     ];
     for (n, (mut machine, polled, asks)) in cases.into_iter().enumerate() {
         let (now, _) = asked(&mut machine, 1_000_000);
-        machine.done(at(now), Ok(polled));
+        machine.done(at(now), Ok(PollAnswer::Page(polled)));
         let (_, told) = until_asked(&mut machine, now);
         let planned = told.iter().any(|output| matches!(output, PollOutput::Planned(_)));
         assert_eq!(planned, !asks, "case {n}");
@@ -308,7 +311,7 @@ fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has
     assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
     let mut until = now;
     while !query.names.is_empty() {
-        machine.done(at(now), Ok(answer(now, Vec::new())));
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
         let query;
         (now, query) = asked(&mut machine, now);
         if query.names.is_empty() {
@@ -326,9 +329,9 @@ fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
     let entry = cron(1, "0 * * * * ?", 990_000);
     machine.receive(at(1_000_000), PollInput::Changed(entry.name.to_string()));
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(late(now, vec![entry.clone()])));
+    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![entry.clone()]))));
     let (now, _) = asked(&mut machine, now);
-    machine.done(at(now), Ok(late(now, vec![entry])));
+    machine.done(at(now), Ok(PollAnswer::Page(late(now, vec![entry]))));
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     assert_eq!(planned.map(|planned| planned.occurrences.len()), Some(1));
@@ -338,7 +341,7 @@ fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
 fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     let mut machine = beside_another(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(answer(now, Vec::new())));
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
     let members = machine.members.clone();
     machine.receive(at(now), PollInput::Members(members));
     assert!(!machine.wanted, "nothing has changed");
@@ -347,4 +350,161 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
     machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
     assert_eq!(machine.members, [], "one's old name is no other node");
+}
+
+/// What the machine does next: a store call, and when.
+fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
+    loop {
+        match machine.next(at(now)) {
+            Step::Do(op) => return (now, op),
+            Step::Tell(_) => {}
+            Step::Wait(until) => now = now.max(until),
+            Step::Stop => panic!("stopped"),
+        }
+    }
+}
+
+fn planned(told: Vec<PollOutput>) -> Planned {
+    let planned =
+        told.into_iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
+    planned.expect("a plan")
+}
+
+/// What a call that fails has left of the page's size.
+#[test]
+fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
+    let mut machine = machine(1_000_000);
+    let mut now = 1_000_000;
+    let mut limits = Vec::new();
+    for n in 0..20 {
+        let query;
+        (now, query) = asked(&mut machine, now);
+        limits.push(query.limit);
+        let failed = Err(Error::new(Kind::Unknown, "no answer"));
+        machine.done(at(now), if n < 10 { failed } else { Ok(PollAnswer::Page(answer(now, Vec::new()))) });
+    }
+    let falling = [25_000, 12_500, 6_250, 3_125, 1_562, 781, 390, 195, 97, 64];
+    let rising = [64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 25_000];
+    assert_eq!(limits, [falling, rising].concat());
+}
+
+fn lane(job: i64) -> Lane {
+    Lane { job, shard: 0, after: (-1, 0), until: 0 }
+}
+
+fn lanes(query: &PollQuery) -> Vec<i64> {
+    let Due::Lanes(lanes) = &query.page.schedules else { return Vec::new() };
+    lanes.iter().map(|lane| lane.job).collect()
+}
+
+/// Then it plans what it has, and the next begins where this one stopped.
+#[test]
+fn a_poll_begins_no_page_when_its_time_is_over() {
+    let mut machine = machine(1_000_000);
+    machine.limit = 2;
+    let page = |jobs: &[i64], walked| Page {
+        schedules: Due::Lanes(jobs.iter().copied().map(lane).collect()),
+        pendings: walked,
+    };
+    let (sent, first) = asked(&mut machine, 1_000_000);
+    assert_eq!(first.page, Page::FIRST);
+    let next = Some(page(&[1, 2, 3, 4, 5], (7, 7)));
+    machine.done(at(sent), Ok(PollAnswer::Page(Polled { next, ..answer(sent, Vec::new()) })));
+    let (now, second) = asked(&mut machine, sent);
+    assert_eq!((now, lanes(&second), second.page.pendings), (sent, vec![1, 2, 3, 4, 5], (7, 7)));
+    let next = Some(page(&[3, 4, 5, 1], (8, 8)));
+    let now = sent + PATIENCE;
+    let rows = vec![cron(1, "0 * * * * ?", 990_000)];
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { next: next.clone(), ..answer(sent, rows) })));
+    let (_, told) = until_asked(&mut machine, now);
+    let plan = planned(told);
+    assert_eq!((plan.occurrences.len(), plan.complete), (1, false));
+    let covered = Covered { schedules: false, pendings: (Page::FIRST.pendings, (8, 8)) };
+    assert_eq!(plan.covered, covered);
+
+    let (now, third) = asked(&mut machine, now);
+    assert_eq!(third.page, Page { pendings: (8, 8), ..Page::FIRST });
+    let next = Some(page(&[1, 2, 3, 4, 5], Page::END));
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    let (_, fourth) = asked(&mut machine, now);
+    assert_eq!((lanes(&fourth), third.limit), (vec![3, 4, 5, 1, 2], 4), "two lanes were asked before");
+}
+
+fn large(id: i64, job: &str, next: Millis) -> Entry {
+    let mut entry = cron(id, "0 * * * * ?", next);
+    (entry.job, entry.payload) = (job.into(), "".into());
+    entry
+}
+
+fn payload(id: i64, version: i64) -> LargePayload {
+    LargePayload { id: ScheduleId(id), version, payload: "null".into() }
+}
+
+/// In turn, so that one job's never keep another's out; and no more bytes than a poll may bring.
+#[test]
+fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
+    let mut machine = machine(1_000_000);
+    let (mut now, _) = asked(&mut machine, 1_000_000);
+    let heavy = (0..400).map(|id| large(id, "heavy", 990_000 + id));
+    let ticking = large(1_000, "ticking", 1_000_500);
+    let entries: Vec<Entry> = heavy.chain([ticking, cron(2_000, "0 * * * * ?", 1_001_000)]).collect();
+    let sizes = entries[..401].iter().map(|entry| (entry.id, 200_000)).collect();
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { large: sizes, ..answer(now, entries) })));
+    let mut fetched = Vec::new();
+    let told = loop {
+        let op = match machine.next(at(now)) {
+            Step::Do(PollOp::Payloads(schedules)) => schedules,
+            Step::Tell(output) => break vec![output],
+            _ => panic!("payloads are to be fetched"),
+        };
+        assert!(op.len() * 200_000 <= PAGE_BYTES, "{} in one call", op.len());
+        now += 1;
+        machine.done(at(now), Ok(PollAnswer::Payloads(op.iter().map(|id| payload(id.0, 0)).collect())));
+        fetched.extend(op.into_iter().map(|id| id.0));
+    };
+    assert_eq!(fetched[..4], [0, 1_000, 1, 2]);
+    assert_eq!(fetched.len(), POLL_BYTES.div_ceil(200_000));
+    let (_, more) = until_asked(&mut machine, now);
+    let plan = planned(told.into_iter().chain(more).collect());
+    assert_eq!((plan.occurrences.len(), plan.complete), (fetched.len() + 1, false));
+    assert!(plan.occurrences.iter().all(|it| &*it.entry.payload == "null"));
+}
+
+#[test]
+fn a_row_that_changed_before_its_payload_was_fetched_is_left_to_the_next_poll() {
+    let mut machine = machine(1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    let entries = vec![large(1, "job", 990_000), large(2, "job", 991_000), large(3, "job", 992_000)];
+    let large = entries.iter().map(|entry| (entry.id, 2_000)).collect();
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { large, ..answer(now, entries) })));
+    let (_, op) = call(&mut machine, now);
+    assert!(matches!(op, PollOp::Payloads(ids) if ids.len() == 3));
+    machine.done(at(now), Ok(PollAnswer::Payloads(vec![payload(1, 0), payload(3, 1)])));
+    let plan = planned(until_asked(&mut machine, now).1);
+    let ids: Vec<i64> = plan.occurrences.iter().map(|it| it.entry.id.0).collect();
+    assert_eq!((ids, plan.complete), (vec![1], false));
+}
+
+/// Beyond its time a poll fetches one batch in any case, or none would ever come.
+#[test]
+fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
+    let mut machine = machine(1_000_000);
+    let poll = |machine: &mut PollMachine, now| {
+        let (now, _) = asked(machine, now);
+        let entries: Vec<Entry> = (0..100).map(|id| large(id, "job", now - 1_000)).collect();
+        let large = entries.iter().map(|entry| (entry.id, 200_000)).collect();
+        let late = now + PATIENCE;
+        machine.done(at(late), Ok(PollAnswer::Page(Polled { large, ..answer(now, entries) })));
+        let (_, PollOp::Payloads(ids)) = call(machine, late) else { panic!("some are to be fetched") };
+        (late, ids)
+    };
+    let (now, ids) = poll(&mut machine, 1_000_000);
+    assert_eq!(ids.len(), 20);
+    let error = Error::new(Kind::Unknown, "no answer within 3 s");
+    machine.done(at(now), Err(error));
+    let (now, ids) = poll(&mut machine, now);
+    assert_eq!(ids.len(), 10);
+    machine.done(at(now), Ok(PollAnswer::Payloads(ids.iter().map(|id| payload(id.0, 0)).collect())));
+    let plan = planned(until_asked(&mut machine, now).1);
+    assert_eq!((plan.occurrences.len(), plan.complete), (10, false));
 }

@@ -190,8 +190,11 @@ pub(crate) fn a_payload_nobody_can_decode_comes_as_it_is(db: &Bench) {
         let entry = db.schedule(&name);
         db.set(RowKey::Schedule(entry.id), "payload", &format!("'{payload}'"));
         assert!(*db.entry(&name).payload == *payload, "{} bytes", payload.len());
-        let polled = db.poll(Millis::MAX).entries;
-        assert!(polled.iter().any(|it| it.id == entry.id && *it.payload == *payload));
+        let polled = db.poll(Millis::MAX);
+        assert!(polled.entries.iter().any(|it| it.id == entry.id));
+        let bytes = polled.large.get(&entry.id).copied();
+        assert_eq!(bytes, Some(payload.len()).filter(|bytes| *bytes > SMALL_PAYLOAD));
+        assert!(*db.store.payloads(&[entry.id]).unwrap()[0].payload == *payload);
     }
     all_goes_on(db);
     assert!(db.store.schedules(Some(&db.app)).unwrap().iter().all(|row| row.state == "EXECUTING"));

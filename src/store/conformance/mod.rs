@@ -51,8 +51,8 @@ use crate::schedule::{Simple, Trigger};
 use crate::shards::Share;
 use crate::store::{
     Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    NewNode, Page, PollQuery, Polled, Repair, Revocation, ScheduleRow, Settled, Settlement, StalledQuery,
-    Store, Stranded, Unstarted,
+    NewNode, Page, PollQuery, Polled, Repair, Revocation, SMALL_PAYLOAD, ScheduleRow, Settled, Settlement,
+    StalledQuery, Store, Stranded, Unstarted,
 };
 
 /// All that a walk in steps of so many rows finds.

@@ -61,25 +61,117 @@ fn pages_of(db: &Bench, query: &PollQuery) -> Vec<(Vec<String>, Vec<ExecutionId>
         let pendings = polled.pendings.iter().map(|pending| pending.id).collect();
         pages.push((names(polled.entries.iter().map(|entry| &**entry)), pendings));
         page = polled.next;
-        assert!(pages.len() < 10, "the pages do not end");
+        assert!(pages.len() < 100, "the pages do not end");
     }
     pages
 }
 
+/// All that the pages bring, in the order of the names; each is brought once.
+fn brought(pages: &[(Vec<String>, Vec<ExecutionId>)]) -> Vec<String> {
+    let mut names: Vec<String> = pages.iter().flat_map(|(names, _)| names.clone()).collect();
+    names.sort();
+    names
+}
+
 pub(crate) fn pages_follow_one_another(db: &Bench) {
-    // Two fall on the page's edge at one instant.
+    // Two are due at one instant.
     for (name, offset) in [("a", 3_000), ("b", 1_000), ("c", 2_000), ("d", 2_000), ("e", 9_000)] {
         let trigger = every(db.base + offset, 60_000, -1);
         db.create(&Definition { trigger, ..db.definition(name) });
     }
-    let names = |until| pages(db, until).into_iter().map(|(names, _)| names).collect::<Vec<_>>();
-    assert_eq!(names(Millis::MAX), [vec!["b", "c"], vec!["d", "a"], vec!["e"]]);
-    assert_eq!(
-        names(db.base + 9_000),
-        [vec!["b", "c"], vec!["d", "a"]],
-        "what lies beyond is not brought, nor looked for"
+    let all = pages(db, Millis::MAX);
+    assert_eq!(brought(&all), ["a", "b", "c", "d", "e"]);
+    assert!(all.iter().all(|(names, _)| names.len() <= 2), "{all:?}");
+    assert_eq!(brought(&pages(db, db.base + 9_000)), ["a", "b", "c", "d"], "the window's end is kept");
+    assert_eq!(brought(&pages(db, db.base + 1_001)), ["b"]);
+}
+
+/// Rows of one instant, in one shard, over many pages.
+pub(crate) fn pages_of_one_lane_follow_one_another(db: &Bench) {
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    for name in names {
+        let entry = db.schedule(name);
+        db.set(RowKey::Schedule(entry.id), "shard", "3");
+    }
+    let all = pages(db, Millis::MAX);
+    assert_eq!(brought(&all), names);
+    assert!(all.iter().all(|(names, _)| names.len() <= 2), "{all:?}");
+    let in_order: Vec<String> = all.into_iter().flat_map(|(names, _)| names).collect();
+    assert_eq!(in_order, names, "by id within an instant");
+}
+
+/// However many rows another job has, and however overdue they are.
+pub(crate) fn the_first_pages_have_rows_of_every_job(db: &Bench) {
+    for n in 0..40 {
+        let entry = db.create(&Definition { job: job("other"), ..db.definition(&format!("other-{n}")) });
+        db.set(RowKey::Schedule(entry.id), "next_fire_time", &(db.now - 1_000 + n % 3).to_string());
+    }
+    db.schedule("ticking");
+    let shares = vec![Share::whole(vec![JOB.to_owned(), "other".to_owned()])];
+    let mut query = PollQuery { shares, limit: 32, ..db.query(Millis::MAX) };
+    let (mut rows, mut pages) = (0, 0);
+    let ticking = |polled: &Polled| names_of(polled).contains(&"ticking".to_owned());
+    loop {
+        let polled = db.store.poll(&query).unwrap();
+        (rows, pages) = (rows + polled.entries.len(), pages + 1);
+        query.page = polled.next.clone().expect("there is a page with it");
+        if ticking(&polled) {
+            break;
+        }
+    }
+    assert!(pages <= 3 && rows <= 64, "it came with page {pages}, behind {rows} rows");
+}
+
+pub(crate) fn rows_that_are_due_come_beside_overdue_ones_of_their_job(db: &Bench) {
+    for n in 0..40 {
+        let entry = db.schedule(&format!("overdue-{n}"));
+        db.set(RowKey::Schedule(entry.id), "next_fire_time", &(db.now - 1_000).to_string());
+    }
+    db.schedule("ticking");
+    let query = PollQuery { limit: 32, ..db.query(Millis::MAX) };
+    let first = db.store.poll(&query).unwrap();
+    assert_eq!((first.entries.len(), first.next.is_some()), (0, true), "a page does not hold all");
+    let second = db.store.poll(&PollQuery { page: first.next.unwrap(), ..query }).unwrap();
+    assert!(names_of(&second).contains(&"ticking".to_owned()), "{:?}", names_of(&second));
+}
+
+/// Its bytes are no reason to wait for the others.
+pub(crate) fn a_large_payload_is_left_out_and_fetched_by_itself(db: &Bench) {
+    let large = format!("\"{}\"", "x".repeat(SMALL_PAYLOAD - 1));
+    let (a, b) = (
+        db.create(&Definition { payload: large.clone(), ..db.definition("a") }),
+        db.create(&Definition { payload: large[1..].to_owned(), ..db.definition("b") }),
     );
-    assert_eq!(names(db.base + 1_001), [vec!["b"]]);
+    let claimed = db.claim_head(&a);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    let polled = db.poll(Millis::MAX);
+    assert_eq!(polled.large.into_iter().collect::<Vec<_>>(), [(a.id, SMALL_PAYLOAD + 1)]);
+    let payloads: Vec<_> = polled.entries.iter().map(|entry| &*entry.payload).collect();
+    assert_eq!((payloads.len(), payloads.contains(&""), payloads.contains(&&large[1..])), (2, true, true));
+    assert_eq!(&*polled.pendings[0].entry.payload, "");
+    let fetched = db.store.payloads(&[a.id, b.id, ScheduleId(1 << 50)]).unwrap();
+    let mut fetched: Vec<_> = fetched.into_iter().map(|it| (it.id, it.version, it.payload)).collect();
+    fetched.sort();
+    assert_eq!(fetched, [(a.id, 0, large.as_str().into()), (b.id, 0, large[1..].into())]);
+}
+
+/// Whoever's they are: a page looks at no more of them than it holds.
+pub(crate) fn a_page_looks_at_no_more_pendings_than_it_holds(db: &Bench) {
+    let of = |name: &str, of: &str| {
+        let entry =
+            db.create(&Definition { job: job(of), trigger: every(db.base, 0, 0), ..db.definition(name) });
+        let claimed = db.claim_head(&entry);
+        let id = claimed.execution();
+        assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+        id
+    };
+    let others: Vec<ExecutionId> = (0..5).map(|n| of(&format!("other-{n}"), "other")).collect();
+    let mine = of("mine", JOB);
+    for (id, due) in others.iter().chain([&mine]).zip(1..) {
+        db.set(RowKey::Execution(*id), "due_time", &(db.now - 60_000 + due).to_string());
+    }
+    let all = pages(db, Millis::MAX);
+    assert_eq!(all.into_iter().map(|(_, ids)| ids).collect::<Vec<_>>(), [vec![], vec![], vec![mine]]);
 }
 
 pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
@@ -160,9 +252,12 @@ pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     let most: Vec<i64> = spread.iter().filter(|(name, _)| name != "c").map(|(_, shard)| *shard).collect();
     let shares = vec![share(JOB, &most), Share::whole(vec!["other".to_owned()])];
     let query = PollQuery { shares, names: vec!["b".to_owned()], ..db.query(Millis::MAX) };
-    let brought: Vec<_> = pages_of(db, &query).into_iter().map(|(names, _)| names).collect();
-    assert_eq!(brought.concat(), ["a", "x", "b", "y", "z", "d", "e"]);
-    assert!(brought.iter().all(|page| page.len() <= 2), "{brought:?}");
+    let pages = pages_of(db, &query);
+    let mut names = brought(&pages);
+    // What is asked for by name comes with the first page, and again with its lane.
+    names.dedup();
+    assert_eq!(names, ["a", "b", "d", "e", "x", "y", "z"]);
+    assert!(pages.iter().all(|(names, _)| names.len() <= 2), "{pages:?}");
     let ids: Vec<_> =
         ["x", "b", "c", "a"].map(|name| (name, db.claim_head(&db.entry(name)).give_back(db.now))).into();
     for (_, settlement) in &ids {
@@ -199,8 +294,7 @@ pub(crate) fn a_row_nobody_understands_does_not_end_the_pages(db: &Bench) {
         db.create(&Definition { trigger, ..db.definition(name) });
     }
     db.set(RowKey::Schedule(db.entry("b").id), "job_type", "'NONSENSE'");
-    let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(names, _)| names).collect();
-    assert_eq!(brought, [vec!["a"], vec!["c"]]);
+    assert_eq!(brought(&pages(db, Millis::MAX)), ["a", "c"]);
 }
 
 pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {

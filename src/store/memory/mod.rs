@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use self::tables::Tables;
 use super::{
     Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result, Revocation,
-    ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
+    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::clock::TimeSample;
 use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
@@ -121,6 +121,10 @@ impl Store for MemoryStore {
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         let tables = self.tables();
         Ok(tables.poll(query, Self::sample(&tables)))
+    }
+
+    fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
+        Ok(self.tables().payloads(schedules))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {

@@ -1,16 +1,19 @@
 //! Nodes: joining, beating, ending, and what a poll brings them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::rows::{Node, Schedule, Value, matches};
 use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
-use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleState};
+use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState};
 use crate::store::guard::{self, Column};
-use crate::store::when;
-use crate::store::{Beat, Figures, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result};
+use crate::store::when::{self, NONE};
+use crate::store::{
+    Beat, Due, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result,
+    SMALL_PAYLOAD,
+};
 
 impl Tables {
     /// Repeating it for a node that has joined and not ended is harmless.
@@ -98,15 +101,19 @@ impl Tables {
             late: false,
             entries: Vec::new(),
             pendings: Vec::new(),
+            large: HashMap::new(),
             next: None,
         };
         if let Some(index) = self.index(&query.application) {
             let late = |keys: &BTreeSet<(Millis, i64)>| keys.first().is_some_and(|(at, _)| *at < query.late);
             polled.late = late(&index.due) || late(&index.pending);
             let wanted = self.wanted(index, query);
-            let schedules = self.due_entries(index, &wanted, query, &mut polled.entries);
-            let pendings = self.due_pendings(index, &wanted, query, &mut polled.pendings);
-            polled.next = Page::behind(schedules, pendings);
+            let lanes = match &query.page.schedules {
+                Due::All => self.all_due(index, &wanted, query, &mut polled),
+                Due::Lanes(lanes) => self.due_in(index, lanes, query, &mut polled),
+            };
+            let more = self.due_pendings(index, &wanted, query, &mut polled);
+            polled.next = Page::behind(lanes, more);
         }
         polled
     }
@@ -124,21 +131,53 @@ impl Tables {
         Wanted { shards, names: query.names.iter().map(String::as_str).collect() }
     }
 
-    /// The key of the last row if there are more behind it.
-    fn due_entries(
-        &self,
-        index: &Index,
-        rows: &Wanted<'_>,
-        query: &PollQuery,
-        entries: &mut Vec<Arc<Entry>>,
-    ) -> Option<(Millis, i64)> {
-        let due = within(&index.due, query.page.schedules, query.until);
-        let wanted = due.filter(|(_, id)| self.schedule(*id).is_some_and(|row| rows.contain(row)));
-        let mut page: Vec<(Millis, i64)> = wanted.take(query.limit + 1).collect();
-        let more = page.len() > query.limit;
-        page.truncate(query.limit);
-        entries.extend(page.iter().filter_map(|(_, id)| self.entry(*id)?.ok()).map(Arc::new));
-        page.last().filter(|_| more).copied()
+    /// The lanes of the next page if this one does not hold all.
+    fn all_due(&self, index: &Index, rows: &Wanted<'_>, query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
+        let due = within(&index.due, (NONE, i64::MAX), query.until).map(|(_, id)| id);
+        let of = |id: &i64| self.schedule(*id);
+        let ids: Vec<i64> = due.filter(|id| of(id).is_some_and(|row| rows.contain(row))).collect();
+        let is_named = |id: &&i64| of(id).is_some_and(|row| rows.names.contains(&*row.name));
+        let at_home = |id: &&i64| of(id).is_some_and(|row| rows.are_home(row));
+        let overfull = ids.iter().filter(at_home).count() > query.limit;
+        ids.iter().filter(|id| !overfull || is_named(id)).for_each(|id| self.bring(*id, polled));
+        let lanes = rows
+            .shards
+            .iter()
+            .filter(|_| overfull)
+            .flat_map(|(job, shards)| shards.iter().flat_map(|shard| Lane::both(*job, *shard, query)));
+        lanes.collect()
+    }
+
+    /// A share of each lane; the lanes of the next page.
+    fn due_in(&self, index: &Index, lanes: &[Lane], query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
+        let (asked, waiting) = lanes.split_at(lanes.len().min(query.limit));
+        let mut next = waiting.to_vec();
+        for lane in asked {
+            let share = query.limit / asked.len();
+            let is_in =
+                |id: i64| self.schedule(id).is_some_and(|it| (it.job, it.shard) == (lane.job, lane.shard));
+            let due = within(&index.due, lane.after, lane.until).filter(|(_, id)| is_in(*id));
+            let mut rows: Vec<(Millis, i64)> = due.take(share + 1).collect();
+            let more = rows.len() > share;
+            rows.truncate(share);
+            next.extend(rows.last().filter(|_| more).map(|key| Lane { after: *key, ..*lane }));
+            rows.iter().for_each(|(_, id)| self.bring(*id, polled));
+        }
+        next
+    }
+
+    fn bring(&self, id: i64, polled: &mut Polled) {
+        let Some(Ok(entry)) = self.entry(id) else { return };
+        let entry = Arc::new(without_large(entry, polled));
+        polled.entries.push(entry);
+    }
+
+    pub(super) fn payloads(&self, schedules: &[ScheduleId]) -> Vec<LargePayload> {
+        let payload = |id: &ScheduleId| {
+            let row = self.schedule(id.0)?;
+            Some(LargePayload { id: *id, version: row.version, payload: Arc::clone(&row.payload) })
+        };
+        schedules.iter().filter_map(payload).collect()
     }
 
     fn due_pendings(
@@ -146,16 +185,19 @@ impl Tables {
         index: &Index,
         rows: &Wanted<'_>,
         query: &PollQuery,
-        pendings: &mut Vec<Pending>,
+        polled: &mut Polled,
     ) -> Option<(Millis, i64)> {
         let due = within(&index.pending, query.page.pendings, query.until);
-        let wanted = due.filter_map(|(_, id)| self.as_pending(ExecutionId(id), rows));
-        let mut page: Vec<Pending> = wanted.take(query.limit + 1).collect();
+        let mut page: Vec<(Millis, i64)> = due.take(query.limit + 1).collect();
         let more = page.len() > query.limit;
         page.truncate(query.limit);
-        let last = page.last().filter(|_| more).map(|last| (last.due, last.id.0));
-        pendings.append(&mut page);
-        last
+        for (_, id) in &page {
+            if let Some(mut pending) = self.as_pending(ExecutionId(*id), rows) {
+                pending.entry = Arc::new(without_large(Entry::clone(&pending.entry), polled));
+                polled.pendings.push(pending);
+            }
+        }
+        page.last().filter(|_| more && !rows.shards.is_empty()).copied()
     }
 
     fn as_pending(&self, id: ExecutionId, rows: &Wanted<'_>) -> Option<Pending> {
@@ -184,6 +226,15 @@ impl Tables {
     }
 }
 
+/// Leaves out a large payload, and tells its size.
+fn without_large(mut entry: Entry, polled: &mut Polled) -> Entry {
+    if entry.payload.len() > SMALL_PAYLOAD {
+        polled.large.insert(entry.id, entry.payload.len());
+        entry.payload = "".into();
+    }
+    entry
+}
+
 /// The rows a poll asks for.
 struct Wanted<'q> {
     shards: BTreeMap<i64, BTreeSet<i64>>,
@@ -191,9 +242,12 @@ struct Wanted<'q> {
 }
 
 impl Wanted<'_> {
+    fn are_home(&self, row: &Schedule) -> bool {
+        self.shards.get(&row.job).is_some_and(|shards| shards.contains(&row.shard))
+    }
+
     fn contain(&self, row: &Schedule) -> bool {
-        let shards = self.shards.get(&row.job);
-        shards.is_some_and(|shards| shards.contains(&row.shard) || self.names.contains(&*row.name))
+        self.are_home(row) || self.shards.contains_key(&row.job) && self.names.contains(&*row.name)
     }
 }
 

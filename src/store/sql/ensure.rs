@@ -1,7 +1,7 @@
 //! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
 
 use super::connection::Dialect;
-use super::entry::{self, Raw};
+use super::entry::{self, Payload, Raw};
 use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, sql};
@@ -346,7 +346,7 @@ fn state_at(next: Option<Millis>) -> ScheduleState {
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
     let question = sql(format!(
         "SELECT {} FROM {} WHERE e.application = ? AND e.name = ?",
-        entry::COLUMNS,
+        entry::columns(Payload::Whole),
         entry::TABLES
     ));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };

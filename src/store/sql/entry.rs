@@ -3,13 +3,35 @@
 use super::session::Fault;
 use super::statement::Row;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::store::SMALL_PAYLOAD;
 use crate::store::when::{self, When};
 
+/// How much of a payload is read.
+#[derive(Clone, Copy)]
+pub(super) enum Payload {
+    Whole,
+    /// One of more than [`SMALL_PAYLOAD`] bytes is left out, and its size told.
+    Small,
+    None,
+}
+
 /// The columns [`Raw::read`] reads, of `e` with its job `j`.
-pub(super) const COLUMNS: &str = "e.id, e.version, e.state, e.name, j.job_class, e.payload, e.job_type, e.cron, \
-     e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
-     e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
-     CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence";
+pub(super) fn columns(payload: Payload) -> String {
+    let payload = match payload {
+        Payload::Whole => "e.payload, 0 AS left_out".to_owned(),
+        Payload::Small => format!(
+            "CASE WHEN OCTET_LENGTH(e.payload) <= {SMALL_PAYLOAD} THEN e.payload END AS payload, \
+             CASE WHEN OCTET_LENGTH(e.payload) > {SMALL_PAYLOAD} THEN OCTET_LENGTH(e.payload) ELSE 0 END AS left_out"
+        ),
+        Payload::None => "'' AS payload, 0 AS left_out".to_owned(),
+    };
+    format!(
+        "e.id, e.version, e.state, e.name, j.job_class, {payload}, e.job_type, e.cron, \
+         e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
+         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
+         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence"
+    )
+}
 
 /// Where they are read from.
 pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
@@ -22,6 +44,8 @@ pub(super) struct Raw {
     name: String,
     job: String,
     payload: String,
+    /// Bytes of a payload that was left out.
+    pub(super) left_out: usize,
     pub(super) when: When,
     prev: Option<i64>,
     next: Option<i64>,
@@ -35,7 +59,7 @@ pub(super) struct Raw {
     fence: i64,
 }
 
-/// The columns that say when, in the order of [`COLUMNS`].
+/// The columns that say when, in the order of [`columns`].
 pub(super) fn when(row: &mut Row) -> Result<When, Fault> {
     Ok(When {
         job_type: row.loose_text()?,
@@ -51,10 +75,11 @@ pub(super) fn when(row: &mut Row) -> Result<When, Fault> {
 }
 
 impl Raw {
-    /// Reads [`COLUMNS`]. A column that holds another type than its own reads as NULL.
+    /// Reads [`columns`]. A column that holds another type than its own reads as NULL.
     pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
         let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
+        let left_out = usize::try_from(row.loose_int()?).unwrap_or(0);
         let when = self::when(row)?;
         Ok(Self {
             id,
@@ -63,6 +88,7 @@ impl Raw {
             name,
             job,
             payload,
+            left_out,
             when,
             prev: row.maybe_int()?,
             next: row.maybe_int()?,

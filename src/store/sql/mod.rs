@@ -54,8 +54,8 @@ use statement::sql;
 
 use super::{
     Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
-    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    ExecutionRow, LargePayload, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair,
+    Result, Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
@@ -348,6 +348,10 @@ impl Store for SqlStore {
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         self.read("poll", |session| poll::poll(session, query, &self.clock))
+    }
+
+    fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {
+        self.read("read payloads", |session| poll::payloads(session, schedules))
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {

@@ -6,43 +6,136 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::connection::Dialect;
-use super::entry::{self, Raw, SHARDS};
+use super::entry::{self, Payload, Raw, SHARDS};
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, join, seek, sql};
+use super::statement::{Row, Statement, join, padded, seek, sql};
 use super::under_way::no_one_has;
 use crate::clock::{Clock, TimeSample};
 use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
 use crate::store::when;
-use crate::store::{Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted};
+use crate::store::{
+    Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted,
+};
 
 pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Polled, Fault> {
     let signs = signs(session, query, clock)?;
-    let (mut schedules, mut pendings) = (Pages::default(), Pages::default());
-    let mut known = HashMap::new();
-    let jobs = if signs.due || signs.pending { jobs(session, &query.application)? } else { HashMap::new() };
-    for part in parts(query, &jobs) {
-        if signs.due {
-            let source = due(session.dialect(), query, &part);
-            schedules.add(session, &source, query.limit, |row| due_entry(row).map(Some))?;
-        }
-        if signs.pending {
-            // A row that cannot be read was written by hand: it is left alone.
-            let source = pending(session.dialect(), query, &part);
-            pendings.add(session, &source, query.limit, |row| Ok(waiting(row, &mut known).ok()))?;
-        }
-    }
-    let (entries, more_schedules) = schedules.merged(query.limit);
-    let (pendings, more_pendings) = pendings.merged(query.limit);
-    Ok(Polled {
+    let mut polled = Polled {
         time: signs.time,
         app_enabled: signs.app == "Y",
         node_enabled: signs.node == "Y",
         election: signs.election,
         late: signs.late,
-        entries,
-        pendings,
-        next: Page::behind(more_schedules, more_pendings),
-    })
+        entries: Vec::new(),
+        pendings: Vec::new(),
+        large: HashMap::new(),
+        next: None,
+    };
+    if signs.due || signs.pending {
+        let jobs = jobs(session, &query.application)?;
+        let parts = parts(query, &jobs);
+        let lanes = if signs.due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
+        let more = if signs.pending { pendings(session, query, &parts, &mut polled)? } else { None };
+        polled.next = Page::behind(lanes, more);
+    }
+    Ok(polled)
+}
+
+/// Brings the page's due schedules; answers with the lanes of the next page.
+fn due(
+    session: &mut dyn Session,
+    query: &PollQuery,
+    parts: &[Part<'_>],
+    polled: &mut Polled,
+) -> Result<Vec<Lane>, Fault> {
+    let Due::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
+    let (asked, waiting) = lanes.split_at(lanes.len().min(query.limit));
+    let mut next = waiting.to_vec();
+    if asked.is_empty() {
+        return Ok(next);
+    }
+    let share = query.limit / asked.len();
+    let mut brought: Vec<Vec<Keyed<Brought>>> = asked.iter().map(|_| Vec::new()).collect();
+    read_lanes(session, &query.application, asked, share + 1, Payload::Small, &mut |lane, raw| {
+        brought[lane].push(due_entry(raw));
+    })?;
+    for (lane, mut rows) in asked.iter().zip(brought) {
+        rows.sort_unstable_by_key(|(key, _)| *key);
+        let more = rows.len() > share;
+        rows.truncate(share);
+        next.extend(rows.last().filter(|_| more).map(|(key, _)| Lane { after: *key, ..*lane }));
+        rows.into_iter().for_each(|(_, row)| row.into_iter().for_each(|row| row.put(polled)));
+    }
+    Ok(next)
+}
+
+/// Mostly a page holds all due rows. They are sorted here: sorting whole rows would take the database twice as long as
+/// finding them.
+fn all_due(
+    session: &mut dyn Session,
+    query: &PollQuery,
+    parts: &[Part<'_>],
+    polled: &mut Polled,
+) -> Result<Vec<Lane>, Fault> {
+    let (named, shares): (Vec<&Part<'_>>, Vec<&Part<'_>>) = parts.iter().partition(|part| part.is_named());
+    let mut rows: Vec<Keyed<Brought>> = Vec::new();
+    let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<Brought>>| {
+        parts.iter().try_for_each(|part| {
+            let question = due_rows(session.dialect(), query, part, query.limit + 1);
+            session.each(&question, &mut |mut row| {
+                rows.push(due_entry(Raw::read(&mut row)?));
+                Ok(())
+            })
+        })
+    };
+    bring(&shares, &mut rows)?;
+    let overfull = rows.len() > query.limit;
+    if overfull {
+        rows.clear();
+    }
+    bring(&named, &mut rows)?;
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    rows.dedup_by_key(|(key, _)| *key);
+    rows.into_iter().for_each(|(_, row)| row.into_iter().for_each(|row| row.put(polled)));
+    let lanes = shares.iter().filter(|_| overfull).flat_map(|part| part.lanes(query));
+    Ok(lanes.collect())
+}
+
+/// Brings the PENDING executions that the page reaches and the query wants; answers with the key of the last one that
+/// was looked at if there are more.
+fn pendings(
+    session: &mut dyn Session,
+    query: &PollQuery,
+    parts: &[Part<'_>],
+    polled: &mut Polled,
+) -> Result<Option<(Millis, i64)>, Fault> {
+    if query.page.pendings == Page::END || parts.is_empty() {
+        return Ok(None);
+    }
+    let (mut rows, mut known) = (Vec::new(), HashMap::new());
+    session.each(&waiting_rows(session.dialect(), query, parts), &mut |row| {
+        rows.push(waiting(row, &mut known, &mut polled.large)?);
+        Ok(())
+    })?;
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    let more = rows.len() > query.limit;
+    rows.truncate(query.limit);
+    let last = rows.last().filter(|_| more).map(|(key, _)| *key);
+    polled.pendings.extend(rows.into_iter().filter_map(|(_, pending)| pending));
+    Ok(last)
+}
+
+/// The payloads of these schedules.
+pub(super) fn payloads(
+    session: &mut dyn Session,
+    schedules: &[ScheduleId],
+) -> Result<Vec<LargePayload>, Fault> {
+    let question = sql("SELECT e.id, e.version, e.payload FROM QRTZ_EXECUTE e WHERE e.id IN ");
+    let rows = session.rows(&question.list(schedules.iter().map(|id| id.0)))?;
+    let read = |mut row: Row| {
+        let (id, version) = (ScheduleId(row.int()?), row.loose_int()?);
+        Ok(LargePayload { id, version, payload: row.loose_text()?.into() })
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a constant: only
@@ -158,8 +251,18 @@ impl Part<'_> {
         nowhere || self.jobs.is_empty()
     }
 
+    fn is_named(&self) -> bool {
+        matches!(self.among, Among::Names(_))
+    }
+
+    pub(super) fn lanes<'p>(&'p self, query: &'p PollQuery) -> impl Iterator<Item = Lane> + 'p {
+        let shards = if let Among::Shards(shards) = self.among { shards } else { &[] };
+        let pairs = self.jobs.iter().flat_map(move |job| shards.iter().map(move |shard| (*job, *shard)));
+        pairs.flat_map(move |(job, shard)| Lane::both(job, shard, query))
+    }
+
     fn of(&self, question: Statement) -> Statement {
-        let question = question.push(" AND e.pid IN ").list(self.jobs.iter().copied());
+        let question = question.push("e.pid IN ").list(self.jobs.iter().copied());
         match self.among {
             Among::Shards(shards) => question.push(" AND e.shard IN ").list(shards.iter().copied()),
             Among::Names(names) => question.push(" AND e.name IN ").list(names.iter().map(String::as_str)),
@@ -167,142 +270,157 @@ impl Part<'_> {
     }
 }
 
-/// A question for what is due, and the order of its pages.
-pub(super) struct Source {
-    question: Statement,
-    order: &'static str,
-    /// It begins with what is due first.
-    first: bool,
-}
-
-impl Source {
-    /// All of it, if that is no more than a page; else one row more, and not the first ones.
-    pub(super) fn whole(&self, limit: usize) -> Statement {
-        self.question.clone().push(" LIMIT ?").bind(limit + 1)
-    }
-
-    /// A page, and the row behind it.
-    pub(super) fn page(&self, limit: usize) -> Statement {
-        self.question.clone().push(&format!(" ORDER BY {} LIMIT ?", self.order)).bind(limit + 1)
-    }
-}
-
-pub(super) fn due(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Source {
+/// Due rows of a part, in any order.
+pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING'",
-        entry::COLUMNS,
+         WHERE e.application = ? AND e.state = 'EXECUTING' AND ",
+        entry::columns(Payload::Small),
         join(dialect)
     ));
-    let question = part
-        .of(question.bind(query.application.as_str()))
-        .push(" AND e.next_fire_time < ? AND (e.next_fire_time > ? OR (e.next_fire_time = ? AND e.id > ?))")
+    part.of(question.bind(query.application.as_str()))
+        .push(" AND e.next_fire_time > -1 AND e.next_fire_time < ? LIMIT ?")
         .bind(query.until)
-        .bind(query.page.schedules.0)
-        .bind(query.page.schedules.0)
-        .bind(query.page.schedules.1);
-    let first = query.page.schedules == Page::FIRST.schedules;
-    Source { question, order: "e.next_fire_time, e.id", first }
+        .bind(limit)
 }
 
-/// PENDING executions: of active or complete schedules, and of paused ones if asked for by hand.
-pub(super) fn pending(dialect: Dialect, query: &PollQuery, part: &Part<'_>) -> Source {
+/// The lanes of these jobs in all shards.
+pub(super) fn lanes(jobs: &[i64], after: (Millis, i64), until: Millis) -> Vec<Lane> {
+    let lane = |job: i64| (0..16).map(move |shard| Lane { job, shard, after, until });
+    jobs.iter().flat_map(|job| lane(*job)).collect()
+}
+
+/// How many lanes one statement reads.
+const LANES: usize = 64;
+
+/// Hands on up to `share` rows of each lane, with the lane's place.
+pub(super) fn read_lanes(
+    session: &mut dyn Session,
+    application: &str,
+    lanes: &[Lane],
+    share: usize,
+    payload: Payload,
+    see: &mut dyn FnMut(usize, Raw),
+) -> Result<(), Fault> {
+    for (chunk, first) in lanes.chunks(LANES).zip((0..).step_by(LANES)) {
+        let question = lane_rows(session.dialect(), application, chunk, share, payload);
+        session.each(&question, &mut |mut row| {
+            let lane = usize::try_from(row.int()?).unwrap_or(usize::MAX);
+            if lane < chunk.len() {
+                see(first + lane, Raw::read(&mut row)?);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The rows of some lanes, each in its order and with its lane's place; padded with lanes of no job.
+pub(super) fn lane_rows(
+    dialect: Dialect,
+    application: &str,
+    lanes: &[Lane],
+    share: usize,
+    payload: Payload,
+) -> Statement {
+    let lane = |place: usize| {
+        format!(
+            "SELECT * FROM (SELECT {place} AS lane, {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
+             WHERE e.application = ? AND e.state = 'EXECUTING' AND e.pid = ? AND e.shard = ? \
+             AND e.next_fire_time >= ? AND e.next_fire_time < ? AND (e.next_fire_time > ? OR e.id > ?) \
+             ORDER BY e.next_fire_time, e.id LIMIT ?) AS lane_{place}",
+            entry::columns(payload),
+            join(dialect)
+        )
+    };
+    let nothing = Lane { job: -1, shard: 0, after: (0, 0), until: 0 };
+    let size = padded(lanes.len());
+    let question = sql((0..size).map(lane).collect::<Vec<String>>().join(" UNION ALL "));
+    lanes.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(question, |question, lane| {
+        question
+            .bind(application)
+            .bind(lane.job)
+            .bind(lane.shard)
+            .bind(lane.after.0)
+            .bind(lane.until)
+            .bind(lane.after.0)
+            .bind(lane.after.1)
+            .bind(share)
+    })
+}
+
+/// The next PENDING executions in the order of (due time, id), whoever's they are, and one more; with their schedules
+/// if the parts want them: of active or complete schedules, and of paused ones if asked for by hand.
+pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
-        "SELECT r.id, r.scheduled_time, r.due_time, r.attempt, r.origin, r.claim_token, {} \
-         FROM QRTZ_RUN r {join} QRTZ_EXECUTE e ON {schedule} {join} QRTZ_JOB j ON j.id = e.pid \
-         WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?{waiting} \
-         AND (r.due_time > ? OR (r.due_time = ? AND r.id > ?)) \
-         AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND r.origin <> 0))",
-        entry::COLUMNS,
-        join = join(dialect),
-        schedule = seek(dialect, "e.id", "r.execute_id"),
+        "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
+         p.origin, p.claim_token, {} FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
+         r.claim_token, r.execute_id FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
+         ORDER BY r.due_time, r.id LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
+         AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
+        entry::columns(Payload::Small),
+        schedule = seek(dialect, "e.id", "p.execute_id"),
         waiting = no_one_has(dialect)
     ))
     .bind(query.application.as_str())
+    .bind(query.page.pendings.0)
     .bind(query.until)
     .bind(query.page.pendings.0)
-    .bind(query.page.pendings.0)
-    .bind(query.page.pendings.1);
-    let first = query.page.pendings == Page::FIRST.pendings;
-    Source { question: part.of(question), order: "r.due_time, r.id", first }
+    .bind(query.page.pendings.1)
+    .bind(query.limit + 1);
+    let wanted = parts.iter().enumerate().fold(question, |question, (place, part)| {
+        part.of(question.push(if place == 0 { "(" } else { " OR (" })).push(")")
+    });
+    wanted.push(") LEFT JOIN QRTZ_JOB j ON j.id = e.pid")
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
 type Keyed<T> = ((Millis, i64), Option<T>);
 
-/// One page of each part, on the way to one page of all.
-struct Pages<T> {
-    rows: Vec<Keyed<T>>,
-    /// Some part's page is full: more may come behind it.
-    full: bool,
+/// A due schedule, and the size of its payload if that was left out.
+struct Brought {
+    entry: Arc<Entry>,
+    left_out: usize,
 }
 
-impl<T> Default for Pages<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), full: false }
-    }
-}
-
-impl<T> Pages<T> {
-    /// Mostly a page has room for all there is. That is sorted here: sorting whole rows would take the database twice as long
-    /// as finding them. If it has not, the rows of the first page are read twice.
-    fn add(
-        &mut self,
-        session: &mut dyn Session,
-        source: &Source,
-        limit: usize,
-        mut read: impl FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
-    ) -> Result<(), Fault> {
-        let before = self.rows.len();
-        if source.first && self.bring(session, &source.whole(limit), &mut read)? <= limit {
-            return Ok(());
+impl Brought {
+    fn put(self, polled: &mut Polled) {
+        if self.left_out > 0 {
+            polled.large.insert(self.entry.id, self.left_out);
         }
-        self.rows.truncate(before);
-        self.full |= self.bring(session, &source.page(limit), &mut read)? > limit;
-        Ok(())
-    }
-
-    /// Answers how many rows came.
-    fn bring(
-        &mut self,
-        session: &mut dyn Session,
-        question: &Statement,
-        read: &mut dyn FnMut(Row) -> Result<Option<Keyed<T>>, Fault>,
-    ) -> Result<usize, Fault> {
-        let mut brought = 0;
-        session.each(question, &mut |row| {
-            brought += 1;
-            self.rows.extend(read(row)?);
-            Ok(())
-        })?;
-        Ok(brought)
-    }
-
-    /// What the first `limit` rows in the order of their keys mean, each once; and the last one's key if more may follow.
-    fn merged(mut self, limit: usize) -> (Vec<T>, Option<(Millis, i64)>) {
-        self.rows.sort_unstable_by_key(|(key, _)| *key);
-        self.rows.dedup_by_key(|(key, _)| *key);
-        let more = self.full || self.rows.len() > limit;
-        self.rows.truncate(limit);
-        let last = self.rows.last().filter(|_| more).map(|(key, _)| *key);
-        (self.rows.into_iter().filter_map(|(_, row)| row).collect(), last)
+        polled.entries.push(self.entry);
     }
 }
 
 /// A due schedule's row. Understood at once: a page of rows as they are would take several times the memory.
-fn due_entry(mut row: Row) -> Result<Keyed<Arc<Entry>>, Fault> {
-    let raw = Raw::read(&mut row)?;
-    Ok((raw.key(), raw.understand().ok().map(Arc::new)))
+fn due_entry(raw: Raw) -> Keyed<Brought> {
+    let (key, left_out) = (raw.key(), raw.left_out);
+    (key, raw.understand().ok().map(|entry| Brought { entry: Arc::new(entry), left_out }))
 }
 
-/// A PENDING execution's row; those of one schedule share its entry.
-fn waiting(mut row: Row, known: &mut HashMap<i64, Option<Arc<Entry>>>) -> Result<Keyed<Pending>, Fault> {
-    let (id, scheduled, due) = (row.int()?, row.int()?, row.int()?);
-    let (attempt, origin, token) = (u32::try_from(row.int()?), row.int()?, row.text()?);
+/// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by hand: it is
+/// left alone.
+fn waiting(
+    mut row: Row,
+    known: &mut HashMap<i64, Option<Arc<Entry>>>,
+    large: &mut HashMap<ScheduleId, usize>,
+) -> Result<Keyed<Pending>, Fault> {
+    let (id, due, wanted) = (row.int()?, row.loose_int()?, row.int()? == 1);
+    if !wanted {
+        return Ok(((due, id), None));
+    }
+    let (scheduled, attempt) = (row.maybe_int()?, row.maybe_int()?.map(u32::try_from));
+    let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let schedule = Raw::read(&mut row)?;
+    if schedule.left_out > 0 {
+        large.insert(ScheduleId(schedule.id), schedule.left_out);
+    }
     let entry = known.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
-    let pending = match (entry, attempt, uuid::Uuid::parse_str(&token)) {
-        (Some(entry), Ok(attempt), Ok(token)) if when::is_instant(scheduled) => {
+    let pending = match (entry, scheduled, attempt, origin, token) {
+        (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
+            if when::is_instant(scheduled) =>
+        {
             let (id, token) = (ExecutionId(id), Token(token));
             Some(Pending { id, entry, scheduled, due, attempt, origin, token })
         }
@@ -366,7 +484,7 @@ pub(super) fn behind(dialect: Dialect, query: &StalledQuery, jobs: &[i64]) -> St
          WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
          AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? \
          AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND e.pid IN ",
-        entry::COLUMNS,
+        entry::columns(Payload::Small),
         join(dialect)
     ))
     .bind(query.application.as_str())

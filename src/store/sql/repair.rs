@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::claim::ids;
 use super::connection::Dialect;
-use super::entry::{COLUMNS, Raw, SHARDS, raw};
-use super::poll::listed;
+use super::entry::{Payload, Raw, columns};
+use super::poll::{lanes, listed, read_lanes};
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, Want, batch, guarded, join, seek, sql, update};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
@@ -265,36 +265,25 @@ fn as_broken(raw: Raw) -> Option<Broken> {
     raw.understand().err().map(|reason| Broken { id, version, state, reason })
 }
 
-/// Of jobs that some live node lists: the rows of others are looked at by the walk alone.
+/// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard has its
+/// share, so that the healthy rows of one do not hide what is broken in another.
 fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
-    let jobs = listed(session, &query.application)?;
-    if jobs.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = raw(session.rows(&most_overdue(session.dialect(), query, &jobs))?)?;
-    Ok(rows.into_iter().filter_map(as_broken).collect())
-}
-
-pub(super) fn most_overdue(dialect: Dialect, query: &BrokenQuery, jobs: &[i64]) -> Statement {
-    sql(format!(
-        "SELECT {COLUMNS} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} AND e.next_fire_time < ? \
-         AND e.pid IN ",
-        join(dialect)
-    ))
-    .bind(query.application.as_str())
-    .bind(query.before)
-    .list(jobs.iter().copied())
-    .push(" ORDER BY e.next_fire_time, e.id LIMIT ?")
-    .bind(query.limit.saturating_mul(LOOKED_AT))
+    let lanes = lanes(&listed(session, &query.application)?, (-1, i64::MAX), query.before);
+    let mut broken = Vec::new();
+    let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
+    read_lanes(session, &query.application, &lanes, share, Payload::None, &mut |_, raw| {
+        broken.extend(as_broken(raw))
+    })?;
+    Ok(broken)
 }
 
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
 pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
     let types = if dialect == Dialect::Sqlite { SUSPICIOUS_TYPES } else { "" };
     let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
+    let columns = columns(Payload::None);
     let statement = sql(format!(
-        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, step.ends AS ends, {COLUMNS} \
+        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, step.ends AS ends, {columns} \
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \

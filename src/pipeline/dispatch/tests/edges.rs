@@ -138,7 +138,7 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
     let occurrences = expand(&[entry], START, START + 3_000, 10_000);
     assert!(!occurrences.is_empty());
     let (pendings, sent) = (Vec::new(), START);
-    let off = Planned { occurrences, pendings, complete: true, enabled: false, sent };
+    let off = Planned { occurrences, pendings, complete: true, covered: Covered::ALL, enabled: false, sent };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert_eq!(bench.machine.planned(), 0);
     bench.run(due);
@@ -150,12 +150,13 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
 
 #[test]
 fn a_plan_that_was_cut_off_asks_for_the_rest() {
-    let mut bench = Bench::new(0, 9);
-    let (occurrences, pendings) = Default::default();
-    let cut_off = Planned { occurrences, pendings, complete: false, enabled: true, sent: START };
+    let mut bench = Bench::new(1, 9);
+    let cut_off = Planned { complete: false, ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(cut_off));
     assert!(bench.next().is_none());
-    assert_eq!(bench.wakes, 1);
+    assert_eq!(bench.wakes, 0, "nothing is done yet");
+    bench.run(START + 1_500);
+    assert_eq!((bench.times().len(), bench.wakes), (1, 1));
 }
 
 /// A pool in which executions have waited too long, and others wait; when it was looked after.
@@ -253,7 +254,14 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         let now = Now { db: START, boot: START, apart: 0 };
         let mut machine =
             DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
-        let planned = Planned { occurrences, pendings, complete: true, enabled: true, sent: START };
+        let planned = Planned {
+            occurrences,
+            pendings,
+            complete: true,
+            covered: Covered::ALL,
+            enabled: true,
+            sent: START,
+        };
         machine.receive(now, DispatchInput::Planned(planned));
         let Step::Do(ClaimOp::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
         assert_eq!(requests[0].at_once, at_once, "{context}");

@@ -11,11 +11,12 @@ use crate::model::{
 use crate::schedule::{Simple, Timing, Trigger};
 use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
+use crate::store::sql::entry::Payload;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, revoke, settle};
-use crate::store::{BrokenQuery, ClaimRequest, Page, PollQuery, Purge, StalledQuery};
+use crate::store::{BrokenQuery, ClaimRequest, Lane, Page, PollQuery, Purge, StalledQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -180,9 +181,16 @@ fn poll_of(application: &str) -> PollQuery {
     }
 }
 
-fn polls(dialect: Dialect, query: &PollQuery, part: &poll::Part<'_>) -> [Statement; 4] {
-    let (due, pending) = (poll::due(dialect, query, part), poll::pending(dialect, query, part));
-    [due.whole(query.limit), due.page(query.limit), pending.whole(query.limit), pending.page(query.limit)]
+/// Rows of all parts at once, and of lanes.
+fn polls(dialect: Dialect, query: &PollQuery, parts: &[poll::Part<'_>]) -> Vec<Statement> {
+    let whole = parts.iter().map(|part| poll::due_rows(dialect, query, part, query.limit + 1));
+    let lanes: Vec<Lane> = parts.iter().flat_map(|part| part.lanes(query)).collect();
+    let lanes = lanes.chunks(64).take(1).map(|lanes| lane_rows(dialect, query, lanes));
+    whole.chain(lanes).collect()
+}
+
+fn lane_rows(dialect: Dialect, query: &PollQuery, lanes: &[Lane]) -> Statement {
+    poll::lane_rows(dialect, &query.application, lanes, 20, Payload::Small)
 }
 
 fn the_hot_path_never_scans(database: &Database) {
@@ -208,9 +216,9 @@ fn the_hot_path_never_scans(database: &Database) {
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
-    for part in poll::parts(&query, &jobs) {
-        statements.extend(polls(dialect, &query, &part).map(|statement| ("poll", statement)));
-    }
+    let parts = poll::parts(&query, &jobs);
+    statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
+    statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts)));
     if dialect == Dialect::Postgres {
         let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
         let states = [ExecutionState::Pending, ExecutionState::Running];
@@ -256,29 +264,25 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
     let query = PollQuery { shares, until: late, late, ..poll_of(&application) };
     let after = ScheduleId(0);
-    let broken =
-        BrokenQuery { application: application.clone(), after, step: 1_000, before: late, limit: 200 };
     let stalled = StalledQuery { application: application.clone(), before: late, after, limit: 200 };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
-    let questions = |ids: &[i64]| {
-        vec![
-            ("stalled", poll::behind(dialect, &stalled, ids)),
-            ("overdue", repair::most_overdue(dialect, &broken, ids)),
-        ]
-    };
-    let mut statements = questions(&ids);
-    statements.push(("look", poll::look(dialect, &query)));
-    for part in poll::parts(&query, &jobs) {
-        statements.extend(polls(dialect, &query, &part)[..2].iter().map(|it| ("poll", it.clone())));
-    }
+    let mut statements = vec![
+        ("stalled", poll::behind(dialect, &stalled, &ids)),
+        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, (-1, i64::MAX), late)[..64])),
+        ("look", poll::look(dialect, &query)),
+    ];
+    let parts = poll::parts(&query, &jobs);
+    statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
+    let lanes = poll::lanes(&[nobodys], (-1, i64::MAX), late);
+    statements.push(("its own lanes", lane_rows(dialect, &query, &lanes)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
         // A few for each of 51 jobs in 16 shards; beside them only the few jobs and nodes are read.
         assert!(read <= 4_000, "{name} read {read} rows: {}", statement.text);
     }
-    let all = read(session.as_mut(), &questions(&[nobodys])[1].1);
+    let all = read(session.as_mut(), &poll::behind(dialect, &stalled, &[nobodys]));
     assert!(
         all >= 2_000 || dialect == Dialect::Sqlite,
         "only {all} rows are counted where all are asked for"
@@ -423,7 +427,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
         ])
-        .chain(parts.iter().flat_map(|part| polls(Dialect::Postgres, &query, part)));
+        .chain(polls(Dialect::Postgres, &query, &parts))
+        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts)]);
     let all = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     let mut by_instant = 0;
     for (statement, condition) in all.chain(others.map(|it| (it, "Index Cond: "))) {
