@@ -1,5 +1,6 @@
 //! What people look at: read loosely, so that a row written by hand is shown with the others.
 
+use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, sql};
 use super::under_way::in_states;
@@ -88,11 +89,12 @@ pub(super) fn schedules(
     after: Option<&ScheduleRow>,
     limit: usize,
 ) -> Result<Vec<ScheduleRow>, Fault> {
-    let rows = session.rows(&schedules_page(application, after, limit))?;
+    let rows = session.rows(&schedules_page(session.dialect(), application, after, limit))?;
     rows.into_iter().map(|mut row| schedule(&mut row)).collect()
 }
 
 pub(super) fn schedules_page(
+    dialect: Dialect,
     application: Option<&str>,
     after: Option<&ScheduleRow>,
     limit: usize,
@@ -104,15 +106,22 @@ pub(super) fn schedules_page(
                         e.paused_by \
                         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
     );
-    let question = of_application(question, "e", application);
-    let question = match after {
-        Some(after) if application.is_some() => question.push(" AND e.name > ?").bind(after.name.as_str()),
-        Some(after) => question
+    let question = match (application, after) {
+        // By an equation alone MariaDB would read the application from its beginning for each page.
+        (Some(application), Some(after)) if dialect == Dialect::Mysql => question
+            .push(" AND e.application >= ? AND e.application <= ? AND e.name > ?")
+            .bind(application)
+            .bind(application)
+            .bind(after.name.as_str()),
+        (Some(_), Some(after)) => {
+            of_application(question, "e", application).push(" AND e.name > ?").bind(after.name.as_str())
+        }
+        (None, Some(after)) => question
             .push(" AND e.application >= ? AND (e.application > ? OR e.name > ?)")
             .bind(after.application.as_str())
             .bind(after.application.as_str())
             .bind(after.name.as_str()),
-        None => question,
+        (_, None) => of_application(question, "e", application),
     };
     question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
 }

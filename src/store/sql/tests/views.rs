@@ -9,6 +9,11 @@ use crate::model::{NodeId, Outcome};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{SqlStore, open};
+#[cfg(feature = "mysql")]
+use crate::store::sql::{
+    inspect,
+    statement::{Statement, Value},
+};
 use crate::store::{Claim, NewNode, Settled};
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
@@ -110,6 +115,23 @@ fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     assert_eq!(found(&moved), [2_000], "and the cursor is not behind the third either");
     let third = format!("DELETE FROM QRTZ_RUN WHERE application = ? AND scheduled_time = {}", AT + 2_000);
     assert_eq!(found(&third), [0]);
+}
+
+/// MariaDB prefers to seek by the application alone, and a late page would read all names before it.
+#[cfg(feature = "mysql")]
+#[test]
+fn a_page_of_schedules_is_sought_by_its_first_name() {
+    let database = Database::mariadb();
+    let store = SqlStore::open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let app = super::application();
+    schedules(&store, &app, 20);
+    let last = store.schedules_by(Some(&app), 100).unwrap().pop();
+    let page = inspect::schedules_page(Dialect::Mysql, Some(&app), last.as_ref(), 5);
+    let explained = Statement { text: format!("EXPLAIN {}", page.text), ..page };
+    let mut row = database.session().rows(&explained).unwrap().remove(0);
+    let [_, _, table, access] = [(); 4].map(|()| row.next().unwrap());
+    assert_eq!(table, Value::from("e"));
+    assert_ne!(access, Value::from("ref"), "by the application alone");
 }
 
 macro_rules! views {
