@@ -1,9 +1,10 @@
-//! The misfire handler: one node at a time repairs what the flow left behind, under the same guards as every claim.
+//! The misfire handler: one node at a time repairs what the flow left behind, under the same guards as every
+//! claim.
 //!
-//! [`decide`](mod@decide) holds the pure decisions. The machine looks, decides and repairs in passes: executions of dead
-//! nodes, misfires, broken rows, retention. A pass goes on page by page while there is work. With every interval it
-//! stands for election again and takes back the executions of nodes that have died meanwhile. Two handlers at once only
-//! waste work: every repair is guarded by what it saw.
+//! [`decide`](mod@decide) holds the pure decisions. The machine looks, decides and repairs in passes:
+//! executions of dead nodes, misfires, broken rows, retention. A pass goes on page by page while there is
+//! work. With every interval it stands for election again and takes back the executions of nodes that have
+//! died meanwhile. Two handlers at once only waste work: every repair is guarded by what it saw.
 
 mod decide;
 
@@ -318,7 +319,8 @@ impl MisfireMachine {
         self.todo.push_front(Task::Repair(overdue.collect()));
     }
 
-    /// The next operation of the pass. Repairs are decided only now: what was found may have waited for its turn.
+    /// The next operation of the pass. Repairs are decided only now: what was found may have waited for its
+    /// turn.
     fn next_op(&mut self, now: Now) -> Option<MisfireOp> {
         self.one_row = false;
         loop {
@@ -417,29 +419,29 @@ impl MisfireMachine {
         }
     }
 
-    /// A failed page is tried again as a smaller one, until the row that fails is alone: it is left to the next pass, and
-    /// does not keep the others from being repaired.
+    /// A failed page is tried again as a smaller one, until the row that fails is alone: it is left to the
+    /// next pass, and does not keep the others from being repaired.
     fn failed(&mut self, error: Error, now: Now) {
         let is_rows_own = error.kind() == Kind::Data;
-        let page = self.page.take();
-        let is_alone = page.as_ref().is_none_or(|page| page.list.len() == 1);
-        self.hold = now.boot
-            + if is_rows_own && (self.one_row || page.is_some()) { ROW_PAUSE } else { FAILURE_PAUSE };
-        match page {
+        let (mut pause, mut is_told) = (FAILURE_PAUSE, true);
+        match self.page.take() {
             Some(Page { list, rows, .. }) => {
                 self.rows = (rows / 2).max(1);
-                if !is_alone {
+                pause = if is_rows_own { ROW_PAUSE } else { FAILURE_PAUSE };
+                if list.len() > 1 {
+                    is_told = !is_rows_own;
                     self.todo.push_front(list);
                 }
             }
             None if self.one_row
                 && matches!(error.kind(), Kind::Data | Kind::Refused | Kind::Unavailable) =>
             {
-                self.hold = now.boot + ROW_PAUSE;
+                pause = ROW_PAUSE;
             }
             None => self.drop_rest(),
         }
-        if is_alone || !is_rows_own {
+        self.hold = now.boot + pause;
+        if is_told {
             let event = Event::StoreFailed { operation: "misfire handling", error };
             self.outbox.push_back(MisfireOutput::Event(event));
         }
@@ -461,8 +463,8 @@ impl MisfireMachine {
         }
     }
 
-    /// Stands for election although no poll has ended for two poll intervals: whatever keeps polls from ending, dead
-    /// nodes' work is taken back. Anything may be late then.
+    /// Stands for election although no poll has ended for two poll intervals: whatever keeps polls from
+    /// ending, dead nodes' work is taken back. Anything may be late then.
     fn act_alone(&mut self, now: Now) {
         let alone_at = *self.alone_at.get_or_insert(now.boot + 2 * self.window.poll);
         if now.boot >= alone_at && self.is_idle() && self.node {

@@ -1,4 +1,5 @@
-//! What becomes of missed occurrences, of a pause that ends, and of executions whose node is gone: pure decisions.
+//! What becomes of missed occurrences, of a pause that ends, and of executions whose node is gone: pure
+//! decisions.
 
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleState, Token};
 use crate::store::{LedgerRow, Reason, Repair, Revocation, Stranded, Unstarted};
@@ -9,7 +10,8 @@ pub(super) const MOST_PASSED: u64 = 100_000;
 pub(super) const MOST_FIRED: usize = 1_000;
 /// "Fire all" lets a missed occurrence start at least this often.
 const SLOWEST_PACE: Millis = 1_000;
-/// What ran side by side on a dead node runs again this far apart: what killed it takes the rest along only once.
+/// What ran side by side on a dead node runs again this far apart: what killed it takes the rest along only
+/// once.
 const APART: Millis = 1_000;
 /// So many begin apart; those beyond begin with them.
 const MOST_APART: Millis = 8;
@@ -42,7 +44,8 @@ fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
     for _ in 1..MOST_PASSED {
         let Some(next) = missed.following.filter(|next| *next <= now) else { break };
         missed.before = Some(missed.last);
-        // Behind the times that may run, a fixed interval is reckoned: a cursor set back by hand is decades behind.
+        // Behind the times that may run, a fixed interval is reckoned: a cursor set back by hand is decades
+        // behind.
         let (leapt, next) = missed.beyond.and_then(|_| entry.timing.leap(next, now)).unwrap_or((0, next));
         missed.last = next;
         missed.count += 1 + leapt;
@@ -130,8 +133,8 @@ impl Missed {
     }
 }
 
-/// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not. What earlier repairs of it
-/// left `unstarted` gives way.
+/// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not. What earlier
+/// repairs of it left `unstarted` gives way.
 pub(crate) fn decide(
     entry: &Entry,
     unstarted: &[Unstarted],
@@ -196,8 +199,8 @@ fn repair(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> 
     }
 }
 
-/// How an execution nobody answers for is taken back; if it ran, it may run again from `due` on. An occurrence
-/// that so many nodes did not survive is taken to be what killed them.
+/// How an execution nobody answers for is taken back; if it ran, it may run again from `due` on. An
+/// occurrence that so many nodes did not survive is taken to be what killed them.
 pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
     let policy = stranded.policy;
     let (to, reason, again) = match stranded.state {

@@ -155,8 +155,8 @@ impl Cluster {
         cluster
     }
 
-    /// `rows` schedules that come due together while the database is away for longer than any misfire threshold. What
-    /// it is asked costs it time: each call, and each row.
+    /// `rows` schedules that come due together while the database is away for longer than any misfire
+    /// threshold. What it is asked costs it time: each call, and each row.
     pub(super) fn after_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes, schedules: 0, span: 120_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
@@ -168,7 +168,8 @@ impl Cluster {
         cluster
     }
 
-    /// `nodes` that all but one die at once, with all they run. From then on no poll ends, and calls cost time.
+    /// `nodes` that all but one die at once, with all they run. From then on no poll ends, and calls cost
+    /// time.
     pub(super) fn after_a_mass_death(nodes: usize) -> Self {
         let scenario = Scenario {
             seed: 0,
@@ -195,7 +196,8 @@ impl Cluster {
         }
     }
 
-    /// How many executions of dead nodes there were at once, and for how long after the deaths there were any.
+    /// How many executions of dead nodes there were at once, and for how long after the deaths there were
+    /// any.
     pub(super) fn stranded(&self) -> (usize, Millis) {
         self.stranded
     }

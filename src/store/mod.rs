@@ -85,18 +85,18 @@ pub(crate) trait Store: Send + Sync {
     /// order after `after`, at most `limit`.
     fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
 
-    /// Moves cursors and writes their ledger rows, all in one transaction, each where its guard still matches; at
-    /// most one per schedule, answered in the order asked: true if it was made. A row another transaction holds
-    /// locked is left alone; that of a paused schedule is waited for.
+    /// Moves cursors and writes their ledger rows, all in one transaction, each where its guard still
+    /// matches; at most one per schedule, answered in the order asked: true if it was made. A row another
+    /// transaction holds locked is left alone; that of a paused schedule is waited for.
     fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>>;
 
     /// CLAIMED and RUNNING executions of the application whose node is ended or missing, in id order after
     /// `after`, at most `limit`.
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
 
-    /// Takes stranded executions from their nodes, with their follow-ups, all in one transaction, each guarded by
-    /// id, token and state; answered in the order asked: true if it was taken. A row another transaction holds
-    /// locked is left alone.
+    /// Takes stranded executions from their nodes, with their follow-ups, all in one transaction, each
+    /// guarded by id, token and state; answered in the order asked: true if it was taken. A row another
+    /// transaction holds locked is left alone.
     fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step of a walk
@@ -110,8 +110,8 @@ pub(crate) trait Store: Send + Sync {
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
     /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. If it removes
     /// any, the application's `ledger_from` moves with it: occurrences planned from there on are all kept.
-    /// COMPLETE one-shots that were planned so long ago and have no execution left go too, and a walk's first step
-    /// removes nodes that ended so long ago, unless an execution under way names them.
+    /// COMPLETE one-shots that were planned so long ago and have no execution left go too, and a walk's first
+    /// step removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`].
@@ -361,7 +361,8 @@ pub(crate) struct StalledQuery {
 pub(crate) struct Stalled {
     /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
     pub entries: Vec<Entry>,
-    /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give way.
+    /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give
+    /// way.
     pub unstarted: Vec<Unstarted>,
     /// The page was full: more may come after this one.
     pub next: Option<ScheduleId>,
@@ -397,7 +398,8 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    /// Whether its row is waited for if another transaction holds it: the end of a pause is an operator's, who waits.
+    /// Whether its row is waited for if another transaction holds it: the end of a pause is an operator's,
+    /// who waits.
     pub(crate) fn waits(&self) -> bool {
         self.state == ScheduleState::Paused
     }

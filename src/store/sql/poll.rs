@@ -441,8 +441,8 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
     Ok(Stalled { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
 }
 
-/// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to read the
-/// schedules' whole ledgers: what is PENDING is found by its own index.
+/// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to
+/// read the schedules' whole ledgers: what is PENDING is found by its own index.
 fn unstarted(
     session: &mut dyn Session,
     application: &str,

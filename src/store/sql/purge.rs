@@ -1,8 +1,8 @@
 //! Retention: what ended long ago is removed.
 //!
 //! The schedules are walked by name, and the ledger's unique key finds each one's oldest rows: a schedule
-//! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then removes
-//! all it found by a few statements, each guarded by what was read.
+//! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then
+//! removes all it found by a few statements, each guarded by what was read.
 
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
@@ -82,8 +82,8 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
     })
 }
 
-/// The schedules of a page with the end of their ledgers' first rows; whether each is a one-shot that has been run, or
-/// skipped, long ago.
+/// The schedules of a page with the end of their ledgers' first rows; whether each is a one-shot that has
+/// been run, or skipped, long ago.
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
          ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended, \

@@ -40,7 +40,8 @@ pub(super) fn elect(
     Ok(session.execute(&update.bind(now).bind(far_election(now, interval)))? == 1)
 }
 
-/// The repairs of one transaction; whether each was made. Rows are locked in id order, those that others hold left out.
+/// The repairs of one transaction; whether each was made. Rows are locked in id order, those that others hold
+/// left out.
 pub(super) fn repair(session: &mut dyn Session, repairs: &[Repair]) -> Result<Vec<bool>, Fault> {
     let mut in_order: Vec<&Repair> = repairs.iter().collect();
     in_order.sort_by_key(|repair| repair.id);
