@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::PipeReader;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use super::audit;
 use super::hand::Hand;
 use super::history::{self, Audited};
-use super::job;
+use super::job::{self, PULSE};
 use super::judge::{Bounds, History, Pause, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
@@ -40,9 +41,27 @@ pub struct Setup {
     pub direct: bool,
     /// How long its shutdown may take.
     pub grace: Duration,
+    pub listener: Listener,
 }
 
-pub const QUICK: Setup = Setup { patient: false, wall: 0, direct: false, grace: Duration::from_secs(20) };
+/// What becomes of a node's log.
+#[derive(Clone, Copy)]
+pub enum Listener {
+    /// It is a file.
+    File,
+    /// It is a pipe, and both the logger and the observer panic once nobody reads it any more.
+    Pipe,
+    /// It is a file, and the observer does not return between these instants.
+    Blocked { from: i64, until: i64 },
+}
+
+pub const QUICK: Setup = Setup {
+    patient: false,
+    wall: 0,
+    direct: false,
+    grace: Duration::from_secs(20),
+    listener: Listener::File,
+};
 pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
 
 pub struct Cluster {
@@ -60,6 +79,10 @@ pub struct Cluster {
     pub report: Report,
     pub pauses: Vec<Pause>,
     pub healed: i64,
+    /// Each keeps a node's log from breaking.
+    pub log_readers: Vec<PipeReader>,
+    /// When the pulse was last heard.
+    pub last_pulse: i64,
     /// Those that run, and how many of them have not joined yet.
     up: BTreeSet<usize>,
     joining: usize,
@@ -92,6 +115,8 @@ impl Cluster {
             report: Report::default(),
             pauses: Vec::new(),
             healed: now(),
+            log_readers: Vec::new(),
+            last_pulse: 0,
             up: BTreeSet::new(),
             joining: 0,
             doomed: BTreeSet::new(),
@@ -142,6 +167,17 @@ impl Cluster {
             .env(job::EFFECTS, self.file("effects", number))
             .env(node::GRACE, setup.grace.as_millis().to_string())
             .stderr(File::create(self.file("log", number)).unwrap());
+        match setup.listener {
+            Listener::File => {}
+            Listener::Pipe => {
+                let (reader, writer) = std::io::pipe().unwrap();
+                command.env(node::LOGGED, "1").stderr(writer);
+                self.log_readers.push(reader);
+            }
+            Listener::Blocked { from, until } => {
+                command.env(node::BLOCKED, format!("{from}-{until}"));
+            }
+        }
         if setup.patient {
             command.env(node::PATIENT, "1");
         }
@@ -171,7 +207,17 @@ impl Cluster {
     /// The next thing a node says, if it comes in time.
     fn hear(&mut self, within: Duration) -> Option<(usize, Line)> {
         let heard = self.nodes.heard(within);
-        self.joining -= usize::from(heard.as_ref().is_some_and(|(_, line)| *line == Line::Ready));
+        if let Some((node, line)) = &heard {
+            self.joining -= usize::from(*line == Line::Ready);
+            if matches!(line, Line::Began { schedule, .. } if schedule == PULSE.name()) {
+                self.last_pulse = now();
+            }
+            assert!(
+                *line != Line::Gone || !self.up.contains(node),
+                "{}: node {node} ended by itself",
+                self.name
+            );
+        }
         heard
     }
 
@@ -217,17 +263,18 @@ impl Cluster {
         now()
     }
 
-    /// Asks a node to stop and gives how long it took.
-    pub fn shut_down(&mut self, node: usize) -> i64 {
+    /// Asks a node to stop; gives how long it took and whether the node calls it clean.
+    pub fn shut_down(&mut self, node: usize) -> (i64, bool) {
         let asked = now();
         self.up.remove(&node);
-        self.doom(node);
         self.nodes.ask_to_stop(node);
+        let mut is_clean = false;
         loop {
             let heard = self.hear(Duration::from_secs(60));
             assert!(heard.is_some(), "{}: node {node} does not stop", self.name);
+            is_clean |= heard == Some((node, Line::Stopped { clean: true }));
             if heard == Some((node, Line::Gone)) {
-                return now() - asked;
+                return (now() - asked, is_clean);
             }
         }
     }
@@ -304,8 +351,8 @@ impl Cluster {
             );
         }
         let open = "FROM QRTZ_RUN WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING')";
-        self.hand.rows("id", "FROM QRTZ_EXECUTE WHERE state <> 'COMPLETE'").is_empty()
-            && self.hand.rows("id", open).is_empty()
+        let unfinished = format!("FROM QRTZ_EXECUTE WHERE {} AND state <> 'COMPLETE'", history::LISTED);
+        self.hand.rows("id", &unfinished).is_empty() && self.hand.rows("id", open).is_empty()
     }
 
     /// Waits until the cluster has done everything, as long as the checker's bounds allow, and reads what it left.

@@ -78,6 +78,21 @@ impl Settled {
         assert!(abandoned.is_none(), "no node died, and yet: {abandoned:?}");
     }
 
+    /// The longest time within the span in which no occurrence of the schedule began.
+    pub fn longest_gap(&self, schedule: &str, (from, until): (i64, i64)) -> i64 {
+        let begins = self.history.effects.iter().filter(|it| it.schedule == schedule).map(|it| it.at);
+        let mut instants: Vec<i64> = begins.filter(|at| (from..until).contains(at)).collect();
+        instants.extend([from, until]);
+        instants.sort_unstable();
+        instants.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+    }
+
+    /// How long after `since` the last occurrence began of the schedules whose names start so.
+    pub fn last_begun(&self, name: &str, since: i64) -> i64 {
+        let begins = self.history.effects.iter().filter(|it| it.schedule.starts_with(name));
+        begins.map(|it| it.at).max().unwrap() - since
+    }
+
     /// How early the earliest and how late the latest began, of all.
     pub fn lateness(&self) -> (i64, i64) {
         let late = self.history.effects.iter().map(|it| it.at - it.scheduled);

@@ -16,6 +16,21 @@ pub const TICK: Job<u64> = Job::new("tick");
 /// The same, but only the first attempt takes them.
 pub const HELD: Job<u64> = Job::new("held");
 
+/// The same. A schedule of this job must go on, whatever the others do.
+pub const PULSE: Job<u64> = Job::new("pulse");
+/// Takes as many milliseconds as its payload says, and fails with [`failure`].
+pub const FAILING: Job<u64> = Job::new("failing");
+/// Takes 10 ms; its payload is large.
+pub const BULKY: Job<String> = Job::new("bulky");
+/// No node lists it.
+pub const UNLISTED: Job<u64> = Job::new("unlisted");
+
+/// An error text of 3,000 characters with all that may need escaping.
+pub fn failure() -> String {
+    let line = "Err(Refused { path: \"C:\\jobs\\nightly\", cause: 'übel ☕' })\n\t";
+    line.chars().cycle().take(3_000).collect()
+}
+
 /// The file for what the jobs do.
 pub const EFFECTS: &str = "FIRETIME_IT_EFFECTS";
 /// How many milliseconds this process's wall clock is ahead of the true one; `wall.c` makes it so.
@@ -54,14 +69,17 @@ impl Log {
 pub fn add(builder: Builder) -> Builder {
     let open = |path| File::options().append(true).create(true).open(path).unwrap();
     let log = Arc::new(Log(std::env::var_os(EFFECTS).map(open)));
-    let same = Arc::clone(&log);
-    builder
-        .handler(TICK, move |context, millis| {
-            log.run(context, millis);
-            Ok(())
+    let logged = |job: Job<u64>, builder: Builder| {
+        let log = Arc::clone(&log);
+        builder.handler(job, move |context, millis| {
+            let takes = if job.name() == HELD.name() && context.attempt() > 1 { 10 } else { millis };
+            log.run(context, takes);
+            if job.name() == FAILING.name() { Err(failure().into()) } else { Ok(()) }
         })
-        .handler(HELD, move |context, millis| {
-            same.run(context, if context.attempt() == 1 { millis } else { 10 });
-            Ok(())
-        })
+    };
+    let builder = [TICK, HELD, PULSE, FAILING].into_iter().fold(builder, |builder, job| logged(job, builder));
+    builder.handler(BULKY, move |context, _| {
+        log.run(context, 10);
+        Ok(())
+    })
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use firetime::{Client, Job, MisfirePolicy, Schedule, Trigger};
 
-use super::job::{HELD, TICK};
+use super::job::{FAILING, HELD, PULSE, TICK};
 
-fn instant(millis: i64) -> DateTime<Utc> {
+pub fn instant(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap()
 }
 
@@ -53,6 +53,20 @@ impl Load {
             client.ensure(&schedule.misfire(policy)).unwrap();
             self.times.insert(name, times);
         }
+    }
+
+    /// One schedule each second, of a job of its own.
+    pub fn pulse(&mut self, client: &Client, from: i64, to: i64) {
+        let times: Vec<i64> = (from..=to).step_by(1_000).collect();
+        let every = Trigger::every(Duration::from_secs(1)).unwrap().starting(instant(from)).unwrap();
+        let trigger = every.times(times.len() as u64).unwrap();
+        client.ensure(&Schedule::new(PULSE.name(), PULSE, &10, trigger).unwrap()).unwrap();
+        self.times.insert(PULSE.name().to_owned(), times);
+    }
+
+    /// `count` one-shots at `at` that fail after `millis`.
+    pub fn failing(&mut self, client: &Client, count: usize, at: i64, millis: u64) {
+        self.once(client, FAILING.name(), FAILING, count, at, millis);
     }
 
     /// `count` one-shots at `at`, whose first attempt takes `millis`.

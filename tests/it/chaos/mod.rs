@@ -1,7 +1,8 @@
 //! Real processes on real databases, broken on purpose, and judged by the checker that judges the simulator too.
 //!
 //! ```text
-//! runs, more_runs     what is broken, and how     cluster    the processes, their faults, the wait for the end
+//! runs, more_runs, pulse_runs    what is broken, and how
+//! cluster             the processes, their faults, the wait for the end
 //! proxy, wire         between node and database   job        what the nodes run, written down outside the database
 //! audit, history      what a run left behind      figures, report    how long things took, and their bounds
 //! ```
@@ -21,6 +22,7 @@ mod load;
 mod more_runs;
 pub mod proxy;
 mod proxy_checks;
+mod pulse_runs;
 mod report;
 mod runs;
 mod wire;
@@ -42,6 +44,11 @@ const EVERYWHERE: &[Run] = &[
         runs::an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline,
     ),
     ("a_clock_offset_per_node_changes_nothing", runs::a_clock_offset_per_node_changes_nothing),
+    ("a_log_without_a_reader_stops_no_node", pulse_runs::a_log_without_a_reader_stops_no_node),
+    (
+        "overdue_schedules_of_no_node_hold_up_no_others",
+        pulse_runs::overdue_schedules_of_no_node_hold_up_no_others,
+    ),
 ];
 
 const ON_SERVERS: &[Run] = &[
@@ -56,19 +63,43 @@ const ON_SERVERS: &[Run] = &[
     ("proxy::what_is_down_refuses_and_comes_back", proxy_checks::what_is_down_refuses_and_comes_back),
 ];
 
+/// Those called `alone` change or load the whole server.
 const FULL_EVERYWHERE: &[Run] = &[
     ("a_stop_of_90_s_costs_the_node_its_name", more_runs::a_stop_of_90_s_costs_the_node_its_name),
     ("a_stop_of_10_s_loses_nothing", more_runs::a_stop_of_10_s_loses_nothing),
     ("a_long_outage_is_accounted_for", more_runs::a_long_outage_is_accounted_for),
     ("a_power_cut_loses_nothing", more_runs::a_power_cut_loses_nothing),
     ("a_storm_loses_nothing", more_runs::a_storm_loses_nothing),
+    ("an_observer_that_blocks_stops_no_node", pulse_runs::an_observer_that_blocks_stops_no_node),
+    (
+        "alone::large_payloads_due_at_once_hold_up_no_others",
+        pulse_runs::large_payloads_due_at_once_hold_up_no_others,
+    ),
+    (
+        "alone::a_million_overdue_schedules_of_no_node_hold_up_no_others",
+        pulse_runs::a_million_overdue_schedules_of_no_node_hold_up_no_others,
+    ),
+    (
+        "alone::thousands_overdue_after_an_outage_begin_soon",
+        pulse_runs::thousands_overdue_after_an_outage_begin_soon,
+    ),
+    (
+        "nodes_that_stop_in_order_leave_nothing_behind",
+        pulse_runs::nodes_that_stop_in_order_leave_nothing_behind,
+    ),
 ];
 
-/// Those called `alone` change the whole server.
 const FULL_ON_SERVERS: &[Run] = &[
     ("a_node_cut_off_comes_back_under_a_new_name", more_runs::a_node_cut_off_comes_back_under_a_new_name),
     ("a_slow_network_only_slows", more_runs::a_slow_network_only_slows),
     ("a_connection_limit_starves_but_loses_nothing", more_runs::a_connection_limit_starves_but_loses_nothing),
+    ("a_full_disk_of_the_server_loses_nothing", pulse_runs::a_full_disk_of_the_server_loses_nothing),
+    ("a_long_lock_on_some_rows_holds_up_no_others", pulse_runs::a_long_lock_on_some_rows_holds_up_no_others),
+    ("a_long_lock_on_a_table_loses_nothing", pulse_runs::a_long_lock_on_a_table_loses_nothing),
+    (
+        "alone::a_failure_while_writes_are_refused_stays_small",
+        pulse_runs::a_failure_while_writes_are_refused_stays_small,
+    ),
     ("alone::a_read_only_database_loses_nothing", more_runs::a_read_only_database_loses_nothing),
     ("alone::a_killed_database_loses_nothing", more_runs::a_killed_database_loses_nothing),
 ];

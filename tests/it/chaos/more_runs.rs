@@ -115,26 +115,14 @@ pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
 
 /// The database may be read and not written: a failover in slow motion.
 pub fn a_read_only_database_loses_nothing(kind: Kind) {
-    let set = |cluster: &mut Cluster, on: bool| match kind.name() {
-        "postgres" => {
-            let verb = if on {
-                "SET default_transaction_read_only = on"
-            } else {
-                "RESET default_transaction_read_only"
-            };
-            cluster.hand.run(&format!("ALTER SYSTEM {verb}")).unwrap();
-            cluster.hand.run("SELECT pg_reload_conf()").unwrap();
-        }
-        _ => cluster.hand.run(&format!("SET GLOBAL read_only = {}", i32::from(on))).unwrap(),
-    };
     let mut cluster = Cluster::start("read_only", kind, 3, PATIENT);
     let from = now() + 3_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 25_000);
     cluster.await_begin("tick");
     let down = now();
-    set(&mut cluster, true);
+    cluster.refuse_writes(true);
     cluster.during(10 * SECOND);
-    set(&mut cluster, false);
+    cluster.refuse_writes(false);
     cluster.heal();
     let settled = cluster.settle(false);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
@@ -242,6 +230,21 @@ pub fn a_killed_database_loses_nothing(kind: Kind) {
 }
 
 impl Cluster {
+    /// Makes the whole server refuse writes, or take them again.
+    pub fn refuse_writes(&mut self, refuse: bool) {
+        let statements = match (self.kind.name(), refuse) {
+            ("postgres", true) => {
+                ["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"]
+            }
+            ("postgres", false) => {
+                ["ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"]
+            }
+            (_, true) => ["SET GLOBAL read_only = 1", "DO 0"],
+            (_, false) => ["SET GLOBAL read_only = 0", "DO 0"],
+        };
+        statements.iter().for_each(|statement| self.hand.run(statement).unwrap());
+    }
+
     fn reconnect(&mut self) -> bool {
         let hand = Hand::open(self.kind, &self.admin_url());
         hand.map(|hand| self.hand = hand).is_ok()

@@ -28,31 +28,39 @@ struct Measure {
     name: &'static str,
     value: i64,
     most: Option<i64>,
+    promise: &'static str,
+}
+
+impl Measure {
+    fn shown(&self) -> String {
+        match self.most {
+            Some(most) => format!(" {}={} (at most {most})", self.name, self.value),
+            None => format!(" {}={}", self.name, self.value),
+        }
+    }
 }
 
 impl Report {
     /// A figure and the most it may be.
     pub fn measure(&mut self, name: &'static str, value: i64, most: i64) {
-        self.measures.push(Measure { name, value, most: Some(most) });
+        self.promise("", name, value, most);
+    }
+
+    /// A figure, the most it may be, and the promise that says so.
+    pub fn promise(&mut self, promise: &'static str, name: &'static str, value: i64, most: i64) {
+        self.measures.push(Measure { name, value, most: Some(most), promise });
     }
 
     /// A figure for people.
     pub fn note(&mut self, name: &'static str, value: i64) {
-        self.measures.push(Measure { name, value, most: None });
+        self.measures.push(Measure { name, value, most: None, promise: "" });
     }
 
     /// Prints everything, and only then panics about what is wrong.
     pub fn conclude(&self, run: &str, (cut, commits): (usize, usize), verdict: &Verdict) {
         let Self { killed, stopped, .. } = self;
         let Verdict { fired, skipped, excused, violations, .. } = verdict;
-        let measures: String = self
-            .measures
-            .iter()
-            .map(|it| match it.most {
-                Some(most) => format!(" {}={} (at most {most})", it.name, it.value),
-                None => format!(" {}={}", it.name, it.value),
-            })
-            .collect();
+        let measures: String = self.measures.iter().map(Measure::shown).collect();
         let violations = violations.len();
         let line = format!(
             "chaos {run}: violations={violations} killed={killed} stopped={stopped} cut={cut} commits_cut={commits} \
@@ -63,9 +71,13 @@ impl Report {
             let mut file = File::options().append(true).create(true).open(path).unwrap();
             file.write_all(line.as_bytes()).unwrap();
         }
-        verdict.assert_clean();
-        for it in &self.measures {
-            assert!(it.most.is_none_or(|most| it.value <= most), "{run}: {} is {}", it.name, it.value);
+        let is_broken = |it: &&Measure| it.most.is_some_and(|most| it.value > most);
+        let broken = self.measures.iter().filter(is_broken);
+        let broken: Vec<String> = broken.map(|it| it.shown() + " " + it.promise).collect();
+        if !broken.is_empty() {
+            println!("{run}: broken:{}", broken.join(";"));
         }
+        verdict.assert_clean();
+        assert!(broken.is_empty(), "{run}: broken:{}", broken.join(";"));
     }
 }

@@ -19,6 +19,11 @@ pub const PATIENT: &str = "FIRETIME_IT_PATIENT";
 /// How many milliseconds a shutdown may take; 20 s without it.
 pub const GRACE: &str = "FIRETIME_IT_GRACE";
 
+/// Set: what the library logs goes to standard error, by a logger that panics if it cannot be written.
+pub const LOGGED: &str = "FIRETIME_IT_LOGGED";
+/// Between which instants the observer does not return, epoch milliseconds: `FROM-UNTIL`.
+pub const BLOCKED: &str = "FIRETIME_IT_BLOCKED";
+
 /// A job whose payload is how long it takes, in milliseconds.
 pub const WORK: Job<u64> = Job::new("work");
 pub const APPLICATION: &str = "it";
@@ -31,6 +36,10 @@ pub fn is_wanted() -> bool {
 pub fn main() {
     let url = std::env::var(URL).unwrap();
     let builder = Scheduler::builder(APPLICATION, &url).threads(4, 16);
+    if std::env::var_os(LOGGED).is_some() {
+        log::set_logger(&Printer).unwrap();
+        log::set_max_level(log::LevelFilter::Trace);
+    }
     let builder = if std::env::var_os(PATIENT).is_some() { builder } else { quick(builder) };
     let scheduler = job::add(builder)
         .handler(WORK, |context, millis| {
@@ -42,10 +51,7 @@ pub fn main() {
             Ok(())
         })
         .handler(POISON, |context, how| poison_jobs::run(context, &how))
-        .on_event(|event| match event {
-            Event::Polled { .. } | Event::ClaimLost { .. } | Event::Finished { error: None, .. } => {}
-            event => eprintln!("{} {event}", job::true_time()),
-        })
+        .on_event(observe)
         .start()
         .unwrap();
     say("ready");
@@ -53,6 +59,34 @@ pub fn main() {
     let grace = std::env::var(GRACE).map_or(20_000, |millis| millis.parse().unwrap());
     let clean = scheduler.shutdown(Duration::from_millis(grace));
     say(if clean { "clean" } else { "unclean" });
+}
+
+fn observe(event: &Event) {
+    if let Ok(blocked) = std::env::var(BLOCKED) {
+        let (from, until) = blocked.split_once('-').unwrap();
+        while (from.parse().unwrap()..until.parse().unwrap()).contains(&job::true_time()) {
+            // Stands for a log that takes nothing.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    match event {
+        Event::Polled { .. } | Event::ClaimLost { .. } | Event::Finished { error: None, .. } => {}
+        event => eprintln!("{} {event}", job::true_time()),
+    }
+}
+
+struct Printer;
+
+impl log::Log for Printer {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("{} {}", job::true_time(), record.args());
+    }
+
+    fn flush(&self) {}
 }
 
 fn quick(builder: Builder) -> Builder {

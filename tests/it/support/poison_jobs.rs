@@ -34,7 +34,7 @@ pub fn run(context: &Context, how: &str) -> Result<(), HandlerError> {
         "unshowable error" => Err(Box::new(Unshowable)),
         "undroppable error" => Err(Box::new(Undroppable)),
         "undroppable panic" => std::panic::panic_any(Undroppable),
-        "peak memory" => Err(peak_memory()?.into()),
+        "peak memory" => Err(peak_memory("self")?.to_string().into()),
         _ => Ok(()),
     }
 }
@@ -60,12 +60,12 @@ fn long() -> String {
     "ü".repeat(LONG / "ü".len())
 }
 
-/// The most memory this process ever held, in bytes.
-fn peak_memory() -> Result<String, HandlerError> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+/// The most memory a process ever held, in bytes.
+pub fn peak_memory(pid: &str) -> Result<usize, HandlerError> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
     let kilobytes: usize = line.trim().trim_end_matches(" kB").parse()?;
-    Ok((kilobytes << 10).to_string())
+    Ok(kilobytes << 10)
 }
 
 #[derive(Debug)]
