@@ -185,7 +185,7 @@ pub fn a_power_cut_loses_nothing(kind: Kind) {
     let mut cluster = Cluster::start("power_cut", kind, 3, PATIENT);
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
-    cluster.load.held(&cluster.client, 12, from + 4_000, 12_000);
+    cluster.load.held(&cluster.client, 120, from + 4_000, 3_000);
     cluster.await_begin("held");
     cluster.during(SECOND);
     let ids: Vec<String> = (0..3).map(|node| cluster.node_id(node)).collect();
