@@ -5,7 +5,7 @@
 # failed.
 # chaos.sh --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
 # chaos.sh --short: a part of the runs, as CI does, in some 2 minutes.
-# The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 8 minutes.
+# The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 12 minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/logs.sh

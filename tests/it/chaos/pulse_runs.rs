@@ -20,7 +20,7 @@ const PULSE_GAP: i64 = 8_000;
 const PULSE_GOES_ON: &str =
     "while the database works, a schedule starts at most one poll and one store call late";
 /// Megabytes of a node.
-const MEMORY: i64 = 128;
+const MEMORY: i64 = 192;
 /// Overdue schedules begin within this.
 const CATCH_UP: i64 = 30_000;
 
