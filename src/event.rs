@@ -126,8 +126,8 @@ pub enum Event {
     },
     /// The clock stepped: the plan was dropped and a poll asked for.
     ClockJumped,
-    /// The database's clock and this host's differ by more than a second. Told once, and again when the difference has
-    /// changed by more than a second or the clocks have agreed since.
+    /// The database's clock and this host's differ by more than a second. Told once, and again when the
+    /// difference has changed by more than a second or the clocks have agreed since.
     ClockOffset {
         /// Database minus host, milliseconds.
         millis: i64,

@@ -1,18 +1,21 @@
 //! Registration, heartbeat, lease and death.
 //!
-//! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this node
-//! may start what it claims. The boot clock does not count how long a hypervisor pauses the machine. Whoever set the
-//! wall clock right afterwards drives the two apart; no lease from before that holds, and what was claimed under it
-//! goes back.
+//! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this
+//! node may start what it claims. The boot clock does not count how long a hypervisor pauses the machine.
+//! Whoever set the wall clock right afterwards drives the two apart; no lease from before that holds, and
+//! what was claimed under it goes back.
 //!
-//! A node is dead when an observer saw its beat unchanged for `d` of *covered* time. Two heartbeats of the observer's own
-//! cover the time between them if both were confirmed and none failed in between, and one interval `h` at most.
-//! * Leases stay safe: covered time is never more than the time that has passed, and it is counted from the arrival of
-//!   the answer that first showed the beat to the sending of a later heartbeat. When `d` of it has passed, so has `d`
-//!   since the node sent the last heartbeat that can have given it a lease.
-//! * A stopped or slow database kills nobody: while it answers no heartbeats no time is covered. Covered time is time in
-//!   which it answered the observer, and in `d` of it a node that lives has sent at least `d / (h + q)` heartbeats of its own.
-//! * What was seen is kept when an observer's heartbeat fails. It costs the time up to the next confirmed one, not more.
+//! A node is dead when an observer saw its beat unchanged for `d` of *covered* time. Two heartbeats of the
+//! observer's own cover the time between them if both were confirmed and none failed in between, and one
+//! interval `h` at most.
+//! * Leases stay safe: covered time is never more than the time that has passed, and it is counted from the
+//!   arrival of the answer that first showed the beat to the sending of a later heartbeat. When `d` of it has
+//!   passed, so has `d` since the node sent the last heartbeat that can have given it a lease.
+//! * A stopped or slow database kills nobody: while it answers no heartbeats no time is covered. Covered time
+//!   is time in which it answered the observer. In `d` of it a node that lives has sent several heartbeats of
+//!   its own: it sends the next within `h + q` of the one before.
+//! * What was seen is kept when an observer's heartbeat fails. It costs the time up to the next confirmed
+//!   one, not more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,8 +102,8 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Takes in the other nodes as a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock), saw
-    /// them; gives those whose beat has not moved for `death_after` of covered time.
+    /// Takes in the other nodes as a confirmed heartbeat, sent at `sent` and answered at `now` (boot clock),
+    /// saw them; gives those whose beat has not moved for `death_after` of covered time.
     pub(crate) fn observe(
         &mut self,
         peers: &[Peer],
@@ -111,7 +114,7 @@ impl Observer {
         let before = self.confirmed.replace(sent);
         let covered = before.map_or(0, |before| (sent - before).min(window.beat));
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
-        // A beat may have been written until the answer's arrival: the time since the question does not count.
+        // A beat may have been written until the answer's arrival: the time before that does not count.
         let first = sent - now;
         let is_dead = |peer: &&Peer| {
             let (beat, unchanged) = self.seen.entry(peer.id).or_insert((peer.beat, first - covered));

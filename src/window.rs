@@ -54,7 +54,8 @@ const ELECTION_AHEAD: Millis = 30_000;
 pub(crate) const GRACE: Millis = 2_000;
 /// The database's clock and ours may differ by this much before we warn.
 pub(crate) const OFFSET_WARNING: Millis = 1_000;
-/// The wall clock and the boot clock drifted apart by more than this: the machine was paused, or its clock was set.
+/// The wall clock and the boot clock drifted apart by more than this: the machine was paused, or its clock
+/// was set.
 pub(crate) const WALL_JUMP: Millis = 500;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;

@@ -35,7 +35,8 @@ pub struct History {
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
-    /// For each node that was killed: how long some other was able to notice it, until one did. Empty if nobody counted.
+    /// For each node that was killed: how long some other was able to notice it, until one did. Empty if
+    /// nobody counted.
     pub unnoticed: Vec<Millis>,
     /// When the database's clock was set, and how far it was ahead of true time from then on.
     pub clock: Vec<(Millis, Millis)>,
@@ -50,8 +51,8 @@ pub struct Bounds {
     /// Nothing stays CLAIMED or RUNNING for longer, not under a dead node and not under a live one: jobs are
     /// shorter than that.
     pub settled: Millis,
-    /// Nothing is claimed or skipped earlier than this before its time. Nothing at all begins before it, but for what
-    /// the database's clock was ever ahead.
+    /// Nothing is claimed or skipped earlier than this before its time. Nothing at all begins before it, but
+    /// for what the database's clock was ever ahead.
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
@@ -472,7 +473,8 @@ fn switches(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// The most that the database's clock was ahead of true time until then: a node learns of a step at its next poll.
+/// The most that the database's clock was ahead of true time until then: a node learns of a step at its next
+/// poll.
 fn ahead(history: &History, at: Millis) -> Millis {
     let until = history.clock.iter().filter(|(since, _)| *since <= at);
     until.map(|(_, ahead)| *ahead).max().unwrap_or(0).max(0)

@@ -49,8 +49,8 @@ fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
     }
 }
 
-/// Claimed ahead of its time, started at it: where a thread is free, no later than the database's answers take on
-/// their way back.
+/// Claimed ahead of its time, started at it: where a thread is free, no later than the database's answers
+/// take on their way back.
 #[test]
 fn a_quiet_cluster_starts_on_time() {
     let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
@@ -77,7 +77,8 @@ fn a_quiet_cluster_retries_on_time() {
     assert!(late.len() > 100 && late[late.len() / 2] < 10 && late[late.len() - 1] < 500, "{late:?}");
 }
 
-/// Quiet: one interval until the beat is seen, `death_after`, and one more. With one store call in ten failing, twice that.
+/// Quiet: one interval until the beat is seen, `death_after`, and one more. With one store call in ten
+/// failing, twice that.
 #[test]
 fn a_death_is_noticed_in_time() {
     for (calls, bound) in [(0, 37_000), (100_000, 70_000)] {

@@ -24,8 +24,8 @@ pub(super) struct Faults {
     pub kills: Millis,
     /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its neighbours.
     pub stops: Millis,
-    /// Per node and second: its machine is paused for up to 90 s and its boot clock with it, the wall clock is set when it
-    /// goes on; now and then with all its neighbours.
+    /// Per node and second: its machine is paused for up to 90 s and its boot clock with it, the wall clock
+    /// is set when it goes on; now and then with all its neighbours.
     pub freezes: Millis,
     /// Per second: the database's clock is set, to be up to 900 ms wrong.
     pub clocks: Millis,

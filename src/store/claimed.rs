@@ -211,8 +211,8 @@ mod tests {
         }
     }
 
-    /// The boot clock did not count the pause, and others may have run it meanwhile: neither a start that is to be
-    /// written nor one that was may be the way to the handler.
+    /// The boot clock did not count the pause, and others may have run it meanwhile: neither a start that is
+    /// to be written nor one that was may be the way to the handler.
     #[test]
     fn nothing_begins_after_a_pause_that_only_the_wall_clock_shows() {
         let paused = Now { apart: 20_000, ..at(0) };

@@ -17,7 +17,8 @@ fn a_silence_of_the_observer_covers_no_more_than_an_interval() {
     }
 }
 
-/// The beat may have been written until its answer came, and was looked for again when the next heartbeat was sent.
+/// The beat may have been written until its answer came, and was looked for again when the next heartbeat was
+/// sent.
 #[test]
 fn death_takes_d_between_an_answer_and_a_question() {
     let window = Window { beat: 2 * DEATH, ..Window::default() };
