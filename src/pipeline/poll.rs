@@ -31,7 +31,7 @@ const POLL_BYTES: usize = 32 << 20;
 const PAGE_BYTES: usize = 4 << 20;
 /// The most large payloads one call brings.
 const PAYLOADS: usize = 256;
-/// A poll begins no call after so long.
+/// A poll begins no call after so long, but for the first that may bring rows and the first that brings large payloads.
 const PATIENCE: Millis = 1_000;
 /// The most schedules and pending executions of others' shards one poll brings,
 const OTHERS: usize = 1_000;
@@ -486,12 +486,14 @@ impl PollMachine {
     /// elsewhere; and then large payloads.
     fn follow(&mut self, now: Now, mut asked: Asked, next: Option<Page>) {
         let in_time = now.boot < asked.sent + PATIENCE;
+        // A page that did not hold all due rows has brought none of them: the next follows in any case.
+        let overfull = asked.lanes > 0 && asked.page.schedules == Due::All && asked.stage == Stage::Home;
         let room = match asked.stage {
             Stage::Others => asked.helped < OTHERS,
             _ => asked.room(),
         };
         match next {
-            Some(page) if room && in_time => self.asked = Some(Asked { page, ..asked }),
+            Some(page) if room && (in_time || overfull) => self.asked = Some(Asked { page, ..asked }),
             next => {
                 if asked.stage == Stage::Home {
                     asked.complete = next.is_none();

@@ -175,7 +175,10 @@ where
         wire.unlock(&locked);
         let answer = op.perform(&wire.under_way(time - since, then));
         let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
-        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at: time + then };
+        let takes = answer.as_ref().map_or(0, M::Op::takes);
+        let heard = heard && takes < CALL;
+        let at = time + then + takes.min(CALL);
+        self.doing = Doing::Answering { answer: if heard { answer } else { lost() }, at };
     }
 
     /// Performs what was given up on, even if its process has died since.

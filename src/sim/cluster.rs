@@ -107,7 +107,7 @@ impl Cluster {
         let slot = |n| Slot { process: None, restart_at: now, dice: stream(100 + n) };
         let mut cluster = Self {
             wires: Wires::new(stream(3), sabotages),
-            plans: Plans::new(stream(0), ends),
+            plans: Plans::new(stream(0), ends, scenario.faults.forgets == 0),
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
             effects: Vec::new(),
@@ -213,6 +213,19 @@ impl Cluster {
     /// When the faults stopped.
     pub(super) fn healed(&self) -> Millis {
         self.ends
+    }
+
+    /// A schedule that fires every second, beside so many one-shots of a job that no node runs and so many with large
+    /// payloads, all overdue or due at once.
+    pub(super) fn beside_neighbours(nobodys: usize, large: usize, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let (now, store) = (cluster.now, cluster.database.store());
+        cluster.plans.add_every_second(0, now + 10_000, store);
+        cluster.plans.keep_punctual(Window::default().poll);
+        cluster.plans.add_nobodys(nobodys, now + 20_000, store);
+        (1..=large).for_each(|n| cluster.plans.add_large(n, now + 20_000, 200_000, store));
+        cluster
     }
 
     /// Claims won, and claims lost.

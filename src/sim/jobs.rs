@@ -6,6 +6,9 @@ use super::dice::Dice;
 use super::scenario::Faults;
 use crate::model::{JobPolicy, JobSpec, Millis, Outcome};
 
+/// A job that no node runs.
+pub(super) const NOBODYS: &str = "nobody's";
+
 /// One that survives any number of deaths, one that fails now and then and is given up after two, one that is
 /// never run a second time.
 pub(super) fn all() -> [JobSpec; 3] {

@@ -94,6 +94,8 @@ pub struct Plan {
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
     pub misfire: String,
     pub threshold: Millis,
+    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours may be in its way.
+    pub punctual: Option<Millis>,
     pub state: String,
     pub next: Option<Millis>,
 }
@@ -210,6 +212,7 @@ pub fn judge(history: &History) -> Verdict {
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
+    punctuality(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
 }
@@ -564,6 +567,21 @@ fn nodes(history: &History, verdict: &mut Verdict) {
     for row in &history.executions {
         if row.state == "ABANDONED" && history.live.contains(&row.node) {
             verdict.blame(format!("taken from a node that lives: {row:?}"));
+        }
+    }
+}
+
+/// A schedule beside misbehaving neighbours goes on.
+fn punctuality(history: &History, verdict: &mut Verdict) {
+    for plan in &history.plans {
+        let Some(bound) = plan.punctual else { continue };
+        let own = history.executions.iter().filter(|row| row.schedule == plan.schedule);
+        for row in own.filter(|row| row.state == "SKIPPED") {
+            verdict.blame(format!("stopped by its neighbours: {row:?}"));
+        }
+        let own = history.effects.iter().filter(|effect| effect.schedule == plan.schedule);
+        for effect in own.filter(|effect| effect.attempt == 1 && effect.at - effect.scheduled > bound) {
+            verdict.blame(format!("begun {} ms late: {effect:?}", effect.at - effect.scheduled));
         }
     }
 }

@@ -16,6 +16,7 @@ fn good() -> History {
         tries: 1,
         misfire: "FIRE_ONCE".into(),
         threshold: 60_000,
+        punctual: None,
         state: "COMPLETE".into(),
         next: None,
     });
@@ -283,6 +284,19 @@ fn a_complete_that_is_not_is_caught() {
     caught("left ERROR", |history| history.plans[0].state = "ERROR".into());
     caught("left PAUSED", |history| history.plans[0].state = "PAUSED".into());
     caught("EXECUTING with next None", |history| history.plans[0].state = "EXECUTING".into());
+}
+
+#[test]
+fn a_schedule_that_its_neighbours_stop_is_caught() {
+    caught("begun 6 ms late", |history| {
+        history.plans[0].punctual = Some(5);
+        effect(history, 51).at = 5_006;
+    });
+    caught("stopped by its neighbours", |history| {
+        history.plans[0].punctual = Some(5);
+        skip_the_third(history, 70_000, "misfire");
+        history.plans[0].misfire = "DO_NOTHING".into();
+    });
 }
 
 #[test]

@@ -214,6 +214,24 @@ fn a_short_retention_removes_what_has_ended_and_nothing_else() {
     assert!(removed.iter().all(|removed| *removed > 1_000), "{removed:?}");
 }
 
+/// A poll once brought all that was due: neighbours that are too many or too large stopped every other schedule.
+#[test]
+fn a_schedule_beside_misbehaving_neighbours_goes_on() {
+    let play = |nobodys, large, sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::beside_neighbours(nobodys, large, sabotages);
+        cluster.run();
+        judge(&cluster.history())
+    };
+    for (nobodys, large) in [(4_000, 0), (0, 300)] {
+        let verdict = play(nobodys, large, &[]);
+        verdict.assert_clean();
+        assert_eq!(verdict.fired + verdict.skipped, 51 + large);
+        let missed = play(nobodys, large, &[Sabotage::UnboundedPolls]).violations;
+        let stopped = |it: &String| it.contains("schedule-0");
+        assert!(missed.iter().any(stopped), "without bounds {nobodys} and {large} neighbours stop nobody");
+    }
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };

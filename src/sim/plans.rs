@@ -21,6 +21,7 @@ struct Made {
     definition: Definition,
     /// The expected times of each generation.
     generations: BTreeMap<i64, Vec<Millis>>,
+    punctual: Option<Millis>,
     /// Its payloads, and since when.
     payloads: Vec<(Millis, String)>,
     paused: Option<Millis>,
@@ -30,11 +31,13 @@ pub(super) struct Plans {
     made: Vec<Made>,
     dice: Dice,
     ends: Millis,
+    /// Retention would remove a one-shot's row, and what was expected of it with the row.
+    one_shots: bool,
 }
 
 impl Plans {
-    pub(super) fn new(dice: Dice, ends: Millis) -> Self {
-        Self { made: Vec::new(), dice, ends }
+    pub(super) fn new(dice: Dice, ends: Millis, one_shots: bool) -> Self {
+        Self { made: Vec::new(), dice, ends, one_shots }
     }
 
     /// The `n`th schedule: of each kind of trigger, job and policy in turn.
@@ -56,6 +59,31 @@ impl Plans {
         self.make(n * 9 + fires, at, Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap()), vec![at], store);
     }
 
+    /// Nothing may stop the one made last for longer than `bound`.
+    pub(super) fn keep_punctual(&mut self, bound: Millis) {
+        self.made.last_mut().unwrap().punctual = Some(bound);
+    }
+
+    /// A one-shot with a payload of so many bytes, of the job that all nodes run.
+    pub(super) fn add_large(&mut self, n: usize, at: Millis, bytes: usize, store: &dyn Store) {
+        let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
+        self.make(3 * n, at, trigger, vec![at], store);
+        let made = self.made.last_mut().unwrap();
+        made.definition.payload = format!("\"{}\"", "x".repeat(bytes));
+        made.payloads = vec![(Millis::MIN, made.definition.payload.clone())];
+        assert_eq!(store.ensure(&made.definition).unwrap(), Ensured::Changed);
+    }
+
+    /// So many one-shots of a job that no node runs.
+    pub(super) fn add_nobodys(&self, count: usize, at: Millis, store: &dyn Store) {
+        let job = crate::model::JobSpec { name: jobs::NOBODYS.to_owned(), ..jobs::all()[0].clone() };
+        let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
+        let definition = Definition { job, trigger, start: Some(at), ..self.made[0].definition.clone() };
+        for n in 0..count {
+            store.ensure(&Definition { name: format!("nobodys-{n}"), ..definition.clone() }).unwrap();
+        }
+    }
+
     /// A trigger from `start` to the end, counted or cron, with its times.
     fn trigger(&mut self, counted: bool, start: Millis) -> (Trigger, Vec<Millis>) {
         let seconds = 1 + self.dice.below(7);
@@ -75,7 +103,7 @@ impl Plans {
     /// A trigger that may lie wholly in the past: once, or thrice.
     fn short_trigger(&mut self, now: Millis) -> (Trigger, Vec<Millis>) {
         let start = (now + 5_000 - self.dice.below(30_000)).min(self.ends - 2_000);
-        let (interval, count) = if self.dice.one_in(2) { (0, 1) } else { (1_000, 3) };
+        let (interval, count) = if self.dice.one_in(2) && self.one_shots { (0, 1) } else { (1_000, 3) };
         let simple = Simple::new(Some(start), interval, count - 1).unwrap();
         (Trigger::Simple(simple), (0..count).map(|k| start + k * interval).collect())
     }
@@ -95,7 +123,13 @@ impl Plans {
         };
         store.ensure(&definition).unwrap();
         let payloads = vec![(Millis::MIN, definition.payload.clone())];
-        self.made.push(Made { definition, generations: [(0, times)].into(), payloads, paused: None });
+        self.made.push(Made {
+            definition,
+            generations: [(0, times)].into(),
+            payloads,
+            paused: None,
+            punctual: None,
+        });
     }
 
     fn any(&mut self) -> usize {
@@ -194,6 +228,7 @@ impl Plans {
                 tries: policy.max_tries,
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
+                punctual: made.punctual,
                 state: row.state.clone(),
                 next: row.next,
             }

@@ -32,6 +32,8 @@ pub(super) enum Sabotage {
     PurgeAtOnce,
     /// An outcome is stored in one transaction, the attempt that follows in another.
     TornFollowUp,
+    /// A poll reads the due rows of all jobs and their payloads in one call.
+    UnboundedPolls,
 }
 
 impl Sabotage {

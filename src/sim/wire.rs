@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::dice::Dice;
+use super::jobs;
 use super::sabotage::Sabotage;
 use crate::clock::TimeSample;
 use crate::error::{Error, Kind};
+use crate::machine::Operation;
 use crate::misfire::MisfireOp;
 use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::node::NodeOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
-use crate::pipeline::poll::PollOp;
+use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::pipeline::start::NoOp;
+use crate::shards::Share;
 use crate::store::{
     Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
@@ -24,7 +27,7 @@ use crate::store::{
 use crate::window::Window;
 
 /// What an operation touches.
-pub(super) trait Rows {
+pub(super) trait Rows: Operation {
     /// Whether a database that only reads refuses it.
     fn writes(&self) -> bool {
         true
@@ -39,12 +42,39 @@ pub(super) trait Rows {
     fn written(&self) -> usize {
         self.rows().len()
     }
+
+    /// How long its answer takes to be found and brought.
+    fn takes(_answer: &Self::Answer) -> Millis {
+        0
+    }
 }
+
+/// A database on a slow network: so many rows, or bytes, take a millisecond.
+const ROWS_IN_A_MILLISECOND: usize = 1;
+const BYTES_IN_A_MILLISECOND: usize = 5_000;
 
 impl Rows for PollOp {
     fn writes(&self) -> bool {
         false
     }
+
+    fn takes(answer: &PollAnswer) -> Millis {
+        let (rows, bytes) = match answer {
+            PollAnswer::Page(polled) => {
+                let entries = polled.entries.iter().chain(polled.pendings.iter().map(|it| &it.entry));
+                let bytes: usize = entries.map(|entry| entry.payload.len()).sum();
+                (polled.entries.len() + polled.pendings.len(), bytes)
+            }
+            PollAnswer::Payloads(payloads) => {
+                (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
+            }
+        };
+        takes(rows, bytes)
+    }
+}
+
+fn takes(rows: usize, bytes: usize) -> Millis {
+    (rows / ROWS_IN_A_MILLISECOND + bytes / BYTES_IN_A_MILLISECOND) as Millis
 }
 
 impl Rows for SettleOp {}
@@ -133,6 +163,13 @@ impl Wires {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As polls once read: the rows of all jobs, whoever's they are, in one page.
+fn everything(query: &PollQuery) -> PollQuery {
+    let mut jobs: Vec<String> = query.shares.iter().flat_map(|share| share.jobs.clone()).collect();
+    jobs.push(jobs::NOBODYS.to_owned());
+    PollQuery { shares: vec![Share::whole(jobs)], limit: usize::MAX / 2, ..query.clone() }
 }
 
 /// One node's way to the database, at one instant.
@@ -320,6 +357,12 @@ impl Store for Wire<'_> {
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         if self.shared.no_polls.load(Ordering::Relaxed) {
             return Err(Error::new(Kind::Unavailable, "statement timeout"));
+        }
+        if self.is(Sabotage::UnboundedPolls) {
+            let all = self.store.poll(&everything(query))?;
+            if takes(all.entries.len(), all.large.values().sum()) >= Window::default().call {
+                return Err(Error::new(Kind::Unknown, "no answer in time"));
+            }
         }
         let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
         if self.is(Sabotage::DeafToSwitches) {

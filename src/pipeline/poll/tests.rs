@@ -508,3 +508,15 @@ fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
     let plan = planned(until_asked(&mut machine, now).1);
     assert_eq!((plan.occurrences.len(), plan.complete), (10, false));
 }
+
+/// Or it would bring nothing, and the next one neither.
+#[test]
+fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_took() {
+    let mut machine = machine(1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    let next = Some(Page { schedules: Due::Lanes(vec![lane(1)]), pendings: Page::END });
+    let late = now + 2 * PATIENCE;
+    machine.done(at(late), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    let (again, query) = asked(&mut machine, late);
+    assert_eq!((again, lanes(&query)), (late, vec![1]));
+}
