@@ -147,6 +147,7 @@ pub(crate) struct Covered {
 }
 
 impl Covered {
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) const ALL: Self = Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END) };
 
     pub(crate) fn has(&self, pending: &Pending) -> bool {
