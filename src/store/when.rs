@@ -24,20 +24,43 @@ pub(crate) struct When {
     pub dst_overlap: String,
 }
 
-/// The cursor of a schedule that gets its trigger at `now`, `prev` being the last fire time it was planned at.
+/// The database's time, and the instant from which the application's ledger holds every occurrence.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Present {
+    pub now: Millis,
+    pub ledger_from: Millis,
+}
+
+impl Present {
+    /// While the ledger holds everything.
+    pub(crate) fn at(now: Millis) -> Self {
+        Self { now, ledger_from: NONE }
+    }
+}
+
+/// The cursor of a schedule that gets its trigger now, `prev` being the last fire time it was planned at.
 ///
 /// The next fire time is the trigger's first from now on. Of a simple trigger that lies wholly in the past it is the
 /// first behind `prev`, and of [`Trigger::once`] its instant, even at or before `prev`: the misfire policy decides
-/// about it. A cron trigger whose end has passed has none.
-pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, now: Millis) -> Cursor {
+/// about it. But retention may have removed what ran before `ledger_from`, so an instant before that has been dealt
+/// with. A cron trigger whose end has passed has none.
+pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cursor {
     let behind = prev.unwrap_or(NONE);
     let past = || match timing.trigger() {
-        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE),
+        Trigger::Simple(simple) if simple.interval_ms() == 0 => {
+            timing.after(NONE).filter(|instant| *instant >= at.ledger_from)
+        }
         Trigger::Simple(_) => timing.after(behind),
         Trigger::Cron(_) => None,
     };
-    let next = timing.after(behind.max(now - 1)).or_else(past);
+    let next = timing.after(behind.max(at.now - 1)).or_else(past);
     Cursor { prev: prev.filter(|prev| next.is_none_or(|next| *prev < next)), next }
+}
+
+/// Whether the trigger is one whose instant has passed: it may lie before the application's `ledger_from`.
+pub(crate) fn is_past_one_shot(timing: &Timing, now: Millis) -> bool {
+    let is_one_shot = matches!(timing.trigger(), Trigger::Simple(simple) if simple.interval_ms() == 0);
+    is_one_shot && timing.after(now - 1).is_none()
 }
 
 /// The columns of a schedule made at `now`, if what is stored could be understood again; else what to change.
@@ -50,7 +73,7 @@ pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
             return Err(format!("the cron expression has {length} characters, {LONGEST_CRON} are allowed"));
         }
     }
-    let times = [("end", timing.end_ms()), ("next fire time", planned(timing, None, now).next)];
+    let times = [("end", timing.end_ms()), ("next fire time", planned(timing, None, Present::at(now)).next)];
     for (what, time) in times {
         if let Some(time) = time.filter(|time| *time < FIRST_PLAUSIBLE) {
             return Err(format!(
@@ -296,7 +319,7 @@ mod tests {
     #[test]
     fn the_first_fire_time_is_not_before_the_schedule_was_made_if_another_is_left() {
         const NOW: Millis = 200_000_000_000;
-        let first = |timing: &Timing, now| planned(timing, None, now).next;
+        let first = |timing: &Timing, now| planned(timing, None, Present::at(now)).next;
         let every_second = cron("* * * * * ?", None);
         assert_eq!(
             (first(&every_second, NOW), first(&every_second, NOW + 1)),
@@ -311,7 +334,7 @@ mod tests {
     fn only_a_one_shot_is_planned_at_or_before_its_last_fire_time_again() {
         const NOW: Millis = 200_000_000_000;
         let cursor = |timing: &Timing, prev| {
-            let Cursor { prev, next } = planned(timing, Some(NOW + prev), NOW);
+            let Cursor { prev, next } = planned(timing, Some(NOW + prev), Present::at(NOW));
             (prev.map(|at| at - NOW), next.map(|at| at - NOW))
         };
         let once = |at: Millis| simple(NOW + at, 0, 0);

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::model::{Cursor, ExecutionState};
+use crate::model::{Cursor, ExecutionState, ScheduleState};
 use crate::store::{LedgerRow, Purge, Purged, Reason};
 
 const HOUR: Millis = 3_600_000;
@@ -258,6 +258,9 @@ pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
     let left: Vec<_> = db.store.schedules(Some(&db.app)).unwrap().into_iter().map(|row| row.name).collect();
     assert_eq!(left, ["active", "twice", "young"]);
     assert_eq!(db.left("young").len(), 1);
+    // A program that ensures it at each start must not make it run again.
+    let entry = db.create(&Definition { trigger: every(start, 0, 0), ..db.definition("once") });
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, None));
 }
 
 pub(crate) fn a_node_that_ended_long_ago_goes_unless_an_execution_names_it(db: &Bench) {

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::model::{Cursor, Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::shards;
-use crate::store::when::{self, NONE, When};
+use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
 
 impl Tables {
@@ -26,7 +26,7 @@ impl Tables {
     }
 
     fn create(&mut self, definition: &Definition, job: i64, timing: &Timing, columns: When) -> Ensured {
-        let first = when::planned(timing, None, self.now).next;
+        let first = when::planned(timing, None, self.present(definition)).next;
         let row = Schedule {
             application: self.application(&definition.application),
             name: definition.name.as_str().into(),
@@ -68,7 +68,7 @@ impl Tables {
             when::count(column, value).map_err(|problem| unreadable(definition, &problem))?;
         }
         let prev = row.prev.filter(|prev| *prev != NONE && !row.is(ScheduleState::Error));
-        let cursor = when::planned(timing, prev, self.now);
+        let cursor = when::planned(timing, prev, self.present(definition));
         self.edit_schedule(id, |row| {
             row.job = job;
             row.payload = definition.payload.as_str().into();
@@ -82,6 +82,11 @@ impl Tables {
             }
         });
         Ok(Ensured::Changed)
+    }
+
+    fn present(&self, definition: &Definition) -> Present {
+        let app = self.apps.get(definition.application.as_str());
+        Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) }
     }
 
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

@@ -4,14 +4,14 @@ use super::connection::Dialect;
 use super::entry::{self, Payload, Raw};
 use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Value, sql};
+use super::statement::{Statement, Value, single, sql};
 use super::{node, now};
 use crate::error::Error;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::shards;
 use crate::store::guard::{self, Column};
-use crate::store::when::{self, NONE, When};
+use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, Result};
 
 type Step<T> = std::result::Result<T, Fault>;
@@ -86,20 +86,36 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     let now = now(session)?;
     let timing = timing(definition, now)?;
     let when = when::storable(&timing, now).map_err(|problem| senseless(definition, problem))?;
+    let present = present(session, definition, &timing, now)?;
     if let Some(stored) = load(session, &definition.application, &definition.name)? {
-        return change(session, definition, &stored, &timing, &when, now);
+        return change(session, definition, &stored, &timing, &when, present);
     }
     let job = node::job(session, &definition.application, &definition.job, now)?;
-    if made(session, &insert(definition, job, &timing, &when, now))? {
+    if made(session, &insert(definition, job, &timing, &when, present))? {
         return Ok(Ensured::Created);
     }
     // Another made it first.
     match load(session, &definition.application, &definition.name)? {
-        Some(stored) => change(session, definition, &stored, &timing, &when, now),
+        Some(stored) => change(session, definition, &stored, &timing, &when, present),
         None => {
             Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name)))
         }
     }
+}
+
+/// Only a one-shot in the past asks for more than the time.
+fn present(
+    session: &mut dyn Session,
+    definition: &Definition,
+    timing: &Timing,
+    now: Millis,
+) -> Step<Present> {
+    if !when::is_past_one_shot(timing, now) {
+        return Ok(Present::at(now));
+    }
+    let mark = sql("SELECT COALESCE(MAX(ledger_from), -1) FROM QRTZ_APP WHERE application = ?");
+    let ledger_from = single(session.rows(&mark.bind(definition.application.as_str()))?)?;
+    Ok(Present { now, ledger_from })
 }
 
 fn timing(definition: &Definition, now: Millis) -> Step<Timing> {
@@ -225,8 +241,8 @@ fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
     Ok(session.execute(&insert)? == 1)
 }
 
-fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, now: Millis) -> Statement {
-    let next = when::planned(timing, None, now).next;
+fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, present: Present) -> Statement {
+    let next = when::planned(timing, None, present).next;
     let insert = sql(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
@@ -271,9 +287,9 @@ fn change(
     stored: &Stored,
     timing: &Timing,
     when: &When,
-    now: Millis,
+    present: Present,
 ) -> Step<Ensured> {
-    let job = node::job(session, &definition.application, &definition.job, now)?;
+    let job = node::job(session, &definition.application, &definition.job, present.now)?;
     if stored.is(definition, when, job) {
         return Ok(Ensured::Unchanged);
     }
@@ -291,9 +307,9 @@ fn change(
         (update, &guard::EDIT)
     } else if stored.is_broken() {
         // Nothing moves its cursor, which may be NULL and equal nothing.
-        (retime(update, stored, timing, when, now), &guard::EDIT)
+        (retime(update, stored, timing, when, present), &guard::EDIT)
     } else {
-        (retime(update, stored, timing, when, now), &guard::RETIME)
+        (retime(update, stored, timing, when, present), &guard::RETIME)
     };
     let update = guarded_by(update, guard, |column| match column {
         Column::Id => stored.id.into(),
@@ -315,12 +331,12 @@ fn change(
 
 /// A new trigger plans anew, in a generation of its own; a pause stays a pause. The last fire time of a broken row is
 /// not believed.
-fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, now: Millis) -> Statement {
+fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, present: Present) -> Statement {
     let prev = match stored.prev {
         Value::Int(prev) if prev != NONE && !stored.is_broken() => Some(prev),
         _ => None,
     };
-    let cursor = when::planned(timing, prev, now);
+    let cursor = when::planned(timing, prev, present);
     let update = if stored.is_broken() { update.push(", shard = ?").bind(stored.shard) } else { update };
     let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
     let state = if cursor.next.is_some() && kept.contains(&stored.state.as_str()) {
