@@ -104,11 +104,12 @@ mod tests {
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
+    use crate::clock::Lease;
     use crate::driver::spawn;
     use crate::event::events;
     use crate::job::{HandlerError, Job};
     use crate::model::{ExecutionId, ExecutionState, Millis};
-    use crate::pipeline::fixtures::{claim, definition};
+    use crate::pipeline::fixtures::{claim_under, definition};
     use crate::schedule::Trigger;
     use crate::store::memory::MemoryStore;
     use crate::store::{Change, Store};
@@ -151,7 +152,7 @@ mod tests {
 
         /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
         fn run(&self) -> (ExecutionId, Change) {
-            let claimed = claim(&self.store, "s", true, AT);
+            let claimed = self.claim(true);
             let execution = claimed.execution();
             self.runner.run(claimed);
             let Ok(CompleteInput::Settle(settlement, None)) = self.settled.try_recv() else {
@@ -159,6 +160,12 @@ mod tests {
             };
             assert_eq!(settlement.execution, execution);
             (execution, settlement.change)
+        }
+
+        /// Under a lease that ends only with the wall clock's next step.
+        fn claim(&self, at_once: bool) -> Claimed {
+            let lease = Lease { until: Millis::MAX, apart: self.runner.clock.now().apart };
+            claim_under(lease, &self.store, "s", at_once, AT)
         }
 
         fn told(&self) -> String {
@@ -219,7 +226,7 @@ mod tests {
                 }
             })
             .unwrap();
-            bench.runner.run(claim(&bench.store, "s", false, AT));
+            bench.runner.run(bench.claim(false));
             assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.
 pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
-    claim_until(i64::MAX, store, name, at_once, now)
+    claim_under(Lease { until: i64::MAX, apart: 0 }, store, name, at_once, now)
 }
 
 /// The claim of a one-shot planned for `at`, to begin before `deadline`.
@@ -55,14 +55,20 @@ pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
     let store = MemoryStore::new(at);
     let once = Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap());
     store.ensure(&definition("s", once)).unwrap();
-    claim_until(deadline, &store, "s", true, at)
+    claim_under(Lease { until: deadline, apart: 0 }, &store, "s", true, at)
 }
 
-fn claim_until(deadline: Millis, store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
+/// As [`claim`], under a lease of its own.
+pub(crate) fn claim_under(
+    lease: Lease,
+    store: &dyn Store,
+    name: &str,
+    at_once: bool,
+    now: Millis,
+) -> Claimed {
     let entry = Arc::new(store.find("app", name).unwrap().unwrap());
     let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
     let (token, node) = (Token::fresh(), NodeId::fresh());
-    let lease = Lease { until: deadline, apart: 0 };
     let request = ClaimRequest { candidate, token, node, at_once, lease, now };
     match store.claim(&[request]).unwrap().pop() {
         Some(Claim::Won(claimed)) => claimed,

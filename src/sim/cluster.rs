@@ -315,7 +315,7 @@ impl Cluster {
         let deaths: BTreeSet<NodeId> = self.wires.deaths().into_iter().map(|(node, ..)| node).collect();
         let is_over = |kill: &mut Kill| deaths.contains(&kill.node);
         self.noticed.extend(self.kills.extract_if(.., is_over).map(|kill| kill.longest()));
-        if self.now < self.outage_until {
+        if self.now < self.outage_until.max(self.refused_until) {
             return;
         }
         let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
