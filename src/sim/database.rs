@@ -65,7 +65,14 @@ impl Database {
     pub(super) fn switch(&self, application: &str, node: Option<NodeId>, on: bool) {
         let row = node.map_or(RowKey::App(application), RowKey::Node);
         match self {
-            Self::Memory(store) => store.corrupt(row, "state", if on { "'Y'" } else { "'N'" }),
+            Self::Memory(store) => {
+                // Retention removes the rows of nodes that ended long ago.
+                let is_there =
+                    |id: NodeId| store.nodes(None).unwrap().iter().any(|node| node.id == id.to_string());
+                if node.is_none_or(is_there) {
+                    store.corrupt(row, "state", if on { "'Y'" } else { "'N'" });
+                }
+            }
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {}
         }
