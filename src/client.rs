@@ -456,6 +456,9 @@ pub struct ScheduleView {
     pub reason: String,
     /// Who paused it; empty while it is not paused.
     pub paused_by: String,
+    /// When it was paused, by the database's clock; none while it is not paused, or if its row was written by hand.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused: Option<DateTime<Utc>>,
 }
 
 impl From<store::ScheduleRow> for ScheduleView {
@@ -475,6 +478,7 @@ impl From<store::ScheduleRow> for ScheduleView {
             version: row.version,
             reason: row.reason,
             paused_by: row.paused_by,
+            paused: row.paused.and_then(instant),
         }
     }
 }

@@ -623,6 +623,8 @@ pub(crate) struct ScheduleRow {
     pub version: i64,
     pub reason: String,
     pub paused_by: String,
+    /// Since when it is paused; none if that was done by hand.
+    pub paused: Option<Millis>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -100,12 +100,13 @@ pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Fail
         "NEXT (UTC)",
         "TRIGGERED",
         "PAUSED BY",
+        "SINCE (UTC)",
         "REASON",
     ];
     output::table(out, headings, schedules.into_iter().map(schedule))
 }
 
-fn schedule(schedule: ScheduleView) -> [String; 11] {
+fn schedule(schedule: ScheduleView) -> [String; 12] {
     let reason = match (schedule.state.as_str(), schedule.nodes) {
         ("active", 0) => "no live node has a handler for its job".to_owned(),
         _ => shortened(&schedule.reason, ERROR_SHOWN),
@@ -121,6 +122,7 @@ fn schedule(schedule: ScheduleView) -> [String; 11] {
         utc(schedule.next),
         schedule.triggered.to_string(),
         schedule.paused_by,
+        utc(schedule.paused),
         reason,
     ]
 }

@@ -264,6 +264,7 @@ pub(crate) fn a_pause_ends_planned_claims(db: &Bench) {
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next, row.version), ("PAUSED", Some(db.base), entry.version + 1));
     assert_eq!((row.reason.as_str(), row.paused_by.as_str()), ("why", "op"));
+    assert!(row.paused.is_some_and(|at| (db.now..db.now + 60_000).contains(&at)), "{row:?}");
     assert!(db.polled(Millis::MAX).is_empty());
 }
 

@@ -195,6 +195,8 @@ pub(crate) fn a_resume_ends_a_pause(db: &Bench) {
     assert_eq!(db.schedule_row(entry.id).reason, "");
     assert_eq!(db.polled(Millis::MAX), ["s"]);
     drop_claimed(db.claim(&db.head(&after)));
+    let row = db.schedule_row(entry.id);
+    assert_eq!((row.reason.as_str(), row.paused_by.as_str(), row.paused), ("", "", None));
 }
 
 pub(crate) fn a_resume_with_nothing_left_completes_the_schedule(db: &Bench) {

@@ -251,6 +251,7 @@ fn move_cursor(row: &mut Schedule, repair: &Repair) {
         row.put(ScheduleState::Active);
         row.reason = "".into();
         row.paused_by = "".into();
+        row.paused = None;
     }
     if repair.to.next.is_none() {
         row.put(ScheduleState::Complete);

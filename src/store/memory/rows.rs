@@ -129,6 +129,7 @@ pub(super) struct Schedule {
     pub threshold: Millis,
     pub reason: Arc<str>,
     pub paused_by: Arc<str>,
+    pub paused: Option<Millis>,
 }
 
 impl Schedule {

@@ -46,6 +46,7 @@ impl Tables {
             threshold: definition.threshold,
             reason: "".into(),
             paused_by: "".into(),
+            paused: None,
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
@@ -97,8 +98,10 @@ impl Tables {
     }
 
     pub(super) fn pause(&mut self, id: ScheduleId, version: i64, by: &str, reason: &str) -> bool {
+        let now = self.now;
         self.edit_if_seen(id, version, ScheduleState::Active.as_str(), |row| {
             row.put(ScheduleState::Paused);
+            row.paused = Some(now);
             row.reason = reason.into();
             row.paused_by = by.into();
         })
@@ -124,6 +127,7 @@ impl Tables {
             version: row.version,
             reason: row.reason.to_string(),
             paused_by: row.paused_by.to_string(),
+            paused: row.paused,
         }
     }
 

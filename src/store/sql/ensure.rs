@@ -377,8 +377,11 @@ pub(super) fn pause(
     by: &str,
     reason: &str,
 ) -> Step<bool> {
-    let update =
-        sql("UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, version = version + 1");
+    let update = sql(format!(
+        "UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, paused_time = {}, \
+             version = version + 1",
+        session.dialect().clock()
+    ));
     let update = guarded_by(update.bind(by).bind(reason), &guard::EDIT, |column| match column {
         Column::Id => id.0.into(),
         Column::State => ScheduleState::Active.as_str().into(),

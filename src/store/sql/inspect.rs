@@ -103,7 +103,7 @@ pub(super) fn schedules_page(
         "SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
                         e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
                         e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason, \
-                        e.paused_by \
+                        e.paused_by, e.paused_time \
                         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
     );
     let question = match (application, after) {
@@ -140,6 +140,7 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
         version: row.loose_int()?,
         reason: row.loose_text()?,
         paused_by: row.loose_text()?,
+        paused: row.time()?,
     })
 }
 

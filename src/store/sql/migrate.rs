@@ -36,9 +36,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 3,
         name: "due by job",
-        sqlite: include_str!("../../../migrations/sqlite/0003_due.sql"),
-        postgres: include_str!("../../../migrations/postgres/0003_due.sql"),
-        mysql: include_str!("../../../migrations/mysql/0003_due.sql"),
+        sqlite: include_str!("../../../migrations/sqlite/0003_due_and_pauses.sql"),
+        postgres: include_str!("../../../migrations/postgres/0003_due_and_pauses.sql"),
+        mysql: include_str!("../../../migrations/mysql/0003_due_and_pauses.sql"),
     },
 ];
 

@@ -74,6 +74,7 @@ const MOVE: &[(&str, &str)] = &[
     ),
     ("reason", "CASE WHEN w.resumes = 1 THEN '' ELSE e.reason END"),
     ("paused_by", "CASE WHEN w.resumes = 1 THEN '' ELSE e.paused_by END"),
+    ("paused_time", "CASE WHEN w.resumes = 1 THEN -1 ELSE e.paused_time END"),
     ("paused_until", "CASE WHEN w.resumes = 1 THEN -1 ELSE e.paused_until END"),
 ];
 
