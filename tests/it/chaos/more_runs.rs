@@ -144,6 +144,7 @@ pub fn a_full_disk_loses_nothing(kind: Kind) {
         }
     };
     let from = now() + 3_000;
+    cluster.load.pulse(&cluster.client, from, from + 45_000);
     cluster.load.ticks(&cluster.client, 24, from, from + 35_000);
     cluster.await_begin("tick");
     limit(&cluster, Some(FULL));
@@ -153,6 +154,7 @@ pub fn a_full_disk_loses_nothing(kind: Kind) {
     limit(&cluster, None);
     cluster.heal();
     let settled = cluster.settle(false);
+    cluster.check_pulse(&settled, Some((down, cluster.healed)));
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(down, cluster.healed), LOG_LINES);
     settled.assert_none_abandoned();

@@ -32,7 +32,7 @@ impl Cluster {
     }
 
     /// The pulse never paused for long, but for the time in which the database did not work.
-    fn check_pulse(&mut self, settled: &Settled, outage: Option<(i64, i64)>) {
+    pub fn check_pulse(&mut self, settled: &Settled, outage: Option<(i64, i64)>) {
         let (first, last) = self.pulse_span();
         let (down, up) = outage.unwrap_or((last, last));
         let gap = |span| settled.longest_gap(PULSE.name(), span);
