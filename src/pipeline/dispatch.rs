@@ -280,8 +280,7 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed_call(&mut self, error: Error, now: Now) {
         self.hold = now.boot + FAILURE_PAUSE;
-        if error.is_unknown() {
-            self.unresolved = true;
+        if error.is_unknown() && !std::mem::replace(&mut self.unresolved, true) {
             self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown {
                 claims: self.in_flight.seats.len(),
             }));

@@ -367,6 +367,22 @@ fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
     assert!(bench.events.iter().any(|event| matches!(event, Event::CommitUnknown { claims: 1 })));
 }
 
+/// The database may be away for long: each try to find out fails with an event of its own anyway.
+#[test]
+fn a_commit_that_stays_unknown_is_told_once() {
+    let mut bench = Bench::new(1, 9);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    for _ in 0..3 {
+        assert!(bench.next().is_some(), "something was to be claimed or resolved");
+        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+        assert!(bench.next().is_none());
+        bench.now += FAILURE_PAUSE;
+    }
+    let is_told = |event: &&Event| matches!(event, Event::CommitUnknown { .. });
+    assert_eq!(bench.events.iter().filter(is_told).count(), 1);
+}
+
 #[test]
 fn a_commit_whose_answer_was_lost_is_won_once() {
     let mut bench = Bench::new(1, 9);
