@@ -148,6 +148,3 @@ pub(super) fn raw(rows: Vec<Row>) -> Result<Vec<Raw>, Fault> {
 pub(super) fn understood(rows: Vec<Raw>) -> Vec<Entry> {
     rows.into_iter().filter_map(|raw| raw.understand().ok()).collect()
 }
-
-/// Every shard, so that the index on (application, pid, shard, next_fire_time) is used as ranges.
-pub(super) const SHARDS: &str = "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)";

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::connection::Dialect;
-use super::entry::{self, Payload, Raw, SHARDS};
+use super::entry::{self, Payload, Raw};
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, join, padded, seek, sql};
+use super::statement::{Row, Statement, Value, join, padded, seek, sql};
 use super::under_way::no_one_has;
 use crate::clock::{Clock, TimeSample};
 use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
@@ -272,16 +272,50 @@ impl Part<'_> {
 
 /// Due rows of a part, in any order.
 pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
-    let question = sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND ",
-        entry::columns(Payload::Small),
-        join(dialect)
-    ));
-    part.of(question.bind(query.application.as_str()))
-        .push(" AND e.next_fire_time > -1 AND e.next_fire_time < ? LIMIT ?")
-        .bind(query.until)
-        .bind(limit)
+    due_in(dialect, &query.application, part, query.until).push(" LIMIT ?").bind(limit)
+}
+
+/// The active schedules of a part whose next fire time is before an instant; conditions may follow.
+///
+/// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without statistics
+/// reads every row of the application instead. There each job and shard, or each name, is a seek of its own, and OFFSET
+/// keeps the planner from turning them into a join that begins with the schedules.
+fn due_in(dialect: Dialect, application: &str, part: &Part<'_>, before: Millis) -> Statement {
+    let question = sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)));
+    let question = if dialect == Dialect::Postgres {
+        let seeks = match part.among {
+            Among::Shards(_) => "unnest(?) AS p(id) CROSS JOIN unnest(?) AS s(shard)",
+            Among::Names(_) => "unnest(?) AS p(id) CROSS JOIN unnest(?) AS n(name)",
+        };
+        let sought = match part.among {
+            Among::Shards(_) => {
+                "x.state = 'EXECUTING' AND x.pid = p.id AND x.shard = s.shard \
+                 AND x.next_fire_time > -1 AND x.next_fire_time < ?"
+            }
+            Among::Names(_) => "x.name = n.name",
+        };
+        let question = question
+            .push(&format!(
+                "{seeks} CROSS JOIN LATERAL (SELECT x.* FROM QRTZ_EXECUTE x WHERE x.application = ? \
+                 AND {sought} OFFSET 0) AS e JOIN QRTZ_JOB j ON j.id = e.pid \
+                 WHERE e.pid = p.id AND e.state = 'EXECUTING' AND e.next_fire_time > -1"
+            ))
+            .bind(Value::Ints(Arc::new(part.jobs.clone())));
+        let question = match part.among {
+            Among::Shards(shards) => question.bind(Value::Ints(Arc::new(shards.to_vec()))),
+            Among::Names(names) => question.bind(Value::Texts(Arc::new(names.to_vec()))),
+        };
+        let question = question.bind(application);
+        if part.is_named() { question } else { question.bind(before) }
+    } else {
+        let from = format!(
+            "QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
+             WHERE e.application = ? AND e.state = 'EXECUTING' AND e.next_fire_time > -1 AND ",
+            join(dialect)
+        );
+        part.of(question.push(&from).bind(application))
+    };
+    question.push(" AND e.next_fire_time < ?").bind(before)
 }
 
 /// The lanes of these jobs in all shards.
@@ -479,20 +513,15 @@ pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64,
 }
 
 pub(super) fn behind(dialect: Dialect, query: &StalledQuery, jobs: &[i64]) -> Statement {
-    sql(format!(
-        "SELECT {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.state = 'EXECUTING' AND e.shard IN {SHARDS} \
-         AND e.next_fire_time >= 0 AND e.next_fire_time < ? AND e.id > ? \
-         AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' AND e.pid IN ",
-        entry::columns(Payload::Small),
-        join(dialect)
-    ))
-    .bind(query.application.as_str())
-    .bind(query.before)
-    .bind(query.after.0)
-    .list(jobs.iter().copied())
-    .push(" ORDER BY e.id + 0 LIMIT ?")
-    .bind(query.limit)
+    let shards: Vec<i64> = (0..16).collect();
+    let part = Part { jobs: jobs.to_vec(), among: Among::Shards(&shards) };
+    due_in(dialect, &query.application, &part, query.before)
+        .push(
+            " AND e.id > ? AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' \
+             ORDER BY e.id + 0 LIMIT ?",
+        )
+        .bind(query.after.0)
+        .bind(query.limit)
 }
 
 /// The ids of the active jobs that some live node has a handler for.
