@@ -32,7 +32,7 @@ pub(crate) struct Window {
 /// Between the last instant a claim may start and the first at which repair may take it away.
 const MARGIN: Millis = 1_000;
 /// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a claim.
-const LEAST_RETENTION: Millis = 3_600_000;
+pub(crate) const LEAST_RETENTION: Millis = 3_600_000;
 /// No other span may be longer: sums of them stay far from the end of the numbers.
 const LONGEST: Millis = 24 * 3_600_000;
 /// A claim takes in what comes due within this, and so does not come for each occurrence: it is made so long before

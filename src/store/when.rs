@@ -2,6 +2,7 @@
 
 use crate::model::{Cursor, Millis, ScheduleState};
 use crate::schedule::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
+use crate::window::LEAST_RETENTION;
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
@@ -42,18 +43,20 @@ impl Present {
 ///
 /// The next fire time is the trigger's first from now on. Of a simple trigger that lies wholly in the past it is the
 /// first behind `prev`, and of [`Trigger::once`] its instant, even at or before `prev`: the misfire policy decides
-/// about it. But retention may have removed what ran before `ledger_from`, so an instant before that has been dealt
-/// with. A cron trigger whose end has passed has none.
+/// about it. But retention may have removed the execution of an instant before `ledger_from`, so that one counts as
+/// passed. (A mark younger than any retention is a wrong clock's.) A cron trigger whose end has passed has none.
 pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cursor {
     let behind = prev.unwrap_or(NONE);
     let past = || match timing.trigger() {
-        Trigger::Simple(simple) if simple.interval_ms() == 0 => {
-            timing.after(NONE).filter(|instant| *instant >= at.ledger_from)
-        }
+        Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE),
         Trigger::Simple(_) => timing.after(behind),
         Trigger::Cron(_) => None,
     };
     let next = timing.after(behind.max(at.now - 1)).or_else(past);
+    let forgotten = at.ledger_from.min(at.now - LEAST_RETENTION);
+    if is_past_one_shot(timing, at.now) && next.is_some_and(|next| next < forgotten) {
+        return Cursor { prev: next, next: None };
+    }
     Cursor { prev: prev.filter(|prev| next.is_none_or(|next| *prev < next)), next }
 }
 

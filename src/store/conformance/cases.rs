@@ -246,6 +246,8 @@ macro_rules! conformance {
                 all_generations_that_ended_long_ago_go_in_one_walk,
                 an_open_occurrence_holds_its_generation_alone,
                 a_one_shot_goes_once_its_execution_is_gone,
+                a_single_interval_does_not_run_again,
+                a_mark_in_the_future_lets_a_new_one_shot_run,
                 a_node_that_ended_long_ago_goes_unless_an_execution_names_it,
                 what_was_asked_for_goes_beside_what_is_planned,
                 purges_at_once_remove_each_occurrence_once,

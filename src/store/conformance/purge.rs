@@ -260,7 +260,34 @@ pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
     assert_eq!(db.left("young").len(), 1);
     // A program that ensures it at each start must not make it run again.
     let entry = db.create(&Definition { trigger: every(start, 0, 0), ..db.definition("once") });
-    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Complete, None));
+    assert_eq!(
+        (entry.state, entry.cursor),
+        (ScheduleState::Complete, Cursor { prev: Some(start), next: None })
+    );
+    assert_eq!(db.purge_step(1_000, String::new()).schedules, 1, "and leaves again");
+}
+
+/// Its trigger may begin anew with the next `ensure`, which no mark could tell from the first time.
+pub(crate) fn a_single_interval_does_not_run_again(db: &Bench) {
+    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    let definition = Definition { trigger: every(start, 1_000, 0), ..db.definition("once") };
+    let entry = db.create(&definition);
+    db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+    db.fire("once", db.long_ago());
+    for _ in 0..3 {
+        db.purge_step(1_000, String::new());
+    }
+    assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Unchanged);
+    assert_eq!(db.entry("once").state, ScheduleState::Complete);
+}
+
+/// The database's clock was ahead while the mark was written: no right clock writes one younger than any retention.
+pub(crate) fn a_mark_in_the_future_lets_a_new_one_shot_run(db: &Bench) {
+    db.long_running("s");
+    db.set(RowKey::App(&db.app), "ledger_from", &(db.now + HOUR).to_string());
+    let start = db.now - 1_000;
+    let entry = db.create(&Definition { trigger: every(start, 0, 0), ..db.definition("now") });
+    assert_eq!((entry.state, entry.cursor.next), (ScheduleState::Active, Some(start)));
 }
 
 pub(crate) fn a_node_that_ended_long_ago_goes_unless_an_execution_names_it(db: &Bench) {

@@ -220,6 +220,7 @@ impl Tables {
             "state" => app.state = value.text()?.into(),
             "time_pre" => app.time_pre = value.number()?,
             "time_next" => app.time_next = value.number()?,
+            "ledger_from" => app.ledger_from = value.number()?,
             _ => return None,
         }
         Some(())

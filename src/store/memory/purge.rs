@@ -44,7 +44,8 @@ impl Tables {
     /// A COMPLETE one-shot of long ago without an execution.
     fn is_spent(&self, id: i64, row: &Schedule, before: Millis) -> bool {
         let when = &row.shape.columns;
-        let is_one_shot = when.job_type == "SIMPLE" && when.repeat_count == Some(0);
+        let is_one_shot =
+            when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);
         let is_over = row.is(ScheduleState::Complete) && row.next == Some(-1);
         let is_old = row.prev.is_some_and(|prev| (0..before).contains(&prev));
         is_one_shot && is_over && is_old && self.ledger(id).next().is_none()

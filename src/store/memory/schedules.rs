@@ -26,17 +26,17 @@ impl Tables {
     }
 
     fn create(&mut self, definition: &Definition, job: i64, timing: &Timing, columns: When) -> Ensured {
-        let first = when::planned(timing, None, self.present(definition)).next;
+        let Cursor { prev, next } = when::planned(timing, None, self.present(definition));
         let row = Schedule {
             application: self.application(&definition.application),
             name: definition.name.as_str().into(),
             shard: shards::of(&definition.name),
             job,
             payload: definition.payload.as_str().into(),
-            state: state_at(first).as_str().into(),
+            state: state_at(next).as_str().into(),
             shape: Arc::new(columns.into()),
-            prev: Some(NONE),
-            next: Some(first.unwrap_or(NONE)),
+            prev: Some(prev.unwrap_or(NONE)),
+            next: Some(next.unwrap_or(NONE)),
             triggered: 0,
             version: 0,
             generation: 0,

@@ -7,7 +7,7 @@ use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, single, sql};
 use super::{node, now};
 use crate::error::Error;
-use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::model::{Cursor, Entry, Millis, ScheduleId, ScheduleState};
 use crate::schedule::{Timing, Trigger};
 use crate::shards;
 use crate::store::guard::{self, Column};
@@ -242,18 +242,19 @@ fn made(session: &mut dyn Session, insert: &Statement) -> Step<bool> {
 }
 
 fn insert(definition: &Definition, job: i64, timing: &Timing, when: &When, present: Present) -> Statement {
-    let next = when::planned(timing, None, present).next;
+    let Cursor { prev, next } = when::planned(timing, None, present);
     let insert = sql(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, pid, \
                       payload, priority, misfire, threshold, job_type, cron, zone_id, repeat_count, \
                       repeat_interval, start_time, end_time, dst_gap, dst_overlap) \
-                      VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     );
     let insert = insert
         .bind(definition.application.as_str())
         .bind(definition.name.as_str())
         .bind(shards::of(&definition.name))
         .bind(state_at(next).as_str())
+        .bind(prev)
         .bind(next);
     bind_when(bind_rest(insert, definition, job), when)
 }

@@ -87,7 +87,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
          ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended, \
-         CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 \
+         CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 AND e.repeat_interval = 0 \
          AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 ELSE 0 END AS spent, \
          e.prev_fire_time, e.version \
          FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? ORDER BY e.name LIMIT ?")
