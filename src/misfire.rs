@@ -155,6 +155,8 @@ pub(crate) struct MisfireMachine {
     page: Option<Page>,
     /// The row to quarantine concerns itself alone.
     one_row: bool,
+    /// The operation under way is the look for misfires.
+    is_look: bool,
     /// The most rows the next page writes, and any.
     rows: usize,
     most_rows: usize,
@@ -190,6 +192,7 @@ impl MisfireMachine {
             todo: VecDeque::new(),
             page: None,
             one_row: false,
+            is_look: false,
             rows: MOST_ROWS,
             most_rows: MOST_ROWS,
             renews_at: Millis::MAX,
@@ -322,11 +325,12 @@ impl MisfireMachine {
     /// The next operation of the pass. Repairs are decided only now: what was found may have waited for its
     /// turn.
     fn next_op(&mut self, now: Now) -> Option<MisfireOp> {
-        self.one_row = false;
+        (self.one_row, self.is_look) = (false, false);
         loop {
             match self.todo.pop_front()? {
                 Task::Ask(op) => {
                     self.one_row = matches!(op, MisfireOp::Quarantine(_));
+                    self.is_look = matches!(op, MisfireOp::Stalled(_));
                     return Some(op);
                 }
                 Task::Repair(list) => {
@@ -433,6 +437,8 @@ impl MisfireMachine {
                     self.todo.push_front(list);
                 }
             }
+            // Misfires are looked for again with the next pass; the rest of this one does not depend on them.
+            None if self.is_look => {}
             None if self.one_row
                 && matches!(error.kind(), Kind::Data | Kind::Refused | Kind::Unavailable) =>
             {

@@ -315,3 +315,31 @@ fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
     }
     assert_eq!((order, told), (vec![1, 2], vec![(2, 2)]));
 }
+
+/// A table of misfires may be too large for the store's time limit.
+#[test]
+fn a_look_that_always_fails_keeps_nothing_else_from_being_done() {
+    let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+    let mut asked = Vec::new();
+    for round in 0..20 {
+        let mut now = Now { boot: round * 15_000, db: NOW + round * 15_000, apart: 0 };
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
+        loop {
+            match machine.next(now) {
+                Step::Do(op) => {
+                    asked.push(op.name());
+                    let answer = match op {
+                        MisfireOp::Stalled(_) => Err(Error::new(Kind::Unavailable, "statement timeout")),
+                        op => Ok(passes::nothing_found(&op)),
+                    };
+                    machine.done(now, answer);
+                }
+                Step::Tell(_) => {}
+                Step::Wait(until) if until < now.boot + 10_000 => now.boot = until,
+                Step::Wait(_) | Step::Stop => break,
+            }
+        }
+    }
+    assert!(asked.contains(&"looking for broken rows"), "{asked:?}");
+    assert!(asked.contains(&"purging the ledger"), "{asked:?}");
+}

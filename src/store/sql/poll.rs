@@ -499,11 +499,15 @@ fn unstarted(
     Ok(unstarted)
 }
 
+/// Of so many PENDING executions. If the application has more, some of them stay and run although a later occurrence does.
+const LOOKED_THROUGH: usize = 200_000;
+
 pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64, last: i64) -> Statement {
     sql(format!(
-        "SELECT r.execute_id, r.id, r.claim_token FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
-         WHERE r.application = ? AND r.state = 'PENDING' AND r.reason = ?{} \
-         AND r.execute_id + 0 BETWEEN ? AND ? AND e.misfire = 'FIRE_ONCE'",
+        "SELECT p.execute_id, p.id, p.claim_token FROM (SELECT r.execute_id, r.id, r.claim_token, r.reason \
+         FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{} LIMIT {LOOKED_THROUGH}) AS p \
+         JOIN QRTZ_EXECUTE e ON e.id = p.execute_id \
+         WHERE p.reason = ? AND p.execute_id + 0 BETWEEN ? AND ? AND e.misfire = 'FIRE_ONCE'",
         no_one_has(dialect)
     ))
     .bind(application)
