@@ -316,6 +316,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
                 let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
+                // The answer is the whole truth: tasks of earlier ones that failed are in it again.
+                self.todo.clear();
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(misfire::recover(it, now.db, now.db))));
@@ -337,6 +339,10 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     }
 
     fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        self.hold = now.boot + (self.window.beat / 5).min(1_000);
+        if !matches!(asked, Asked::Other(_)) {
+            self.next_beat = self.next_beat.min(self.hold);
+        }
         let operation = match asked {
             Asked::Register => {
                 // The row may exist after all: a fresh name makes sure that nothing is claimed under a doubtful one.
@@ -354,8 +360,6 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 "leaving"
             }
         };
-        self.hold = now.boot + (self.window.beat / 5).min(1_000);
-        self.next_beat = self.next_beat.min(self.hold);
         self.outbox.push_back(NodeOutput::Event(Event::StoreFailed { operation, error }));
     }
 }
@@ -424,6 +428,7 @@ mod tests {
     use super::*;
 
     use crate::error::Kind;
+    use crate::model::{ExecutionId, ExecutionState, ScheduleId};
     use crate::pipeline::fixtures::calls_while_down;
 
     mod machine;
@@ -527,6 +532,45 @@ mod tests {
             assert!(matches!(machine.next(now), Step::Tell(_)));
             now.boot = machine.hold;
         }
+    }
+
+    #[test]
+    fn revocations_that_are_refused_do_not_pile_up() {
+        let mut now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+        let mut machine = machine(now);
+        let policy = crate::job::Job::<()>::new("job").spec().policy;
+        let stranded = |n| Stranded {
+            id: ExecutionId(n),
+            schedule: ScheduleId(n),
+            state: ExecutionState::Running,
+            token: Token::fresh(),
+            attempt: 1,
+            deaths: 0,
+            policy,
+        };
+        let owned: Vec<Stranded> = (0..100).map(stranded).collect();
+        let mut heartbeats = 0;
+        let until = now.boot + 600_000;
+        while now.boot < until {
+            match machine.next(now) {
+                Step::Do(NodeOp::Beat(_)) => {
+                    heartbeats += 1;
+                    let pulse = Pulse::Alive { peers: Vec::new(), owned: owned.clone() };
+                    machine.done(now, Ok(NodeAnswer::Pulse(pulse)));
+                }
+                Step::Do(_) => machine.done(now, Err(Error::new(Kind::Refused, "disk full"))),
+                Step::Tell(_) => {}
+                Step::Wait(at) => now.boot = at,
+                Step::Stop => panic!("stopped"),
+            }
+        }
+        assert!(
+            machine.todo.len() <= owned.len(),
+            "{} tasks for {} executions",
+            machine.todo.len(),
+            owned.len()
+        );
+        assert!(heartbeats <= 121, "{heartbeats} heartbeats in ten minutes");
     }
 
     #[test]

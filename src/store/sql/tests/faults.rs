@@ -12,7 +12,7 @@ use crate::store::Limits;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore};
-use crate::store::{Claim, ClaimRequest, Claimed, Ensured, Settled, Settlement, Store};
+use crate::store::{Beat, Claim, ClaimRequest, Claimed, Ensured, Figures, Pulse, Settled, Settlement, Store};
 
 /// A store of its own with a schedule in an application of its own.
 struct Case {
@@ -89,6 +89,10 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
     assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
     kill(database, case.connection());
     assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
+    kill(database, case.connection());
+    let (node, application, figures) = (NodeId::fresh(), case.application.clone(), Figures::default());
+    let heartbeat = Beat { node, application, figures, withdraw: false, now: AT };
+    assert!(matches!(case.store.beat(&heartbeat).unwrap(), Pulse::Ended), "an answer: there is no such node");
 }
 
 /// A statement that is its own transaction may have been done although its connection died.
