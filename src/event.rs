@@ -353,7 +353,9 @@ impl Teller {
     /// Ends when the last [`Events`] is gone and everything has been told.
     pub(crate) fn run(self) {
         while let Ok(first) = self.messages.recv() {
-            std::iter::once(first).chain(self.messages.try_iter()).for_each(|message| match message {
+            // In turns, or events that keep coming would keep from view how many were missed.
+            let turn = std::iter::once(first).chain(self.messages.try_iter().take(WAITING));
+            turn.for_each(|message| match message {
                 Message::Event(event) => self.tell(&event),
                 // Who waits for it may have given up.
                 Message::Flush(told) => told.send(()).unwrap_or_default(),
@@ -483,6 +485,25 @@ mod tests {
         drop(events);
         end.recv_timeout(SOON).unwrap_err();
         assert!(told.is_empty());
+    }
+
+    /// An observer slower than the events: two more come for each that it is told.
+    #[test]
+    fn missed_events_are_told_while_others_keep_coming() {
+        let (tell, told) = unbounded();
+        let own: Arc<std::sync::OnceLock<Arc<Events>>> = Arc::default();
+        let known = Arc::clone(&own);
+        let (events, teller) = events_to(move |event| {
+            tell.send(matches!(event, Event::EventsMissed { .. })).ok();
+            let events = known.get().unwrap();
+            (0..2).for_each(|count| events.emit(Event::TicksSkipped { count }));
+        });
+        let events = Arc::new(events);
+        own.set(Arc::clone(&events)).ok();
+        events.emit(Event::TicksSkipped { count: 0 });
+        crate::driver::spawn("events", || teller.run()).unwrap();
+        let is_told = (0..20 * WAITING).any(|_| told.recv_timeout(SOON).unwrap());
+        assert!(is_told, "{} missed, none of it told", events.missed.load(Ordering::Relaxed));
     }
 
     #[test]
