@@ -374,7 +374,8 @@ impl Scheduler {
     /// their outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
     ///
     /// True if everything ended in time. Otherwise the jobs still running are left to themselves and other
-    /// nodes treat this one as dead once its heartbeat has been missing long enough.
+    /// nodes treat this one as dead once its heartbeat has been missing long enough. While another thread shuts down
+    /// already, this waits for that, until its own deadline.
     pub fn shutdown(&self, deadline: Duration) -> bool {
         self.inner.shutdown(deadline)
     }
@@ -414,6 +415,19 @@ impl Inner {
         }
     }
 
+    /// As [`Inner::wait`], but false if the deadline, on the boot clock, comes first.
+    fn wait_until(&self, deadline: Millis) -> bool {
+        let mut phase = self.phase();
+        loop {
+            let left = self.clock.until_boot(deadline);
+            match *phase {
+                Phase::Stopped { clean } => return clean,
+                _ if left.is_zero() => return false,
+                _ => phase = self.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0,
+            }
+        }
+    }
+
     fn stop_claiming(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.loops.node.send(NodeInput::Withdraw);
@@ -432,10 +446,10 @@ impl Inner {
             }
             first
         };
-        if !first {
-            return self.wait();
-        }
         let deadline = self.clock.now().boot.saturating_add(millis(deadline));
+        if !first {
+            return self.wait_until(deadline);
+        }
         let clean = self.stop_by(deadline);
         self.closed.store(true, Ordering::Relaxed);
         self.events.emit(Event::Stopped { clean });
@@ -802,6 +816,20 @@ mod tests {
         let error = starting.start().unwrap_err();
         assert!(error.to_string().contains("as the test asked"), "{error}");
         starting.assert_over();
+    }
+
+    #[test]
+    fn a_second_shutdown_keeps_its_own_deadline() {
+        let scheduler = Arc::new(Starting::new().start().unwrap());
+        // As if another thread waited for an hour.
+        *scheduler.inner.phase() = Phase::Stopping;
+        let (done, ended) = bounded(1);
+        let second = Arc::clone(&scheduler);
+        driver::spawn("second", move || done.send(second.shutdown(Duration::from_millis(100))).unwrap())
+            .unwrap();
+        assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
+        *scheduler.inner.phase() = Phase::Running;
+        assert!(scheduler.shutdown(Duration::from_secs(20)));
     }
 
     #[test]
