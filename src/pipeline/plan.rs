@@ -2,7 +2,8 @@
 //! and the pending executions. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -67,7 +68,7 @@ pub(crate) struct Plan {
     /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still brings it.
     ended: FxHashMap<Slot, (Millis, Millis)>,
     wheel: Wheel<Kind>,
-    ready: BTreeMap<Rank, Slot>,
+    ready: Ready,
     cap: usize,
     /// Bytes of the items' payloads.
     bytes: usize,
@@ -84,7 +85,7 @@ impl Plan {
             rests: FxHashMap::default(),
             ended: FxHashMap::default(),
             wheel: Wheel::new(now, cap),
-            ready: BTreeMap::new(),
+            ready: Ready::default(),
             cap,
             bytes: 0,
             overflowed: false,
@@ -108,7 +109,7 @@ impl Plan {
     }
 
     fn first_ready(&self) -> Option<Millis> {
-        self.ready.keys().next().map(|rank| rank.0)
+        self.ready.first_due()
     }
 
     /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A poll that
@@ -126,13 +127,13 @@ impl Plan {
         self.items.retain(|_, item| matches!(item.place, Place::InFlight));
         self.bytes = self.items.values().map(|item| size(&item.candidate)).sum();
         self.rests.clear();
-        self.ready.clear();
+        self.ready = Ready::default();
         self.wheel = Wheel::new(now, self.cap);
     }
 
     /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the database.
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
-        let ready = std::mem::take(&mut self.ready).into_values();
+        let ready = std::mem::take(&mut self.ready).into_slots().into_iter();
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
         let slots: Vec<Slot> = ready.chain(waiting).collect();
         self.rests.clear();
@@ -219,7 +220,7 @@ impl Plan {
             Place::Wheel(handle) => {
                 self.wheel.cancel(handle);
             }
-            Place::Ready => drop(self.ready.remove(&rank(slot, &item.candidate))),
+            Place::Ready => self.ready.remove(&item.candidate.entry().job, &rank(slot, &item.candidate)),
             Place::InFlight => {}
         }
     }
@@ -253,7 +254,7 @@ impl Plan {
         item.place = match self.wheel.insert(Due { at, priority, id }, Kind::of(slot)) {
             Ok(handle) => Place::Wheel(handle),
             Err(Refused::Elapsed(_)) => {
-                self.ready.insert(rank, slot);
+                self.ready.insert(&item.candidate.entry().job, rank);
                 Place::Ready
             }
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row again.
@@ -273,41 +274,58 @@ impl Plan {
             if let Some(item) = self.items.get_mut(&slot) {
                 let rank = rank(slot, &item.candidate);
                 item.place = Place::Ready;
-                self.ready.insert(rank, slot);
+                self.ready.insert(&item.candidate.entry().job, rank);
             }
         }
     }
 
-    /// What is due at `now`, in order, at most one per schedule, as long as `permit` grants; each is in flight
-    /// until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
+    /// Due items at `now`, in order, at most one per schedule, as long as `permit` grants; while there are more, each
+    /// job gets its share. Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
+    /// [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
         now: Millis,
         most: usize,
         mut permit: impl FnMut() -> Option<P>,
     ) -> Vec<(Slot, Candidate, P)> {
-        let mut picked = Vec::with_capacity(most.min(self.ready.len()));
-        let mut schedules = HashSet::with_capacity_and_hasher(picked.capacity(), FxBuildHasher);
+        let (mut ranks, mut permits) = (Vec::new(), Vec::new());
+        let mut schedules: HashSet<ScheduleId, FxBuildHasher> = HashSet::default();
         // Of schedules that are in this batch already.
         let mut passed = Vec::new();
-        while picked.len() < most && picked.len() + passed.len() < 4 * most {
-            let Some(first) = self.ready.first_entry().filter(|first| first.key().0 <= now) else { break };
-            let Some(item) = self.items.get_mut(first.get()) else {
-                first.remove();
+        let mut turns = self.ready.jobs_due(now);
+        while let Some(job) = turns.pop_front() {
+            if ranks.len() >= most || ranks.len() + passed.len() >= 4 * most {
+                break;
+            }
+            let Some(rank) = self.ready.first_of(&job, now) else { continue };
+            let Some(item) = self.items.get(&rank.3) else {
+                self.ready.remove(&job, &rank);
+                turns.push_front(job);
                 continue;
             };
             let schedule = item.candidate.entry().id;
             if schedules.contains(&schedule) {
-                passed.push(first.remove_entry());
+                self.ready.remove(&job, &rank);
+                passed.push((Arc::clone(&job), rank));
+                turns.push_front(job);
                 continue;
             }
             let Some(granted) = permit() else { break };
+            self.ready.remove(&job, &rank);
             schedules.insert(schedule);
-            item.place = Place::InFlight;
-            picked.push((first.remove(), item.candidate.clone(), granted));
+            ranks.push(rank);
+            permits.push(granted);
+            turns.push_back(job);
         }
-        self.ready.extend(passed);
-        picked
+        passed.iter().for_each(|(job, rank)| self.ready.insert(job, *rank));
+        // The first permits are the best seats.
+        ranks.sort_unstable();
+        let picked = ranks.into_iter().zip(permits).filter_map(|(rank, permit)| {
+            let item = self.items.get_mut(&rank.3)?;
+            item.place = Place::InFlight;
+            Some((rank.3, item.candidate.clone(), permit))
+        });
+        picked.collect()
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
@@ -377,6 +395,53 @@ impl Plan {
             self.rests.remove(&slot);
         }
         next
+    }
+}
+
+/// Due items, job by job, each job's in the order in which they are claimed.
+#[derive(Default)]
+struct Ready {
+    jobs: FxHashMap<Arc<str>, BTreeSet<Rank>>,
+}
+
+impl Ready {
+    fn insert(&mut self, job: &Arc<str>, rank: Rank) {
+        match self.jobs.get_mut(job) {
+            Some(due) => drop(due.insert(rank)),
+            None => drop(self.jobs.insert(Arc::clone(job), BTreeSet::from([rank]))),
+        }
+    }
+
+    fn remove(&mut self, job: &str, rank: &Rank) {
+        if let Some(due) = self.jobs.get_mut(job) {
+            due.remove(rank);
+            if due.is_empty() {
+                self.jobs.remove(job);
+            }
+        }
+    }
+
+    fn first_due(&self) -> Option<Millis> {
+        self.jobs.values().filter_map(BTreeSet::first).map(|rank| rank.0).min()
+    }
+
+    fn first_of(&self, job: &str, now: Millis) -> Option<Rank> {
+        self.jobs.get(job)?.first().filter(|rank| rank.0 <= now).copied()
+    }
+
+    /// The jobs of which something is due, the longest due first.
+    fn jobs_due(&self, now: Millis) -> VecDeque<Arc<str>> {
+        let firsts = self.jobs.iter().filter_map(|(job, due)| Some((*due.first()?, job)));
+        let mut due: Vec<_> = firsts.filter(|(rank, _)| rank.0 <= now).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, job)| Arc::clone(job)).collect()
+    }
+
+    /// Everything, earliest first.
+    fn into_slots(self) -> Vec<Slot> {
+        let mut all: Vec<Rank> = self.jobs.into_values().flatten().collect();
+        all.sort_unstable();
+        all.into_iter().map(|rank| rank.3).collect()
     }
 }
 

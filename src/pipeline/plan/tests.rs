@@ -382,3 +382,19 @@ fn an_instant_the_wheel_has_passed_is_not_early() {
     assert_eq!(plan.next_due(), Some(1_000), "what is due comes first");
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
 }
+
+/// Of many items of one job and one of another, due later, a batch takes both; and each batch is in order.
+#[test]
+fn one_jobs_due_items_do_not_keep_anothers_waiting() {
+    let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
+    let pendings = (1..=6).map(|id| pending(id, &of("late", 10 + id), id)).collect();
+    let other = of("other", 2);
+    let mut plan = Plan::new(0, CAP);
+    plan.take(Planned { pendings, ..polled(&[&other], 1_001, 0) }, 0);
+    let execution = |id| Slot::Execution(ExecutionId(id));
+    assert_eq!(
+        pick(&mut plan, 1_000, 4),
+        [(execution(1), 1), (execution(2), 2), (execution(3), 3), (schedule(2), 1_000)]
+    );
+    assert_eq!(pick(&mut plan, 1_000, 4), [(execution(4), 4), (execution(5), 5), (execution(6), 6)]);
+}
