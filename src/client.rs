@@ -182,8 +182,10 @@ impl Client {
     /// planned before; the misfire policy decides about an instant further back than the threshold. Nothing else is
     /// planned in the past, and only [`Trigger::once`] at or before the last fire time again.
     ///
-    /// So `Trigger::once(Utc::now())` runs the job now, each time it is ensured under the same name. In a program's
-    /// start that is once per start: give a fixed instant there.
+    /// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
+    /// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
+    /// withdrawn by the next under the same name, so give each request a name of its own. In a program's start
+    /// it runs once per start: give a fixed instant there.
     ///
     /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its own.
     /// Where releases differ in a definition, let one of them ensure it, or give the new definition a new name.
