@@ -56,7 +56,8 @@ pub struct Bounds {
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
-    /// A death is noticed by those able to for so long.
+    /// A death is noticed by those able to for so long. Under fire an observer is stopped itself, or slow, time and again,
+    /// and each time two heartbeat intervals of what it covered are lost.
     pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
@@ -71,7 +72,7 @@ impl Default for Bounds {
             settled: 60_000,
             early: 1_000,
             switched: 15_000,
-            noticed: 100_000,
+            noticed: 150_000,
             again: 12_000,
             begun: Some(60_000 + 15_000 + 3_000),
         }
