@@ -107,7 +107,7 @@ impl Clock {
 }
 
 /// The boot clock, shifted by less than a millisecond so that it passes to the next one together with
-/// database time: whoever waits for an instant of the one on the other wakes up at it.
+/// database time: a wait on the one for an instant of the other ends at that instant.
 fn in_step(boot: Micros, ahead: Micros) -> Micros {
     boot + ahead.rem_euclid(1_000)
 }

@@ -357,7 +357,7 @@ impl Teller {
             let turn = std::iter::once(first).chain(self.messages.try_iter().take(WAITING));
             turn.for_each(|message| match message {
                 Message::Event(event) => self.tell(&event),
-                // Who waits for it may have given up.
+                // The caller of `flush` may have given up.
                 Message::Flush(told) => told.send(()).unwrap_or_default(),
             });
             match self.missed.swap(0, Ordering::Relaxed) {

@@ -149,7 +149,7 @@ struct Page {
 pub(crate) struct MisfireMachine {
     application: String,
     window: Window,
-    /// What is left of the pass, first come first.
+    /// The remaining tasks of the pass, in order.
     todo: VecDeque<Task>,
     /// The page under way, if the operation under way is one.
     page: Option<Page>,
@@ -231,7 +231,7 @@ impl MisfireMachine {
         }));
     }
 
-    /// A pass, or its renewal, takes back the dead nodes' work first: it is what waits longest.
+    /// A pass, or its renewal, takes back the dead nodes' work first: it has waited longest.
     fn elected(&mut self, now: Now) {
         self.renews_at = now.boot.saturating_add(self.window.election);
         if self.todo.is_empty() {

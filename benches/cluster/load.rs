@@ -29,7 +29,7 @@ pub fn number_of(name: &str) -> usize {
     name.strip_prefix(NAME).and_then(|number| number.parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// What is to be caught up with is overdue by this when loading begins: twice the misfire threshold.
+/// How overdue the schedules of a catch-up are when loading begins: twice the misfire threshold.
 const OVERDUE: TimeDelta = TimeDelta::seconds(120);
 
 /// How long before the first fire time loading begins, for loading and the nodes' start.

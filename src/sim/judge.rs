@@ -56,8 +56,8 @@ pub struct Bounds {
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
-    /// A death is noticed by those able to for so long. Under fire an observer is stopped itself, or slow, time and again,
-    /// and each time two heartbeat intervals of what it covered are lost.
+    /// The longest that a death may go unnoticed by nodes able to notice it. Under fire observers are stopped or slow
+    /// themselves, and each time two heartbeat intervals of their covered time are lost.
     pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
@@ -456,7 +456,8 @@ fn pauses(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Once it has learnt of it, a node that is switched off claims nothing, and nobody moves a cursor of an application that is.
+/// A node that is switched off claims nothing once a poll has told it, and nobody repairs the schedules of an
+/// application that is.
 fn switches(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     for off in &history.switches {

@@ -332,8 +332,9 @@ impl Store for SqlStore {
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
-        // Counted twice does no harm. But where idle connections are closed sooner than the next heartbeat comes, each
-        // second one would fail, and an observer that never has two in a row declares nobody dead.
+        // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise, where idle
+        // connections are closed between two heartbeats, each second one would fail, and an observer that never has
+        // two confirmed in a row declares nobody dead.
         if !self.read("heartbeat", |session| node::beat(session, beat))? {
             return Ok(Pulse::Ended);
         }

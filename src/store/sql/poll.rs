@@ -499,7 +499,8 @@ fn unstarted(
     Ok(unstarted)
 }
 
-/// Of so many PENDING executions. If the application has more, some of them stay and run although a later occurrence does.
+/// The most PENDING executions read in search of superseded ones. If the application has more, some are not
+/// superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
 pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64, last: i64) -> Statement {
