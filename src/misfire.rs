@@ -19,11 +19,11 @@ use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
 use crate::model::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::store::{
-    Broken, BrokenPage, BrokenQuery, Purge, Purged, Reason, Repair, Revocation, Stalled, StalledQuery, Store,
-    StrandedPage, Unstarted,
+    Broken, BrokenPage, BrokenQuery, Lane, Purge, Purged, Reason, Repair, Revocation, Stalled, StalledQuery,
+    Store, StrandedPage, Unstarted,
 };
 use crate::window::{Window, is_election_due};
-use decide::recover_apart;
+use decide::{MOST_PASSED, recover_apart};
 
 /// Schedules or executions per look.
 const LOOK: usize = 4_000;
@@ -242,7 +242,7 @@ impl MisfireMachine {
 
     fn begin_pass(&mut self, now: Now) {
         if self.cursors && self.late {
-            self.todo.push_back(self.stalled(now, FIRST));
+            self.todo.push_back(self.stalled(now, None));
         }
         if self.cursors {
             self.walked = self.walks_on;
@@ -291,11 +291,11 @@ impl MisfireMachine {
         Task::Ask(MisfireOp::Stranded(self.application.clone(), after))
     }
 
-    fn stalled(&self, now: Now, after: ScheduleId) -> Task {
+    fn stalled(&self, now: Now, lanes: Option<Vec<Lane>>) -> Task {
         Task::Ask(MisfireOp::Stalled(StalledQuery {
             application: self.application.clone(),
             before: self.left_behind(now),
-            after,
+            lanes,
             limit: LOOK,
         }))
     }
@@ -308,8 +308,8 @@ impl MisfireMachine {
     }
 
     fn found_stalled(&mut self, page: Stalled, now: Now) {
-        if let Some(last) = page.next {
-            self.todo.push_front(self.stalled(now, last));
+        if !page.next.is_empty() {
+            self.todo.push_front(self.stalled(now, Some(page.next)));
         }
         let mut unstarted: HashMap<ScheduleId, Vec<Unstarted>> = HashMap::new();
         for it in page.unstarted {
@@ -347,17 +347,20 @@ impl MisfireMachine {
         }
     }
 
-    /// The first page of a list of schedules; at least one, however many rows it takes.
+    /// The first page of a list of schedules; at least one, however many rows and occurrences it takes.
     fn repair(&mut self, mut list: VecDeque<Arc<Overdue>>, now: Now) -> Option<MisfireOp> {
-        let (least, mut rows) = (self.window.least_threshold(), 0);
+        let (least, mut rows, mut searched) = (self.window.least_threshold(), 0, 0);
         let (mut page, mut repairs) = (VecDeque::new(), Vec::new());
-        while let Some(overdue) = list.pop_front() {
+        while searched < MOST_PASSED
+            && let Some(overdue) = list.pop_front()
+        {
             let Some(repair) = decide(&overdue.entry, &overdue.unstarted, now.db, least) else { continue };
             if !repairs.is_empty() && rows + repair.writes() > self.rows {
                 list.push_front(overdue);
                 break;
             }
             rows += repair.writes();
+            searched += decide::searched(&overdue.entry, &repair);
             repairs.push(repair);
             page.push_back(overdue);
         }

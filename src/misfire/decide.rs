@@ -2,6 +2,7 @@
 //! decisions.
 
 use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, ScheduleState, Token};
+use crate::schedule::Trigger;
 use crate::store::{LedgerRow, Reason, Repair, Revocation, Stranded, Unstarted};
 
 /// The most occurrences one repair passes one by one; the rest waits for the next pass.
@@ -154,6 +155,11 @@ pub(crate) fn decide(
     let gives_way = entry.misfire == MisfirePolicy::FireOnce;
     let supersede = if gives_way { unstarted.to_vec() } else { Vec::new() };
     Some(Repair { supersede, ..repair(entry, &missed, rows, now) })
+}
+
+/// The occurrences that a repair's decision passed one by one at the cost of a search each: those of a cron.
+pub(super) fn searched(entry: &Entry, repair: &Repair) -> u64 {
+    if matches!(entry.timing.trigger(), Trigger::Cron(_)) { repair.passed } else { 0 }
 }
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.

@@ -258,10 +258,12 @@ impl Lane {
     /// The lanes of a job in a shard: overdue rows, of which there may be any number, and the others.
     pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
         let late = query.late.min(query.until);
-        [
-            Self { job, shard, after: (late - 1, i64::MAX), until: query.until },
-            Self { job, shard, after: (-1, i64::MAX), until: late },
-        ]
+        [Self { job, shard, after: (late - 1, i64::MAX), until: query.until }, Self::whole(job, shard, late)]
+    }
+
+    /// From the first row on.
+    pub(crate) fn whole(job: i64, shard: i64, until: Millis) -> Self {
+        Self { job, shard, after: (-1, i64::MAX), until }
     }
 }
 
@@ -352,11 +354,12 @@ pub(crate) enum Settled {
 pub(crate) struct StalledQuery {
     pub application: String,
     pub before: Millis,
-    pub after: ScheduleId,
+    /// What the page before this one left; `None` of the first page.
+    pub lanes: Option<Vec<Lane>>,
     pub limit: usize,
 }
 
-/// One page of what fell behind.
+/// One page of what fell behind: an equal share of each job and shard, earliest first.
 #[derive(Clone, Debug)]
 pub(crate) struct Stalled {
     /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
@@ -364,8 +367,8 @@ pub(crate) struct Stalled {
     /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give
     /// way.
     pub unstarted: Vec<Unstarted>,
-    /// The page was full: more may come after this one.
-    pub next: Option<ScheduleId>,
+    /// Where more may come after this page.
+    pub next: Vec<Lane>,
 }
 
 /// A PENDING execution of an earlier misfire repair.

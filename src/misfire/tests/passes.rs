@@ -84,7 +84,7 @@ fn asked(machine: &mut MisfireMachine, now: Now) -> &'static str {
 
 fn stalled_rows(ids: impl IntoIterator<Item = i64>) -> Stalled {
     let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) };
-    Stalled { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: None }
+    Stalled { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: Vec::new() }
 }
 
 fn stalled_page(ids: impl IntoIterator<Item = i64>) -> Result<MisfireAnswer, Error> {
@@ -221,6 +221,23 @@ fn a_page_is_bounded_by_the_rows_it_writes() {
         machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![false; repairs.len()])));
     }
     assert!(machine.todo.is_empty());
+}
+
+/// Crons of each second, a day behind: to search their occurrences takes far longer than to write the repairs.
+#[test]
+fn a_page_is_bounded_by_the_occurrences_it_searches() {
+    let mut machine = in_a_pass(None);
+    let a_day_later = Now { db: NOW + 86_400_000, ..at(0) };
+    let entries = (1..=10).map(|id| cron(id, "* * * * * ?", NOW)).collect();
+    machine.done(a_day_later, Ok(MisfireAnswer::Stalled(Stalled { entries, ..stalled_rows([]) })));
+    let mut repaired = 0;
+    while let Step::Do(MisfireOp::Repair(repairs)) = machine.next(a_day_later) {
+        let passed: u64 = repairs.iter().map(|repair| repair.passed).sum();
+        assert!(passed < 2 * MOST_PASSED, "{passed} occurrences");
+        repaired += repairs.len();
+        machine.done(a_day_later, Ok(MisfireAnswer::Repaired(vec![false; repairs.len()])));
+    }
+    assert_eq!(repaired, 10);
 }
 
 #[test]

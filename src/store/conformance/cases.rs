@@ -123,7 +123,7 @@ macro_rules! conformance {
                 a_paused_row_is_not_repaired_as_misfire,
                 error_rows_are_not_revived_by_repair,
                 stalled_rows_are_those_before_the_threshold,
-                stalled_rows_come_in_id_order_page_by_page,
+                stalled_rows_come_earliest_first_page_by_page,
                 repair_leaves_rows_whose_handler_nobody_here_knows_alone,
                 broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,

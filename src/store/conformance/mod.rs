@@ -313,7 +313,7 @@ impl Bench {
     }
 
     pub fn stalled_query(&self, before: Millis) -> StalledQuery {
-        StalledQuery { application: self.app.clone(), before, after: ScheduleId(0), limit: 1_000 }
+        StalledQuery { application: self.app.clone(), before, lanes: None, limit: 1_000 }
     }
 
     pub fn stalled(&self, before: Millis) -> Vec<String> {

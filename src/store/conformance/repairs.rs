@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Cursor, ExecutionState, ScheduleState};
-use crate::store::{LedgerRow, Reason};
+use crate::store::{Lane, LedgerRow, Reason};
 
 impl Bench {
     /// The schedule's executions as (scheduled, state, reason), by fire time.
@@ -266,31 +266,35 @@ pub(crate) fn stalled_rows_are_those_before_the_threshold(db: &Bench) {
     assert_eq!(db.store.stalled(&db.stalled_query(Millis::MAX)).unwrap().entries[0], *db.entry("s"));
 }
 
-pub(crate) fn stalled_rows_come_in_id_order_page_by_page(db: &Bench) {
+/// The pages of a job's shard come earliest first, and each of the others has its share of each page.
+pub(crate) fn stalled_rows_come_earliest_first_page_by_page(db: &Bench) {
     let ids: Vec<_> = (0..5i64)
         .map(|n| {
             let trigger = every(db.base + 9_000 - n * 1_000, 1_000, -1);
-            db.create(&Definition { trigger, ..db.definition(&format!("s{n}")) }).id
+            let id = db.create(&Definition { trigger, ..db.definition(&format!("s{n}")) }).id;
+            db.set(RowKey::Schedule(id), "shard", if n == 0 { "8" } else { "3" });
+            id
         })
         .collect();
-    assert_eq!(stalled_pages(db), [ids[..2].to_vec(), ids[2..4].to_vec(), ids[4..].to_vec()]);
+    let pages = stalled_pages(db);
+    assert_eq!(pages, [vec![ids[4], ids[0]], vec![ids[3], ids[2]], vec![ids[1]]]);
 }
 
 /// What pages of two bring, to the last one.
 fn stalled_pages(db: &Bench) -> Vec<Vec<ScheduleId>> {
-    let (mut pages, mut after) = (Vec::new(), Some(ScheduleId(0)));
-    while let Some(last) = after {
-        let query = StalledQuery { after: last, limit: 2, ..db.stalled_query(Millis::MAX) };
+    let (mut pages, mut lanes) = (Vec::new(), None);
+    while lanes.as_ref().is_none_or(|lanes: &Vec<Lane>| !lanes.is_empty()) {
+        let query = StalledQuery { lanes, limit: 2, ..db.stalled_query(Millis::MAX) };
         let page = db.store.stalled(&query).unwrap();
-        assert!(page.next.is_none_or(|next| next > last), "{page:?}");
         pages.push(page.entries.iter().map(|entry| entry.id).collect());
-        after = page.next;
+        lanes = Some(page.next);
     }
     pages
 }
 
 pub(crate) fn broken_rows_do_not_hide_the_stalled_pages_behind_them(db: &Bench) {
     let ids = ["a", "b", "c", "d", "e"].map(|name| db.schedule(name).id);
+    ids.iter().for_each(|id| db.set(RowKey::Schedule(*id), "shard", "3"));
     for broken in [ids[0], ids[1], ids[2]] {
         db.set(RowKey::Schedule(broken), "job_type", "'CALENDAR'");
     }

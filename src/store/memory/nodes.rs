@@ -150,10 +150,22 @@ impl Tables {
 
     /// A share of each lane; the lanes of the next page.
     fn due_in(&self, index: &Index, lanes: &[Lane], query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
-        let (asked, waiting) = lanes.split_at(lanes.len().min(query.limit));
-        let mut next = waiting.to_vec();
+        let (rows, next) = self.share_out(index, lanes, query.limit);
+        rows.iter().for_each(|(_, id)| self.bring(*id, polled));
+        next
+    }
+
+    /// The keys of an equal share of each lane, lane by lane, and the lanes of the next page.
+    pub(super) fn share_out(
+        &self,
+        index: &Index,
+        lanes: &[Lane],
+        limit: usize,
+    ) -> (Vec<(Millis, i64)>, Vec<Lane>) {
+        let (asked, waiting) = lanes.split_at(lanes.len().min(limit));
+        let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
         for lane in asked {
-            let share = query.limit / asked.len();
+            let share = limit / asked.len();
             let is_in =
                 |id: i64| self.schedule(id).is_some_and(|it| (it.job, it.shard) == (lane.job, lane.shard));
             let due = within(&index.due, lane.after, lane.until).filter(|(_, id)| is_in(*id));
@@ -161,9 +173,9 @@ impl Tables {
             let more = rows.len() > share;
             rows.truncate(share);
             next.extend(rows.last().filter(|_| more).map(|key| Lane { after: *key, ..*lane }));
-            rows.iter().for_each(|(_, id)| self.bring(*id, polled));
+            shared.append(&mut rows);
         }
-        next
+        (shared, next)
     }
 
     fn bring(&self, id: i64, polled: &mut Polled) {

@@ -1,8 +1,10 @@
 //! What the misfire handler looks for and changes.
 
+use std::collections::BTreeSet;
+
 use super::claims::seen_execution;
 use super::rows::{Run, Schedule, Text, Value, matches};
-use super::tables::Tables;
+use super::tables::{Index, Tables};
 use crate::model::{
     Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
     Token,
@@ -10,8 +12,8 @@ use crate::model::{
 use crate::store::guard::{self, Column};
 use crate::store::when;
 use crate::store::{
-    Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Result, Revocation, Stalled, StalledQuery,
-    Stranded, StrandedPage, Unstarted,
+    Broken, BrokenPage, BrokenQuery, Lane, LedgerRow, Reason, Repair, Result, Revocation, Stalled,
+    StalledQuery, Stranded, StrandedPage, Unstarted,
 };
 use crate::window::is_election_due;
 
@@ -35,8 +37,7 @@ impl Tables {
     }
 
     pub(super) fn stalled(&self, query: &StalledQuery) -> Stalled {
-        let ids = self.late(query);
-        let next = ids.last().filter(|_| ids.len() == query.limit).map(|last| ScheduleId(*last));
+        let (ids, next) = self.late(query);
         let entries: Vec<Entry> = ids.into_iter().filter_map(|id| self.entry(id)?.ok()).collect();
         let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
         let unstarted = give_way.flat_map(|entry| self.unstarted(entry.id)).collect();
@@ -51,24 +52,29 @@ impl Tables {
         })
     }
 
-    /// The rows of a page, understood or not.
-    fn late(&self, query: &StalledQuery) -> Vec<i64> {
-        let Some(index) = self.index(&query.application) else { return Vec::new() };
-        if !self.is_enabled(&query.application) {
-            return Vec::new();
-        }
-        let late = index.due.range(..(query.before, i64::MIN)).map(|(_, id)| *id);
-        let mut ids: Vec<i64> =
-            late.filter(|id| *id > query.after.0 && self.is_served(&query.application, *id)).collect();
-        ids.sort_unstable();
-        ids.truncate(query.limit);
-        ids
+    /// The rows of a page, understood or not, and the lanes of the next.
+    fn late(&self, query: &StalledQuery) -> (Vec<i64>, Vec<Lane>) {
+        let application = query.application.as_str();
+        let Some(index) = self.index(application).filter(|_| self.is_enabled(application)) else {
+            return (Vec::new(), Vec::new());
+        };
+        let lanes = query.lanes.clone().unwrap_or_else(|| self.lanes_behind(index, query.before));
+        let lanes: Vec<Lane> =
+            lanes.into_iter().filter(|lane| self.is_served(application, lane.job)).collect();
+        let (mut rows, next) = self.share_out(index, &lanes, query.limit);
+        rows.sort_unstable();
+        (rows.into_iter().map(|(_, id)| id).collect(), next)
     }
 
-    /// Whether the schedule's job is active and some live node of the application lists it.
-    fn is_served(&self, application: &str, schedule: i64) -> bool {
-        let job = self.schedule(schedule).and_then(|row| self.jobs.get(&row.job));
-        job.is_some_and(|job| {
+    fn lanes_behind(&self, index: &Index, until: Millis) -> Vec<Lane> {
+        let late = index.due.range(..(until, i64::MIN)).filter_map(|(_, id)| self.schedule(*id));
+        let lanes: BTreeSet<(i64, i64)> = late.map(|row| (row.job, row.shard)).collect();
+        lanes.into_iter().map(|(job, shard)| Lane::whole(job, shard, until)).collect()
+    }
+
+    /// Whether the job is active and some live node of the application lists it.
+    fn is_served(&self, application: &str, job: i64) -> bool {
+        self.jobs.get(&job).is_some_and(|job| {
             let mut live = self.nodes.values().filter(|node| node.ended.is_none());
             job.state == ScheduleState::Active.as_str()
                 && live.any(|node| {
@@ -194,7 +200,10 @@ impl Tables {
 
     fn overdue(&self, query: &BrokenQuery) -> impl Iterator<Item = Broken> {
         let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
-        let listed = move |(_, id): &&(Millis, i64)| self.is_served(&query.application, *id);
+        let job = |id: i64| self.schedule(id).map(|row| row.job);
+        let listed = move |(_, id): &&(Millis, i64)| {
+            job(*id).is_some_and(|job| self.is_served(&query.application, job))
+        };
         due.take_while(|(at, _)| *at < query.before).filter(listed).filter_map(|(_, id)| self.as_broken(*id))
     }
 

@@ -138,13 +138,3 @@ impl Raw {
         })
     }
 }
-
-/// The rows as they are.
-pub(super) fn raw(rows: Vec<Row>) -> Result<Vec<Raw>, Fault> {
-    rows.into_iter().map(|mut row| Raw::read(&mut row)).collect()
-}
-
-/// The rows that can be understood.
-pub(super) fn understood(rows: Vec<Raw>) -> Vec<Entry> {
-    rows.into_iter().filter_map(|raw| raw.understand().ok()).collect()
-}

@@ -1,6 +1,6 @@
 //! What the pipeline and the misfire handler look at.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -48,24 +48,37 @@ fn due(
     polled: &mut Polled,
 ) -> Result<Vec<Lane>, Fault> {
     let Due::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
-    let (asked, waiting) = lanes.split_at(lanes.len().min(query.limit));
-    let mut next = waiting.to_vec();
+    let (rows, next) = share_out(session, &query.application, lanes, query.limit, &due_entry)?;
+    rows.into_iter().filter_map(|(_, row)| row).for_each(|row| row.put(polled));
+    Ok(next)
+}
+
+/// An equal share of each lane, lane by lane, and the lanes of the next page.
+fn share_out<T>(
+    session: &mut dyn Session,
+    application: &str,
+    lanes: &[Lane],
+    limit: usize,
+    understand: &dyn Fn(Raw) -> Keyed<T>,
+) -> Result<(Vec<Keyed<T>>, Vec<Lane>), Fault> {
+    let (asked, waiting) = lanes.split_at(lanes.len().min(limit));
+    let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
     if asked.is_empty() {
-        return Ok(next);
+        return Ok((shared, next));
     }
-    let share = query.limit / asked.len();
-    let mut brought: Vec<Vec<Keyed<Brought>>> = asked.iter().map(|_| Vec::new()).collect();
-    read_lanes(session, &query.application, asked, share + 1, Payload::Small, &mut |lane, raw| {
-        brought[lane].push(due_entry(raw));
+    let share = limit / asked.len();
+    let mut brought: Vec<Vec<Keyed<T>>> = asked.iter().map(|_| Vec::new()).collect();
+    read_lanes(session, application, asked, share + 1, Payload::Small, &mut |lane, raw| {
+        brought[lane].push(understand(raw));
     })?;
     for (lane, mut rows) in asked.iter().zip(brought) {
         rows.sort_unstable_by_key(|(key, _)| *key);
         let more = rows.len() > share;
         rows.truncate(share);
         next.extend(rows.last().filter(|_| more).map(|(key, _)| Lane { after: *key, ..*lane }));
-        rows.into_iter().for_each(|(_, row)| row.into_iter().for_each(|row| row.put(polled)));
+        shared.append(&mut rows);
     }
-    Ok(next)
+    Ok((shared, next))
 }
 
 /// Mostly a page holds all due rows. They are sorted here: sorting whole rows would take the database twice as long as
@@ -211,7 +224,7 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
 /// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look into the
 /// index for each, however many rows there are. The limit keeps MariaDB from merging this into a question around it,
 /// where it would no longer know `s`.
-const HEADS: &str = "SELECT j.job_class, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
+const HEADS: &str = "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
      WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
      AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
      FROM QRTZ_JOB j CROSS JOIN (SELECT 0 AS shard UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
@@ -271,16 +284,12 @@ impl Part<'_> {
 }
 
 /// Due rows of a part, in any order.
-pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
-    due_in(dialect, &query.application, part, query.until).push(" LIMIT ?").bind(limit)
-}
-
-/// The active schedules of a part whose next fire time is before an instant; conditions may follow.
 ///
 /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without statistics
 /// reads every row of the application instead. There each job and shard, or each name, is a seek of its own, and OFFSET
 /// keeps the planner from turning them into a join that begins with the schedules.
-fn due_in(dialect: Dialect, application: &str, part: &Part<'_>, before: Millis) -> Statement {
+pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
+    let (application, before) = (query.application.as_str(), query.until);
     let question = sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)));
     let question = if dialect == Dialect::Postgres {
         let seeks = match part.among {
@@ -315,12 +324,12 @@ fn due_in(dialect: Dialect, application: &str, part: &Part<'_>, before: Millis) 
         );
         part.of(question.push(&from).bind(application))
     };
-    question.push(" AND e.next_fire_time < ?").bind(before)
+    question.push(" AND e.next_fire_time < ? LIMIT ?").bind(before).bind(limit)
 }
 
 /// The lanes of these jobs in all shards.
-pub(super) fn lanes(jobs: &[i64], after: (Millis, i64), until: Millis) -> Vec<Lane> {
-    let lane = |job: i64| (0..16).map(move |shard| Lane { job, shard, after, until });
+pub(super) fn lanes(jobs: &[i64], until: Millis) -> Vec<Lane> {
+    let lane = |job: i64| (0..16).map(move |shard| Lane::whole(job, shard, until));
     jobs.iter().flat_map(|job| lane(*job)).collect()
 }
 
@@ -466,13 +475,31 @@ fn waiting(
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
 pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Stalled, Fault> {
     let jobs = listed(session, &query.application)?;
-    if jobs.is_empty() {
-        return Ok(Stalled { entries: Vec::new(), unstarted: Vec::new(), next: None });
-    }
-    let rows = entry::raw(session.rows(&behind(session.dialect(), query, &jobs))?)?;
-    let next = rows.last().filter(|_| rows.len() == query.limit).map(|last| ScheduleId(last.id));
-    let entries = entry::understood(rows);
+    let mut lanes = match &query.lanes {
+        Some(lanes) => lanes.clone(),
+        None if jobs.is_empty() => Vec::new(),
+        None => lanes_behind(session, query)?,
+    };
+    lanes.retain(|lane| jobs.contains(&lane.job));
+    let entry = |raw: Raw| (raw.key(), raw.understand().ok());
+    let (mut rows, next) = share_out(session, &query.application, &lanes, query.limit, &entry)?;
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    let entries: Vec<Entry> = rows.into_iter().filter_map(|(_, entry)| entry).collect();
     Ok(Stalled { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
+}
+
+/// The lanes of all jobs that have rows behind.
+fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<Lane>, Fault> {
+    let rows = session.rows(&behind(&query.application, query.before))?;
+    let lane = |mut row: Row| Ok(Lane::whole(row.int()?, row.int()?, query.before));
+    rows.into_iter().map(lane).collect()
+}
+
+pub(super) fn behind(application: &str, before: Millis) -> Statement {
+    sql(format!("SELECT head.pid, head.shard FROM ({HEADS}) AS head WHERE head.fire_time < ?"))
+        .bind(before)
+        .bind(application)
+        .bind(before)
 }
 
 /// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to
@@ -483,16 +510,15 @@ fn unstarted(
     entries: &[Entry],
 ) -> Result<Vec<Unstarted>, Fault> {
     let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
-    let give_way: HashSet<i64> = give_way.map(|entry| entry.id.0).collect();
-    let (Some(first), Some(last)) = (give_way.iter().min(), give_way.iter().max()) else {
+    let give_way: Vec<i64> = give_way.map(|entry| entry.id.0).collect();
+    if give_way.is_empty() {
         return Ok(Vec::new());
-    };
-    let question = unstarted_between(session.dialect(), application, *first, *last);
+    }
     let mut unstarted = Vec::new();
-    for mut row in session.rows(&question)? {
+    for mut row in session.rows(&unstarted_of(session.dialect(), application, give_way))? {
         let (schedule, execution, token) = (row.int()?, ExecutionId(row.int()?), row.loose_text()?);
         // One without a readable token was written by hand and stays.
-        if let (true, Ok(token)) = (give_way.contains(&schedule), Uuid::parse_str(&token)) {
+        if let Ok(token) = Uuid::parse_str(&token) {
             unstarted.push(Unstarted { schedule: ScheduleId(schedule), execution, token: Token(token) });
         }
     }
@@ -503,33 +529,26 @@ fn unstarted(
 /// superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
-pub(super) fn unstarted_between(dialect: Dialect, application: &str, first: i64, last: i64) -> Statement {
-    sql(format!(
-        "SELECT p.execute_id, p.id, p.claim_token FROM (SELECT r.execute_id, r.id, r.claim_token, r.reason \
-         FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{} LIMIT {LOOKED_THROUGH}) AS p \
-         JOIN QRTZ_EXECUTE e ON e.id = p.execute_id \
-         WHERE p.reason = ? AND p.execute_id + 0 BETWEEN ? AND ? AND e.misfire = 'FIRE_ONCE'",
+/// A list of so many values is hashed by PostgreSQL only where it is joined, by the others as it stands.
+pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i64>) -> Statement {
+    let pending = format!(
+        "SELECT r.execute_id, r.id, r.claim_token, r.reason FROM QRTZ_RUN r \
+         WHERE r.application = ? AND r.state = 'PENDING'{} LIMIT {LOOKED_THROUGH}",
         no_one_has(dialect)
-    ))
-    .bind(application)
-    .bind(Reason::Misfire.as_str())
-    .bind(first)
-    .bind(last)
+    );
+    let question = sql(format!("SELECT p.execute_id, p.id, p.claim_token FROM ({pending}) AS p"));
+    let question = question.bind(application);
+    let misfire = Reason::Misfire.as_str();
+    if dialect == Dialect::Postgres {
+        let schedules = Value::Ints(Arc::new(schedules));
+        let join = " JOIN unnest(?) AS s(id) ON s.id = p.execute_id WHERE p.reason = ?";
+        question.push(join).bind(schedules).bind(misfire)
+    } else {
+        question.push(" WHERE p.reason = ? AND p.execute_id IN ").bind(misfire).list(schedules)
+    }
 }
 
-pub(super) fn behind(dialect: Dialect, query: &StalledQuery, jobs: &[i64]) -> Statement {
-    let shards: Vec<i64> = (0..16).collect();
-    let part = Part { jobs: jobs.to_vec(), among: Among::Shards(&shards) };
-    due_in(dialect, &query.application, &part, query.before)
-        .push(
-            " AND e.id > ? AND (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) = 'Y' \
-             ORDER BY e.id + 0 LIMIT ?",
-        )
-        .bind(query.after.0)
-        .bind(query.limit)
-}
-
-/// The ids of the active jobs that some live node has a handler for.
+/// The ids of the active jobs that some live node has a handler for, while the application is switched on.
 pub(super) fn listed(session: &mut dyn Session, application: &str) -> Result<Vec<i64>, Fault> {
     let names = listed_jobs(session, application)?;
     if names.is_empty() {
@@ -539,9 +558,11 @@ pub(super) fn listed(session: &mut dyn Session, application: &str) -> Result<Vec
     Ok(names.iter().filter_map(|name| ids.get(name).copied()).collect())
 }
 
-/// The jobs that nodes not ended say they have handlers for.
+/// The jobs that nodes not ended say they have handlers for; none of an application that is switched off.
 fn listed_jobs(session: &mut dyn Session, application: &str) -> Result<Vec<String>, Fault> {
-    let question = sql("SELECT DISTINCT jobs FROM QRTZ_NODE WHERE application = ? AND ended_time = -1");
+    let question =
+        sql("SELECT DISTINCT n.jobs FROM QRTZ_NODE n JOIN QRTZ_APP a ON a.application = n.application \
+         WHERE n.application = ? AND n.ended_time = -1 AND a.state = 'Y'");
     let mut jobs = Vec::new();
     for mut row in session.rows(&question.bind(application))? {
         jobs.extend(super::node::jobs(&row.loose_text()?));

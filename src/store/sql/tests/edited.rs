@@ -95,8 +95,9 @@ impl<'a> Case<'a> {
             limit: 1_000,
         };
         self.store.poll(&query).unwrap();
-        let (application, after) = (self.app.clone(), crate::model::ScheduleId(0));
-        self.store.stalled(&StalledQuery { application, before: AT + 9_000, after, limit: 1_000 }).unwrap();
+        let application = self.app.clone();
+        let behind = StalledQuery { application, before: AT + 9_000, lanes: None, limit: 1_000 };
+        self.store.stalled(&behind).unwrap();
         self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();
         for broken in self.broken() {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::fixture::Database;
+use super::fixture::{self, Database};
 use crate::clock::Lease;
 use crate::model::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, MisfirePolicy, NodeId, Occurrence, ScheduleId,
-    ScheduleState, Token,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, NodeId,
+    Occurrence, ScheduleId, ScheduleState, Token,
 };
 use crate::schedule::{Simple, Timing, Trigger};
 use crate::shards::Share;
@@ -16,7 +16,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, revoke, settle};
-use crate::store::{BrokenQuery, ClaimRequest, Lane, Page, PollQuery, Purge, StalledQuery};
+use crate::store::{BrokenQuery, ClaimRequest, Lane, NewNode, Page, PollQuery, Purge, StalledQuery};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -212,7 +212,8 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
         ("page of stranded", revoke::page(dialect, &application, ExecutionId(0), 1_000)),
-        ("unstarted repairs", poll::unstarted_between(dialect, &application, 1, ROWS)),
+        ("lanes behind", poll::behind(&application, START)),
+        ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
@@ -263,30 +264,53 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let late = START + 200_000_000;
     let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
     let query = PollQuery { shares, until: late, late, ..poll_of(&application) };
-    let after = ScheduleId(0);
-    let stalled = StalledQuery { application: application.clone(), before: late, after, limit: 200 };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
     let mut statements = vec![
-        ("stalled", poll::behind(dialect, &stalled, &ids)),
-        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, (-1, i64::MAX), late)[..64])),
+        ("lanes behind", poll::behind(&application, late)),
+        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, late)[..64])),
         ("look", poll::look(dialect, &query)),
     ];
     let parts = poll::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    let lanes = poll::lanes(&[nobodys], (-1, i64::MAX), late);
+    let lanes = poll::lanes(&[nobodys], late);
     statements.push(("its own lanes", lane_rows(dialect, &query, &lanes)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
         // A few for each of 51 jobs in 16 shards; beside them only the few jobs and nodes are read.
         assert!(read <= 4_000, "{name} read {read} rows: {}", statement.text);
     }
-    let all = read(session.as_mut(), &poll::behind(dialect, &stalled, &[nobodys]));
+    let share = poll::lane_rows(dialect, &application, &lanes, 250, Payload::Small);
+    let all = read(session.as_mut(), &share);
     assert!(
         all >= 2_000 || dialect == Dialect::Sqlite,
         "only {all} rows are counted where all are asked for"
     );
+    if dialect == Dialect::Mysql {
+        looking_for_misfires_reads_a_page(session.as_mut(), &application, late);
+    }
+}
+
+/// However many are overdue: a look that read them all would take longer than a call may.
+fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &str, before: Millis) {
+    let (host_ip, host_name) = ("192.0.2.7".to_owned(), "db-host".to_owned());
+    let policy = fixture::definition(application, "any").job.policy;
+    let jobs = vec![JobSpec { name: "nobodys".to_owned(), policy }];
+    let application = application.to_owned();
+    let id = NodeId::fresh();
+    let new = NewNode { id, application: application.clone(), host_ip, host_name, pid: 1, jobs, now: START };
+    node::register(session, &new).unwrap();
+    let mut lanes = None;
+    for _ in 0..3 {
+        let query = StalledQuery { application: application.clone(), before, lanes, limit: 200 };
+        let read = handler_reads(session);
+        let page = poll::stalled(session, &query).unwrap();
+        let read = handler_reads(session) - read;
+        assert_eq!((page.entries.len(), page.next.len()), (192, 16));
+        assert!(read <= 4_000, "a page of 200 read {read} rows");
+        lanes = Some(page.next);
+    }
 }
 
 /// How many rows and index entries a question reads.
@@ -417,8 +441,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = poll::parts(&query, &jobs);
-    let stalled = StalledQuery { application: application.clone(), before: START, after, limit: 200 };
-    let stalled = poll::behind(Dialect::Postgres, &stalled, &[1]);
+    let stalled = poll::behind(&application, START);
     let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
