@@ -144,15 +144,18 @@ pub(crate) struct Covered {
     pub schedules: bool,
     /// PENDING executions behind the first of these keys of (due time, id), as far as the second.
     pub pendings: ((Millis, i64), (Millis, i64)),
+    /// And PENDING executions behind this key.
+    pub newest: (Millis, i64),
 }
 
 impl Covered {
     #[cfg(any(test, feature = "bench"))]
-    pub(crate) const ALL: Self = Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END) };
+    pub(crate) const ALL: Self =
+        Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END), newest: Page::END };
 
     pub(crate) fn has(&self, pending: &Pending) -> bool {
         let key = (pending.due, pending.id.0);
-        self.pendings.0 < key && key <= self.pendings.1
+        self.pendings.0 < key && key <= self.pendings.1 || self.newest < key
     }
 }
 
@@ -195,8 +198,10 @@ struct Asked {
     /// How many lanes there are at home, if they are needed, and from how many of them nothing has been asked for.
     lanes: usize,
     unasked: usize,
-    /// Where the walk over PENDING executions at home began and how far it has come.
+    /// Where the walk over PENDING executions at home began and how far it has come,
     walk: ((Millis, i64), (Millis, i64)),
+    /// and behind what all of them were looked at before that.
+    newest: (Millis, i64),
     /// Nothing was cut off.
     complete: bool,
     entries: Vec<Arc<Entry>>,
@@ -350,6 +355,9 @@ pub(crate) struct PollMachine {
     turn: usize,
     /// The PENDING execution behind which the next poll's walk begins.
     walked: (Millis, i64),
+    /// A poll's time was not enough for a whole walk: there may be many that nobody here runs. The newest are looked at
+    /// first then, or what is new would wait for the walk to come to it.
+    walks_long: bool,
     stopping: bool,
 }
 
@@ -383,6 +391,7 @@ impl PollMachine {
             limit: PAGE,
             turn: 0,
             walked: Page::FIRST.pendings,
+            walks_long: false,
             stopping: false,
         }
     }
@@ -401,10 +410,11 @@ impl PollMachine {
             home: self.home.clone(),
             names: names.into_iter().map(|(name, _)| name).collect(),
             stage: Stage::Home,
-            page: Page { pendings: self.walked, ..Page::FIRST },
+            page: Page { pendings: self.walked, newest: self.walks_long, ..Page::FIRST },
             lanes: 0,
             unasked: 0,
             walk: (self.walked, self.walked),
+            newest: Page::END,
             complete: false,
             entries: Vec::new(),
             pendings: Vec::new(),
@@ -464,23 +474,31 @@ impl PollMachine {
         let pendings = std::mem::take(&mut polled.pendings);
         asked.large.extend(std::mem::take(&mut polled.large));
         self.take_in(now, &mut asked, entries, pendings);
-        if asked.stage == Stage::Home {
-            self.reached(&mut asked, polled.next.as_mut());
-        }
-        self.follow(now, asked, polled.next);
+        let next = polled.next.take();
+        let next = if asked.stage == Stage::Home { self.reached(&mut asked, next) } else { next };
+        self.follow(now, asked, next);
     }
 
-    /// Notes how far the poll has come at home.
-    fn reached(&self, asked: &mut Asked, next: Option<&mut Page>) {
-        asked.walk.1 = next.as_ref().map_or(Page::END, |page| page.pendings);
-        match (&asked.page.schedules, next.map(|page| &mut page.schedules)) {
-            (Due::All, Some(Due::Lanes(lanes))) if !lanes.is_empty() => {
+    /// Notes how far the poll has come at home; answers with what is left.
+    fn reached(&self, asked: &mut Asked, next: Option<Page>) -> Option<Page> {
+        let key = next.as_ref().map_or(Page::END, |page| page.pendings);
+        if asked.page.newest && key != Page::END {
+            asked.newest = key;
+        } else {
+            asked.walk.1 = if key < asked.newest { key } else { Page::END };
+        }
+        let lanes = next.map_or(Due::Lanes(Vec::new()), |page| page.schedules);
+        let mut next = Page { schedules: lanes, pendings: asked.walk.1, newest: false };
+        match (&asked.page.schedules, &mut next.schedules) {
+            (Due::All, Due::Lanes(lanes)) if !lanes.is_empty() => {
                 (asked.lanes, asked.unasked) = (lanes.len(), lanes.len());
                 lanes.rotate_left(self.turn % asked.lanes);
             }
             (Due::All, _) => {}
             (Due::Lanes(_), _) => asked.unasked = asked.unasked.saturating_sub(self.limit),
         }
+        let more = next.pendings != Page::END || next.schedules != Due::Lanes(Vec::new());
+        more.then_some(next)
     }
 
     /// There is another page if the last one says so, memory allows it and there is time; behind the last, what is late
@@ -539,7 +557,11 @@ impl PollMachine {
         asked.entries.extend(entries.into_iter().filter(plannable));
         let others = asked.stage == Stage::Others;
         let known = |entry: &Entry| others && asked.names.iter().any(|name| **name == *entry.name);
-        asked.pendings.extend(pendings.into_iter().filter(|it| !known(&it.entry) && !refused(&it.entry)));
+        // The last page of a walk may reach into the newest.
+        let newest = asked.newest;
+        let brought = |it: &Pending| (it.due, it.id.0) >= newest;
+        let plannable = |it: &Pending| !brought(it) && !known(&it.entry) && !refused(&it.entry);
+        asked.pendings.extend(pendings.into_iter().filter(plannable));
         if others {
             asked.helped += asked.entries.len() + asked.pendings.len() - before;
         }
@@ -592,6 +614,8 @@ impl PollMachine {
         let Signs { app, node, election, late } = asked.signs;
         self.hold = now.boot + EXTRA_PAUSE;
         self.limit = (2 * self.limit).min(PAGE);
+        // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
+        self.walks_long = asked.walk.0 != asked.walk.1 && asked.walk != (Page::FIRST.pendings, Page::END);
         self.walked = if asked.walk.1 == Page::END { Page::FIRST.pendings } else { asked.walk.1 };
         self.turn = if asked.unasked == 0 { 0 } else { self.turn.wrapping_add(asked.lanes - asked.unasked) };
         let occurrences = expand(&entries, now.db, asked.until, self.window.least_threshold());
@@ -606,7 +630,7 @@ impl PollMachine {
             occurrences,
             pendings,
             complete: asked.complete,
-            covered: Covered { schedules: asked.unasked == 0, pendings: asked.walk },
+            covered: Covered { schedules: asked.unasked == 0, pendings: asked.walk, newest: asked.newest },
             enabled: app && node,
             sent: asked.sent,
         }));

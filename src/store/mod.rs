@@ -234,6 +234,8 @@ pub(crate) struct Page {
     /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds, whether
     /// or not the query wants them.
     pub pendings: (Millis, i64),
+    /// Of these the last, not the first.
+    pub newest: bool,
 }
 
 /// The due schedules of a page.
@@ -268,14 +270,16 @@ impl Lane {
 }
 
 impl Page {
-    pub(crate) const FIRST: Self = Self { schedules: Due::All, pendings: (Millis::MIN, i64::MAX) };
+    pub(crate) const FIRST: Self =
+        Self { schedules: Due::All, pendings: (Millis::MIN, i64::MAX), newest: false };
     /// Behind all PENDING executions.
     pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
 
     /// The page behind one that left these lanes, and PENDING executions behind this key.
     pub(crate) fn behind(lanes: Vec<Lane>, pendings: Option<(Millis, i64)>) -> Option<Self> {
         let more = !lanes.is_empty() || pendings.is_some();
-        more.then(|| Self { schedules: Due::Lanes(lanes), pendings: pendings.unwrap_or(Self::END) })
+        let pendings = pendings.unwrap_or(Self::END);
+        more.then_some(Self { schedules: Due::Lanes(lanes), pendings, newest: false })
     }
 }
 
@@ -309,7 +313,7 @@ pub(crate) struct Polled {
     pub pendings: Vec<Pending>,
     /// Bytes of the payloads that were too large: they are empty in `entries` and `pendings`.
     pub large: HashMap<ScheduleId, usize>,
-    /// The page that may hold more.
+    /// The page that may hold more. Behind a page of the newest PENDING executions its key is that of the first of them.
     pub next: Option<Page>,
 }
 

@@ -340,7 +340,8 @@ fn what_a_poll_did_not_look_at_stays() {
         (Covered::ALL, 0),
         (Covered { schedules: false, ..Covered::ALL }, 1),
         (Covered { pendings: ((100, 1), (200, 2)), ..Covered::ALL }, 3),
-        (Covered { schedules: false, pendings: ((200, 2), (300, 4)) }, 3),
+        (Covered { pendings: ((100, 1), (200, 2)), newest: (200, 3), ..Covered::ALL }, 2),
+        (Covered { schedules: false, pendings: ((200, 2), (300, 4)), ..Covered::ALL }, 3),
     ];
     for (covered, left) in cases {
         let mut plan = plan(Planned { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) });

@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::TimeSample;
 use crate::error::Kind;
+use crate::model::{ExecutionId, Token};
 use crate::pipeline::fixtures::{calls_while_down, cron};
 use crate::store::Lane;
 
@@ -405,6 +406,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let page = |jobs: &[i64], walked| Page {
         schedules: Due::Lanes(jobs.iter().copied().map(lane).collect()),
         pendings: walked,
+        newest: false,
     };
     let (sent, first) = asked(&mut machine, 1_000_000);
     assert_eq!(first.page, Page::FIRST);
@@ -419,11 +421,11 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let (_, told) = until_asked(&mut machine, now);
     let plan = planned(told);
     assert_eq!((plan.occurrences.len(), plan.complete), (1, false));
-    let covered = Covered { schedules: false, pendings: (Page::FIRST.pendings, (8, 8)) };
+    let covered = Covered { schedules: false, pendings: (Page::FIRST.pendings, (8, 8)), ..Covered::ALL };
     assert_eq!(plan.covered, covered);
 
     let (now, third) = asked(&mut machine, now);
-    assert_eq!(third.page, Page { pendings: (8, 8), ..Page::FIRST });
+    assert_eq!(third.page, Page { pendings: (8, 8), newest: true, ..Page::FIRST });
     let next = Some(page(&[1, 2, 3, 4, 5], Page::END));
     machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, fourth) = asked(&mut machine, now);
@@ -514,9 +516,107 @@ fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
 fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_took() {
     let mut machine = machine(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    let next = Some(Page { schedules: Due::Lanes(vec![lane(1)]), pendings: Page::END });
+    let next = Some(Page { schedules: Due::Lanes(vec![lane(1)]), pendings: Page::END, newest: false });
     let late = now + 2 * PATIENCE;
     machine.done(at(late), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (again, query) = asked(&mut machine, late);
     assert_eq!((again, lanes(&query)), (late, vec![1]));
+}
+
+/// A table of PENDING executions that nobody here runs, but for one that became due last; a page takes so long.
+struct Waiting {
+    keys: Vec<(Millis, i64)>,
+    own: Pending,
+    takes: Millis,
+}
+
+impl Waiting {
+    fn new(others: i64, takes: Millis) -> Self {
+        let entry = Arc::new(cron(1, "0 * * * * ?", 1_060_000));
+        let id = ExecutionId(others + 1);
+        let token = Token::fresh();
+        let own = Pending { id, entry, scheduled: 1_000_000, due: 1_000_000, attempt: 2, origin: 0, token };
+        let keys = (1..=others).map(|id| (900_000, id)).chain([(own.due, id.0)]).collect();
+        Self { keys, own, takes }
+    }
+
+    fn answer(&self, query: &PollQuery, now: Millis) -> Polled {
+        let Page { pendings: after, newest, .. } = query.page;
+        let behind: Vec<_> = self.keys.iter().filter(|key| **key > after && key.0 < query.until).collect();
+        let more = behind.len().saturating_sub(query.limit);
+        let page = if newest { &behind[more..] } else { &behind[..behind.len() - more] };
+        let edge = if newest { page.first() } else { page.last() };
+        let has_own = page.last().is_some_and(|key| **key == (self.own.due, self.own.id.0));
+        let next = Page::behind(Vec::new(), edge.filter(|_| more > 0).map(|key| **key));
+        let pendings = has_own.then(|| self.own.clone()).into_iter().collect();
+        Polled { pendings, next, ..answer(now, Vec::new()) }
+    }
+
+    /// One poll of a machine: the page asked for, and what it planned.
+    fn poll(&self, machine: &mut PollMachine, now: Millis) -> (Vec<PollQuery>, Planned) {
+        let (mut now, mut query) = asked(machine, now);
+        let mut queries = Vec::new();
+        loop {
+            queries.push(query.clone());
+            now += self.takes;
+            machine.done(at(now), Ok(PollAnswer::Page(self.answer(&query, now))));
+            let mut told = Vec::new();
+            loop {
+                match machine.next(at(now)) {
+                    Step::Do(PollOp::Page(next)) if told.is_empty() => query = next,
+                    Step::Tell(output) => {
+                        told.push(output);
+                        continue;
+                    }
+                    _ => return (queries, planned(told)),
+                }
+                break;
+            }
+        }
+    }
+}
+
+/// A retry or recovery would wait for minutes behind what nobody runs.
+#[test]
+fn what_is_new_does_not_wait_for_a_long_walk() {
+    for takes in [300, 2 * PATIENCE] {
+        let waiting = Waiting::new(1_000_000, takes);
+        let mut machine = machine(1_000_000);
+        let (mut found, mut walked, mut last) = (Vec::new(), 0, Page::FIRST.pendings);
+        for poll in 1..=20 {
+            let (_, plan) = waiting.poll(&mut machine, 1_000_000 + poll * PERIOD);
+            assert!(plan.pendings.len() <= 1, "brought twice");
+            assert_eq!(plan.pendings.len() == 1, plan.covered.has(&waiting.own));
+            found.push(plan.pendings.len());
+            walked += i32::from(machine.walked > last);
+            last = machine.walked;
+        }
+        let gap = found.split(|found| *found == 1).map(<[usize]>::len).max().unwrap();
+        assert!(gap <= 1, "found by {found:?}");
+        assert!(walked >= 9, "the walk went on {walked} times of 20");
+    }
+}
+
+/// What the newest page has brought is not brought again by the walk's last page.
+#[test]
+fn a_walk_ends_where_the_newest_begin() {
+    let waiting = Waiting::new(60_000, PATIENCE / 2);
+    let mut machine = machine(1_000_000);
+    let mut polls = Vec::new();
+    for poll in 1..=4 {
+        let (queries, plan) = waiting.poll(&mut machine, 1_000_000 + poll * PERIOD);
+        let newest: Vec<bool> = queries.iter().map(|query| query.page.newest).collect();
+        polls.push((newest, plan.pendings.len(), plan.complete));
+    }
+    assert_eq!(
+        polls,
+        [
+            (vec![false, false], 0, false),
+            // The 10,001 behind those are one page.
+            (vec![true], 1, true),
+            (vec![true, false], 1, false),
+            // 25,000 of the 35,001 behind the last walk, and the others before them.
+            (vec![true, false], 1, true),
+        ]
+    );
 }

@@ -185,6 +185,17 @@ pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
     });
     let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(_, ids)| ids).collect();
     assert_eq!(brought, [ids[..2].to_vec(), ids[2..].to_vec()]);
+
+    let newest = |pendings| {
+        let page = Page { newest: true, pendings, ..Page::FIRST };
+        let polled = db.store.poll(&PollQuery { page, limit: 2, ..db.query(Millis::MAX) }).unwrap();
+        let keys: Vec<_> = polled.pendings.iter().map(|it| (it.due, it.id.0)).collect();
+        (keys, polled.next.map(|page| page.pendings))
+    };
+    let (last, first_of_them) = newest(Page::FIRST.pendings);
+    assert_eq!(last.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [ids[1].0, ids[2].0]);
+    assert_eq!(first_of_them, Some(last[0]));
+    assert_eq!(newest(last[0]), (vec![last[1]], None));
 }
 
 /// Five schedules, each due a second after the one before, and where each is at home.

@@ -200,16 +200,22 @@ impl Tables {
         polled: &mut Polled,
     ) -> Option<(Millis, i64)> {
         let due = within(&index.pending, query.page.pendings, query.until);
-        let mut page: Vec<(Millis, i64)> = due.take(query.limit + 1).collect();
+        let mut page: Vec<(Millis, i64)> = if query.page.newest {
+            due.collect::<Vec<_>>().into_iter().rev().take(query.limit + 1).collect()
+        } else {
+            due.take(query.limit + 1).collect()
+        };
         let more = page.len() > query.limit;
         page.truncate(query.limit);
+        let last = page.last().filter(|_| more && !rows.shards.is_empty()).copied();
+        page.sort_unstable();
         for (_, id) in &page {
             if let Some(mut pending) = self.as_pending(ExecutionId(*id), rows) {
                 pending.entry = Arc::new(without_large(Entry::clone(&pending.entry), polled));
                 polled.pendings.push(pending);
             }
         }
-        page.last().filter(|_| more && !rows.shards.is_empty()).copied()
+        last
     }
 
     fn as_pending(&self, id: ExecutionId, rows: &Wanted<'_>) -> Option<Pending> {

@@ -114,7 +114,7 @@ fn all_due(
 }
 
 /// Brings the PENDING executions that the page reaches and the query wants; answers with the key of the last one that
-/// was looked at if there are more.
+/// was looked at, of the newest with that of the first, if there are more.
 fn pendings(
     session: &mut dyn Session,
     query: &PollQuery,
@@ -130,9 +130,10 @@ fn pendings(
         Ok(())
     })?;
     rows.sort_unstable_by_key(|(key, _)| *key);
-    let more = rows.len() > query.limit;
-    rows.truncate(query.limit);
-    let last = rows.last().filter(|_| more).map(|(key, _)| *key);
+    let beyond = rows.len().saturating_sub(query.limit);
+    rows.drain(if query.page.newest { 0..beyond } else { rows.len() - beyond..rows.len() });
+    let last = if query.page.newest { rows.first() } else { rows.last() };
+    let last = last.filter(|_| beyond > 0).map(|(key, _)| *key);
     polled.pendings.extend(rows.into_iter().filter_map(|(_, pending)| pending));
     Ok(last)
 }
@@ -392,7 +393,7 @@ pub(super) fn lane_rows(
     })
 }
 
-/// The next PENDING executions in the order of (due time, id), whoever's they are, and one more; with their schedules
+/// The next PENDING executions in the order of (due time, id), or the last, whoever's they are, and one more; with their schedules
 /// if the parts want them: of active or complete schedules, and of paused ones if asked for by hand.
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
@@ -400,9 +401,10 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
          p.origin, p.claim_token, {} FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
          r.claim_token, r.execute_id FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
-         ORDER BY r.due_time, r.id LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
+         ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
         entry::columns(Payload::Small),
+        order = if query.page.newest { "r.due_time DESC, r.id DESC" } else { "r.due_time, r.id" },
         schedule = seek(dialect, "e.id", "p.execute_id"),
         waiting = no_one_has(dialect)
     ))

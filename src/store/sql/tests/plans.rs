@@ -220,6 +220,8 @@ fn the_hot_path_never_scans(database: &Database) {
     let parts = poll::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
     statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts)));
+    let newest = PollQuery { page: Page { newest: true, ..Page::FIRST }, ..query.clone() };
+    statements.push(("poll: newest PENDING", poll::waiting_rows(dialect, &newest, &parts)));
     if dialect == Dialect::Postgres {
         let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
         let states = [ExecutionState::Pending, ExecutionState::Running];
