@@ -118,7 +118,8 @@ impl Builder {
         self
     }
 
-    /// The most one store call may take before it is abandoned. Default: 3 s; 500 ms to one day.
+    /// The most one store call may take before it is abandoned; up to three quarters of it may pass until a connection
+    /// is open. Default: 3 s; 500 ms to one day.
     #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {
         self.raw.call = limit;

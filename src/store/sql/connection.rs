@@ -1,8 +1,9 @@
 //! Connections: which database a URL names, how a session is limited, and the pool.
 //!
-//! The pool opens nothing that nobody waits for, waits a second at most, and never tests what it hands out: a
-//! connection that failed in any way that is not positively a refusal is dropped instead, and with it all
-//! that were opened before the failure.
+//! The pool opens nothing that nobody waits for, and never tests what it hands out: a connection that failed in any
+//! way that is not positively a refusal is dropped instead, and with it all that were opened before the failure.
+//! A caller waits longer than a second only while a connection is being opened, which far from the database takes a
+//! dozen round trips.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,7 @@ use crate::window::span;
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
 
-/// How long a call waits for a connection.
+/// How long a call waits for a connection while none is being opened: all are in use, or the database refuses.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which SQL is spoken.
@@ -164,12 +165,20 @@ impl Target {
             return self.connect_here(limits);
         }
         let target = self.clone();
-        self.reach
-            .open(server(&self.address).as_deref(), span(limits.call), move || target.connect_here(limits))
+        self.within(limits, move || target.connect_here(limits))
     }
 
-    /// As [`Target::connect`], for the first session of a store: refuses a pooler that others' sessions
-    /// share.
+    /// Opens a session of MariaDB, whose client has no limit of its own.
+    fn within(
+        &self,
+        limits: Limits,
+        connect: impl FnOnce() -> std::result::Result<Box<dyn Session + Send>, Fault> + Send + 'static,
+    ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        self.reach.open(server(&self.address).as_deref(), span(limits.call), connect)
+    }
+
+    /// As [`Target::connect`], for the session a process opens first: refuses a pooler that others' sessions share, and
+    /// a server or client library that firetime cannot work with.
     pub(super) fn connect_first(
         &self,
         limits: Limits,
@@ -179,6 +188,14 @@ impl Target {
             let mut session = self.establish()?;
             pooler::refuse([&mut session, &mut self.establish()?]).map_err(|fault| self.clean(fault))?;
             return self.limited(Box::new(session), limits);
+        }
+        if self.dialect == Dialect::Mysql {
+            let target = self.clone();
+            return self.within(limits, move || {
+                let mut session = target.connect_here(limits)?;
+                self_check(session.as_mut()).map_err(|fault| target.clean(fault))?;
+                Ok(session)
+            });
         }
         self.connect(limits)
     }
@@ -279,14 +296,13 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
             // read it from end to end until the next ANALYZE. None is worth compiling anew each time it runs. And a
             // poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
-            session.batch(
-                "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-                 SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'",
-            )?;
+            //
             // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked for bytes, it
             // leaves them to us.
             session.batch(&format!(
-                "SELECT set_config('synchronous_commit', 'on', false) \
+                "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                 SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'; \
+                 SELECT set_config('synchronous_commit', 'on', false) \
                  WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
                  SELECT set_config('client_encoding', 'SQL_ASCII', false) \
                  WHERE current_setting('server_encoding') = 'SQL_ASCII'; \
@@ -296,7 +312,6 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             ))
         }
         Dialect::Mysql => {
-            self_check(session)?;
             let (seconds, lock_wait) = ((call / 1_000).max(1), LOCK_WAIT / 1_000);
             session.batch(&format!(
                 "SET SESSION autocommit = 1; SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
@@ -391,7 +406,7 @@ pub(super) struct Manager {
     limits: Limits,
     epoch: Arc<AtomicU64>,
     waiting: Arc<AtomicUsize>,
-    connecting: AtomicUsize,
+    connecting: Arc<AtomicUsize>,
     open: Arc<AtomicUsize>,
     /// Why the last try failed.
     failure: Mutex<String>,
@@ -453,6 +468,8 @@ pub(super) struct Connections {
     epoch: Arc<AtomicU64>,
     /// How many callers wait for a connection.
     waiting: Arc<AtomicUsize>,
+    /// How many are being opened.
+    connecting: Arc<AtomicUsize>,
     pub(super) target: Target,
 }
 
@@ -460,14 +477,15 @@ impl Connections {
     pub(super) fn open(target: Target, limits: Limits) -> Self {
         let epoch = Arc::new(AtomicU64::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
+        let connecting = Arc::new(AtomicUsize::new(0));
         let manager = Manager {
             target: target.clone(),
             limits,
             epoch: Arc::clone(&epoch),
             waiting: Arc::clone(&waiting),
-            connecting: AtomicUsize::new(0),
+            connecting: Arc::clone(&connecting),
             open: Arc::default(),
-            failure: Mutex::default(),
+            failure: Mutex::new("it is still being opened".to_owned()),
         };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
@@ -477,23 +495,36 @@ impl Connections {
             .thread_pool(Arc::new(openers()))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        Self { pool: builder.build_unchecked(manager), epoch, waiting, target }
+        Self { pool: builder.build_unchecked(manager), epoch, waiting, connecting, target }
     }
 
-    /// A connection opened after the last failure.
-    pub(super) fn get(&self) -> Result<r2d2::PooledConnection<Manager>> {
+    /// A connection opened after the last failure. One that is being opened is waited for, but no longer than `within`.
+    pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let link = self.opened(within);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        link
+    }
+
+    fn opened(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
+        let mut waited = Duration::ZERO;
+        let mut turn = CONNECTION_WAIT.min(within);
         loop {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            let link = self.pool.get();
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let mut link = link.map_err(|error| {
-                let message = format!("no connection to the database within 1 s: {error}");
-                Error::new(Kind::Unavailable, self.target.redact(&message))
-            })?;
-            if self.target.memory || link.epoch == self.epoch.load(Ordering::Relaxed) {
-                return Ok(link);
+            match self.pool.get_timeout(turn) {
+                Ok(link) if self.target.memory || link.epoch == self.epoch.load(Ordering::Relaxed) => {
+                    return Ok(link);
+                }
+                Ok(mut link) => link.broken = true,
+                Err(error) => {
+                    waited += turn;
+                    // Each turn asks r2d2 for one more connection. As long as all before, they stay few.
+                    turn = waited.min(within.saturating_sub(waited));
+                    if turn.is_zero() || self.connecting.load(Ordering::Relaxed) == 0 {
+                        let message = format!("no connection to the database within {waited:?}: {error}");
+                        return Err(Error::new(Kind::Unavailable, self.target.redact(&message)));
+                    }
+                }
             }
-            link.broken = true;
         }
     }
 
@@ -539,7 +570,7 @@ mod tests {
         let target = Target::parse(&format!("sqlite:{}", folder.path().join("x.db").display())).unwrap();
         let connections = Connections::open(target, Limits { call: 1_000, connections: 2, spare: 3 });
         let open = || connections.pool.state().connections;
-        let taken: Vec<_> = (0..5).map(|_| connections.get().unwrap()).collect();
+        let taken: Vec<_> = (0..5).map(|_| connections.get(CONNECTION_WAIT).unwrap()).collect();
         assert_eq!(open(), 5);
         drop(taken);
         assert_eq!(open(), 2);

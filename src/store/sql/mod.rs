@@ -60,6 +60,7 @@ use super::{
 use crate::clock::{Clock, TimeSample};
 use crate::error::Error;
 use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::window::span;
 
 /// How often a transaction that met a deadlock or a busy database is tried.
 const TRIES: u32 = 3;
@@ -77,8 +78,9 @@ pub(crate) fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Arc<d
 pub(crate) struct SqlStore {
     connections: Connections,
     clock: Arc<Clock>,
-    /// Half of what a call may take: no further try is begun after that.
-    patience: Millis,
+    /// What a call may take. No further try is begun after half of it, and no connection waited for after three quarters:
+    /// the rest is for the statement.
+    call: Millis,
     /// A claim has waited for a row in vain: the next one skips what is held.
     wary: AtomicBool,
 }
@@ -88,10 +90,10 @@ impl SqlStore {
         let target = Target::parse(url)?;
         let memory = target.memory;
         let wary = AtomicBool::new(false);
-        let store =
-            Self { connections: Connections::open(target, limits), clock, patience: limits.call / 2, wary };
+        let call = limits.call;
+        let store = Self { connections: Connections::open(target, limits), clock, call, wary };
         if memory {
-            let mut link = store.connections.get()?;
+            let mut link = store.connections.get(span(call))?;
             migrate::bring_up_memory(link.session.as_mut()).map_err(|fault| store.error("migrate", fault))?;
         }
         Ok(store)
@@ -185,15 +187,16 @@ impl SqlStore {
     where
         B: FnMut(&mut dyn Session) -> std::result::Result<T, Fault>,
     {
-        let until = self.clock.now().boot + self.patience;
+        let began = self.clock.now().boot;
+        let (again, connected) = (began + self.call / 2, began + self.call / 4 * 3);
         let (mut tries, mut replaced) = (1, false);
         loop {
-            let mut link = match self.connections.get() {
+            let mut link = match self.connections.get(span(connected - self.clock.now().boot)) {
                 Ok(link) => link,
                 Err(error) => return Err(Fault::new(Nature::Lost, error.to_string())),
             };
             match attempt(self, &mut link, &mut body) {
-                Err(fault) if tries < TRIES && self.clock.now().boot < until => match fault.nature {
+                Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.nature {
                     nature if nature.passes() => tries += 1,
                     Nature::Lost if !replaced => replaced = true,
                     _ => return Err(fault),

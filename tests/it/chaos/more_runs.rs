@@ -108,7 +108,7 @@ pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
     let settled = cluster.settle(false);
     cluster.report.measure("resume_ms", settled.resumed(cluster.healed), RESUME);
     cluster.report.measure("log_lines", cluster.log_lines(limited, cluster.healed), LOG_LINES);
-    assert!(cluster.said("no connection to the database within 1 s") > 0, "nobody met the limit");
+    assert!(cluster.said("no connection to the database within ") > 0, "nobody met the limit");
     settled.assert_none_abandoned();
     cluster.conclude(&settled);
 }
