@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::error::Error;
-use crate::model::{ExecutionId, NodeId, ScheduleId};
+use crate::model::{ExecutionId, NodeId};
 use crate::panics::guarded;
 use crate::text::{escaped, shortened};
 
@@ -56,8 +56,8 @@ pub enum Event {
     },
     /// A row that alone makes its transaction fail, or cannot be understood, was put into ERROR.
     Quarantined {
-        /// The schedule.
-        schedule: ScheduleId,
+        /// The schedule's name; `id 7` if its row has none that can be read.
+        schedule: Arc<str>,
         /// Why.
         reason: String,
     },
@@ -101,15 +101,15 @@ pub enum Event {
     },
     /// The misfire handler moved a cursor or took an execution back.
     Repaired {
-        /// The schedule.
-        schedule: ScheduleId,
+        /// The schedule's name; `id 7` if its row is gone or has none that can be read.
+        schedule: Arc<str>,
         /// What was done.
         what: &'static str,
     },
     /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
     Exhausted {
-        /// The schedule.
-        schedule: ScheduleId,
+        /// The schedule's name; `id 7` if its row is gone or has none that can be read.
+        schedule: Arc<str>,
         /// Its last attempt.
         execution: ExecutionId,
         /// How many nodes.
@@ -218,7 +218,9 @@ impl Event {
                 write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
             Self::ClaimLost { schedule } => write!(f, "schedule {schedule:?}: claim lost to another node"),
-            Self::Quarantined { schedule, reason } => write!(f, "schedule {schedule} quarantined: {reason}"),
+            Self::Quarantined { schedule, reason } => {
+                write!(f, "schedule {schedule:?} quarantined: {reason}")
+            }
             Self::Finished { execution, schedule, error: None } => {
                 write!(f, "{schedule:?}: execution {execution} succeeded")
             }
@@ -236,10 +238,10 @@ impl Event {
             }
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
-            Self::Repaired { schedule, what } => write!(f, "schedule {schedule}: {what}"),
+            Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),
             Self::Exhausted { schedule, execution, deaths } => {
                 let what = format!("execution {execution} failed for good, nodes it cost: {deaths}");
-                write!(f, "schedule {schedule}: {what}")
+                write!(f, "schedule {schedule:?}: {what}")
             }
             Self::Purged { occurrences, schedules, nodes } => removed(f, *occurrences, *schedules, *nodes),
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
@@ -391,12 +393,14 @@ mod tests {
 
     /// Every event that holds a text from elsewhere.
     fn events(text: &str) -> Vec<Event> {
-        let (schedule, execution, name) = (ScheduleId(1), ExecutionId(2), || Arc::from(text));
+        let (execution, name) = (ExecutionId(2), || Arc::from(text));
         let reason = || text.to_owned();
         vec![
             Event::ClaimLost { schedule: name() },
             Event::StoreFailed { operation: "poll", error: Error::new(Kind::Refused, text) },
-            Event::Quarantined { schedule, reason: reason() },
+            Event::Quarantined { schedule: name(), reason: reason() },
+            Event::Repaired { schedule: name(), what: "repaired" },
+            Event::Exhausted { schedule: name(), execution, deaths: 2 },
             Event::Finished { execution, schedule: name(), error: None },
             Event::Finished { execution, schedule: name(), error: Some(reason()) },
             Event::Undecodable { schedule: name(), reason: reason() },

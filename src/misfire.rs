@@ -399,7 +399,7 @@ impl MisfireMachine {
         match list {
             Task::Repair(page) => {
                 for (overdue, _) in page.iter().zip(won).filter(|(_, won)| **won) {
-                    self.repaired(overdue.entry.id, "misfire repaired");
+                    self.repaired(&overdue.entry.name, "misfire repaired");
                 }
             }
             Task::Revoke(page) => {
@@ -412,16 +412,17 @@ impl MisfireMachine {
         }
     }
 
-    fn repaired(&mut self, schedule: ScheduleId, what: &'static str) {
+    fn repaired(&mut self, schedule: &Arc<str>, what: &'static str) {
         self.repaired = true;
+        let schedule = Arc::clone(schedule);
         self.outbox.push_back(MisfireOutput::Event(Event::Repaired { schedule, what }));
     }
 
     fn revoked(&mut self, revocation: &Revocation) {
-        let (schedule, execution) = (revocation.stranded.schedule, revocation.stranded.id);
+        let (schedule, execution) = (&revocation.stranded.name, revocation.stranded.id);
         self.repaired(schedule, "execution taken back from a dead node");
         if revocation.reason == Reason::AttemptsExhausted {
-            let deaths = revocation.stranded.deaths.saturating_add(1);
+            let (schedule, deaths) = (Arc::clone(schedule), revocation.stranded.deaths.saturating_add(1));
             self.outbox.push_back(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths }));
         }
     }
@@ -534,7 +535,7 @@ impl Machine for MisfireMachine {
             }
             Ok(MisfireAnswer::Quarantined(broken, won)) => {
                 if won {
-                    let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
+                    let event = Event::Quarantined { schedule: broken.name, reason: broken.reason };
                     self.outbox.push_back(MisfireOutput::Event(event));
                 }
             }

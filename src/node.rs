@@ -542,6 +542,7 @@ mod tests {
         let stranded = |n| Stranded {
             id: ExecutionId(n),
             schedule: ScheduleId(n),
+            name: "nightly".into(),
             state: ExecutionState::Running,
             token: Token::fresh(),
             attempt: 1,

@@ -245,8 +245,8 @@ fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
 /// An execution without a node, of a job that allows two deaths.
 fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
     let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-    let (id, schedule, token) = (ExecutionId(id), ScheduleId(1), Token::fresh());
-    Stranded { id, schedule, state, token, attempt: deaths + 1, deaths, policy }
+    let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
+    Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, policy }
 }
 
 #[test]
@@ -306,7 +306,8 @@ fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
                 order.extend(revocations.iter().map(|it| it.stranded.id.0));
                 machine.done(now, Ok(MisfireAnswer::Revoked(vec![true; revocations.len()])));
             }
-            Step::Tell(MisfireOutput::Event(Event::Exhausted { execution, deaths, .. })) => {
+            Step::Tell(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths })) => {
+                assert_eq!(&*schedule, "nightly");
                 told.push((execution.0, deaths));
             }
             Step::Tell(_) => {}

@@ -272,6 +272,7 @@ impl<S: Seats> DispatchMachine<S> {
         let reason = error.to_string();
         self.broken.push_back(Broken {
             id: entry.id,
+            name: Arc::clone(&entry.name),
             version: entry.version,
             state: entry.state.as_str().to_owned(),
             reason,
@@ -359,7 +360,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         match answer {
             Ok(ClaimAnswer::Claims(claims)) => self.claimed(claims, now),
             Ok(ClaimAnswer::Quarantined(broken, true)) => {
-                let event = Event::Quarantined { schedule: broken.id, reason: broken.reason };
+                let event = Event::Quarantined { schedule: broken.name, reason: broken.reason };
                 self.outbox.push_back(DispatchOutput::Event(event));
             }
             Ok(ClaimAnswer::Quarantined(_, false)) => {}

@@ -462,11 +462,19 @@ impl Reason {
     }
 }
 
+/// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be read.
+#[cfg(any(feature = "sql", test))]
+pub(crate) fn called(name: &str, id: ScheduleId) -> Arc<str> {
+    if name.is_empty() { format!("id {id}").into() } else { name.into() }
+}
+
 /// A CLAIMED or RUNNING execution nobody answers for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stranded {
     pub id: ExecutionId,
     pub schedule: ScheduleId,
+    /// What its schedule is [`called`].
+    pub name: Arc<str>,
     pub state: ExecutionState,
     pub token: Token,
     pub attempt: u32,
@@ -523,6 +531,8 @@ pub(crate) struct BrokenPage {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Broken {
     pub id: ScheduleId,
+    /// What it is [`called`].
+    pub name: Arc<str>,
     pub version: i64,
     pub state: String,
     pub reason: String,

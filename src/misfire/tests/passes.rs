@@ -343,7 +343,10 @@ fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
                 machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![true, false])));
                 "repair"
             }
-            Step::Tell(MisfireOutput::Event(Event::Repaired { schedule: ScheduleId(1), .. })) => "told",
+            Step::Tell(MisfireOutput::Event(Event::Repaired { schedule, .. })) => {
+                assert_eq!(&*schedule, "schedule-1");
+                "told"
+            }
             Step::Tell(MisfireOutput::WakePoll) => "woken",
             Step::Wait(Millis::MAX) => break,
             _ => "something else",
@@ -405,7 +408,13 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
 /// What a pass found and could not finish is looked for by the next, not by the next walk.
 #[test]
 fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
-    let broken = |id| Broken { id: ScheduleId(id), version: 0, state: String::new(), reason: String::new() };
+    let broken = |id| Broken {
+        id: ScheduleId(id),
+        name: "broken".into(),
+        version: 0,
+        state: String::new(),
+        reason: String::new(),
+    };
     for goes_well in [true, false] {
         let (mut machine, mut boot, mut begun_after) = (keeping(None), 0, Vec::new());
         for _ in 0..3 {

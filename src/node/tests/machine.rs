@@ -151,6 +151,7 @@ fn owned(id: i64) -> Stranded {
     Stranded {
         id: ExecutionId(id),
         schedule: ScheduleId(1),
+        name: "nightly".into(),
         state: ExecutionState::Claimed,
         token: Token::fresh(),
         attempt: 1,

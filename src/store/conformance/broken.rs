@@ -19,7 +19,7 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
 
     let found = db.broken();
     let [broken] = &found[..] else { panic!("one broken row, not {found:?}") };
-    assert_eq!(broken.id, id);
+    assert_eq!((broken.id, &*broken.name), (id, "broken"));
     assert!(broken.reason.contains(named), "{:?} does not name {named:?}", broken.reason);
     let stale = Broken { version: broken.version - 1, ..broken.clone() };
     assert!(!db.store.quarantine(&stale).unwrap());

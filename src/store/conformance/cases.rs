@@ -101,6 +101,7 @@ macro_rules! conformance {
             stranded {
                 executions_of_ended_nodes_are_stranded,
                 executions_of_missing_nodes_are_stranded,
+                an_execution_without_a_schedule_is_stranded_under_its_id,
                 executions_of_live_nodes_are_not_stranded,
                 what_nobody_owns_is_not_stranded,
                 a_running_execution_is_abandoned_and_tried_again,

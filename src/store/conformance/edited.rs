@@ -64,7 +64,8 @@ fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     let entry = Arc::clone(candidate.entry());
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
         let state = entry.state.as_str().to_owned();
-        let broken = Broken { id: entry.id, version: entry.version, state, reason: error.to_string() };
+        let (name, reason) = (Arc::clone(&entry.name), error.to_string());
+        let broken = Broken { id: entry.id, name, version: entry.version, state, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
     }
 }

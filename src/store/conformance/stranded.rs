@@ -35,7 +35,7 @@ pub(crate) fn executions_of_ended_nodes_are_stranded(db: &Bench) {
         [ExecutionState::Claimed, ExecutionState::Running]
     );
     assert!(stranded.iter().all(|row| row.attempt == 1 && row.policy == job(JOB).policy));
-    assert_eq!(stranded[0].schedule, claimed[0].schedule());
+    assert_eq!((stranded[0].schedule, &*stranded[0].name), (claimed[0].schedule(), "a"));
     let [first, last] = claimed.each_ref().map(Claimed::execution);
     let page = |after| db.store.stranded(&db.app, after, 1).unwrap();
     let pages = [page(ExecutionId(0)), page(first), page(last)].map(|page| {
@@ -49,6 +49,16 @@ pub(crate) fn executions_of_missing_nodes_are_stranded(db: &Bench) {
     let (_, claimed, stranded) = strand(db, "s", true);
     assert_eq!((stranded.state, stranded.token), (ExecutionState::Running, claimed.token()));
     assert!(db.store.stranded(&fresh_name(), ExecutionId(0), 10).unwrap().stranded.is_empty());
+}
+
+/// Somebody removed its schedule by hand: it is still taken back, and people are told of it by its id.
+pub(crate) fn an_execution_without_a_schedule_is_stranded_under_its_id(db: &Bench) {
+    let (entry, claimed, _) = strand(db, "s", true);
+    db.set(RowKey::Execution(claimed.execution()), "execute_id", "-7");
+    let stranded = db.stranded();
+    let [stranded] = &stranded[..] else { panic!("one, not {stranded:?}") };
+    assert_ne!(stranded.schedule, entry.id);
+    assert_eq!(&*stranded.name, "id -7");
 }
 
 pub(crate) fn executions_of_live_nodes_are_not_stranded(db: &Bench) {

@@ -283,6 +283,7 @@ impl Tables {
         match column {
             "state" => run.state = Text::from(value.text()?),
             "claim_token" => run.token = value.uuid().map(Token),
+            "execute_id" => run.schedule = value.number()?,
             "origin" => run.origin = value.number()?,
             "due_time" => run.due = value.number()?,
             "scheduled_time" => run.scheduled = value.number()?,

@@ -13,7 +13,7 @@ use crate::store::guard::{self, Column};
 use crate::store::when;
 use crate::store::{
     Broken, BrokenPage, BrokenQuery, Lane, LedgerRow, Reason, Repair, Result, Revocation, Stalled,
-    StalledQuery, Stranded, StrandedPage, Unstarted,
+    StalledQuery, Stranded, StrandedPage, Unstarted, called,
 };
 use crate::window::is_election_due;
 
@@ -143,10 +143,12 @@ impl Tables {
     }
 
     pub(super) fn as_stranded(&self, id: i64, run: &Run) -> Option<Stranded> {
-        let job = self.schedule(run.schedule).and_then(|row| self.jobs.get(&row.job));
+        let (schedule, row) = (ScheduleId(run.schedule), self.schedule(run.schedule));
+        let job = row.and_then(|row| self.jobs.get(&row.job));
         Some(Stranded {
             id: ExecutionId(id),
-            schedule: ScheduleId(run.schedule),
+            schedule,
+            name: called(row.map_or("", |row| &row.name), schedule),
             state: run.state.parse().ok()?,
             token: run.token?,
             attempt: run.attempt,
@@ -211,7 +213,8 @@ impl Tables {
         let row =
             self.schedule(id).filter(|row| !row.is(ScheduleState::Error) && !row.is(ScheduleState::Init))?;
         let reason = row.understand(id, self.jobs.get(&row.job)).err()?;
-        Some(Broken { id: ScheduleId(id), version: row.version, state: row.state.to_string(), reason })
+        let (id, version, state) = (ScheduleId(id), row.version, row.state.to_string());
+        Some(Broken { id, name: called(&row.name, id), version, state, reason })
     }
 
     /// A version that is no count begins anew at 0: it could not grow. A state that is none of ours must still be none.

@@ -41,7 +41,7 @@ pub(super) struct Raw {
     pub(super) id: i64,
     pub(super) version: i64,
     pub(super) state: String,
-    name: String,
+    pub(super) name: String,
     job: String,
     payload: String,
     /// Bytes of a payload that was left out.

@@ -7,7 +7,7 @@ use super::statement::{Row, Statement, Value, sql};
 use super::under_way::{Whose, owns, sweep, under_way};
 use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
-use crate::store::{Beat, NewNode, Peer, Pulse, Stranded};
+use crate::store::{Beat, NewNode, Peer, Pulse, Stranded, called};
 use crate::window::{millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
@@ -156,7 +156,8 @@ pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
     let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
-    Ok(Stranded { id, schedule, state, token, attempt, deaths, policy: policy(row)? })
+    let name = called(&row.loose_text()?, schedule);
+    Ok(Stranded { id, schedule, name, state, token, attempt, deaths, policy: policy(row)? })
 }
 
 pub(super) fn declare_dead(

@@ -10,7 +10,7 @@ use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, Want, batch, guarded, join, seek, sql, update};
 use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
-use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Unstarted};
+use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Unstarted, called};
 use crate::window::far_election;
 
 /// Appends a guard to a statement: each column compared with what was seen.
@@ -264,7 +264,8 @@ pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<B
 
 fn as_broken(raw: Raw) -> Option<Broken> {
     let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
-    raw.understand().err().map(|reason| Broken { id, version, state, reason })
+    let name = called(&raw.name, id);
+    raw.understand().err().map(|reason| Broken { id, name, version, state, reason })
 }
 
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard has its

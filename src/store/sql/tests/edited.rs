@@ -151,6 +151,14 @@ fn a_shard_that_is_none_is_quarantined(database: &Database) {
     }
 }
 
+fn a_schedule_without_a_name_is_told_by_its_id(database: &Database) {
+    let case = Case::new(database);
+    let id = case.schedule("a").id;
+    case.set("QRTZ_EXECUTE", "name = ''", &format!("id = {id}"));
+    let names: Vec<_> = case.broken().into_iter().map(|broken| broken.name.to_string()).collect();
+    assert_eq!(names, [format!("id {id}")]);
+}
+
 fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
     let case = Case::new(database);
     for column in ["attempt", "fence", "generation", "occurrences"] {
@@ -202,6 +210,11 @@ macro_rules! edited {
             #[test]
             fn a_shard_that_is_none_is_quarantined() {
                 super::a_shard_that_is_none_is_quarantined(&$make);
+            }
+
+            #[test]
+            fn a_schedule_without_a_name_is_told_by_its_id() {
+                super::a_schedule_without_a_name_is_told_by_its_id(&$make);
             }
 
             #[test]
