@@ -108,10 +108,10 @@ pub(crate) trait Store: Send + Sync {
 
     /// Removes occurrences that ended longer ago than `keep`, by the database's own clock, in one bounded
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
-    /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. If it removes
-    /// any, the application's `ledger_from` moves with it: occurrences planned from there on are all kept.
-    /// COMPLETE one-shots that were planned so long ago and have no execution left go too, and a walk's first
-    /// step removes nodes that ended so long ago, unless an execution under way names them.
+    /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. COMPLETE
+    /// one-shots that were planned so long ago and have no execution left go too. If it removes any of these,
+    /// the application's `ledger_from` moves with it: occurrences planned from there on are all kept. A walk's
+    /// first step removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`].

@@ -237,6 +237,19 @@ pub(crate) fn an_open_occurrence_holds_its_generation_alone(db: &Bench) {
     assert_eq!((db.purge(), db.left("s")), (2, vec![(open.scheduled(), 1), (behind, 1)]));
 }
 
+/// Not even if it is the schedule's first, which a walk looks at before anything else.
+pub(crate) fn an_open_first_occurrence_holds_its_generation_alone(db: &Bench) {
+    let entry = db.long_running("s");
+    let open = db.run_head(&entry);
+    let behind = db.fire("s", db.long_ago());
+    let definition = Definition { trigger: every(db.base, 500, -1), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
+    let (anew, next) = (db.entry("s"), entry.cursor.next.map(|start| start + 5_000));
+    db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
+    db.fire("s", db.long_ago());
+    assert_eq!((db.purge(), db.left("s")), (1, vec![(open.scheduled(), 1), (behind, 1)]));
+}
+
 /// Only one-shots: the next `ensure` would begin a finite interval anew.
 pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
     let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
@@ -265,6 +278,19 @@ pub(crate) fn a_one_shot_goes_once_its_execution_is_gone(db: &Bench) {
         (ScheduleState::Complete, Cursor { prev: Some(start), next: None })
     );
     assert_eq!(db.purge_step(1_000, String::new()).schedules, 1, "and leaves again");
+}
+
+/// Somebody has emptied the ledger by hand: the mark alone can tell that it ran.
+pub(crate) fn a_one_shot_without_a_ledger_does_not_run_again(db: &Bench) {
+    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    let definition = Definition { trigger: every(start, 0, 0), ..db.definition("once") };
+    let entry = db.create(&definition);
+    db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+    db.fire("once", db.long_ago());
+    let run = RowKey::Execution(ExecutionId(db.executions().remove(0).id));
+    db.set(run, "execute_id", "-7");
+    assert_eq!(db.purge_step(1_000, String::new()), Purged { schedules: 1, ..Purged::default() });
+    assert_eq!(db.create(&definition).state, ScheduleState::Complete);
 }
 
 /// Its trigger may begin anew with the next `ensure`, which no mark could tell from the first time.

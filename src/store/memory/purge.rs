@@ -33,7 +33,7 @@ impl Tables {
         if purged.occurrences < purge.limit {
             purged.next = None;
         }
-        if purged.occurrences > 0 {
+        if purged.occurrences + purged.schedules > 0 {
             let application = self.application(&purge.application);
             let app = self.apps.entry(application).or_default();
             app.ledger_from = app.ledger_from.max(before);
@@ -63,7 +63,8 @@ impl Tables {
 
     /// Removes the first occurrences of each generation, up to the first that stays; how many.
     fn purge_schedule(&mut self, schedule: i64, before: Millis, limit: usize) -> usize {
-        if !self.ledger(schedule).next().is_some_and(|(_, first)| has_ended(first, before)) {
+        let is_old = |first: &Run| first.finished.unwrap_or(first.scheduled) < before;
+        if !self.ledger(schedule).next().is_some_and(|(_, first)| is_old(first)) {
             return 0;
         }
         let rows: Vec<(ExecutionId, &Run)> = self.ledger(schedule).collect();

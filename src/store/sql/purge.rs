@@ -59,7 +59,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
                 at_end = false;
                 break;
             }
-        } else if is_spent {
+        } else if is_spent && ended.is_none() {
             found.spent.push(Spent { id: schedule, prev, version });
         }
         // A name that cannot be read is no place to go on from.
@@ -69,24 +69,23 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, 
             break;
         }
     }
-    at_end |= found.old.is_empty() && next == purge.after;
-    let is_first = purge.after.is_empty();
-    if !found.old.is_empty() {
+    if !found.old.is_empty() || !found.spent.is_empty() {
         move_mark(session, &purge.application, before)?;
     }
-    Ok(Purged {
-        nodes: if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 },
-        schedules: remove_spent(session, &found.spent)?,
-        occurrences: remove_old(session, &found.old)?,
-        next: (!at_end).then_some(next),
-    })
+    let is_first = purge.after.is_empty();
+    let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
+    let schedules = remove_spent(session, &found.spent)?;
+    let occurrences = remove_old(session, &found.old)?;
+    at_end |= next == purge.after && schedules + occurrences == 0;
+    Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
 }
 
-/// The schedules of a page with the end of their ledgers' first rows; whether each is a one-shot that has
-/// been run, or skipped, long ago.
+/// The schedules of a page with when their ledgers' first rows ended, or if one has not, when it was planned; whether each
+/// is a one-shot that has been run, or skipped, long ago.
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
-    sql("SELECT e.id, e.name, (SELECT r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = e.id \
-         ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt LIMIT 1) AS ended, \
+    sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
+         FROM QRTZ_RUN r WHERE r.execute_id = e.id ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt \
+         LIMIT 1) AS ended, \
          CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 AND e.repeat_interval = 0 \
          AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 ELSE 0 END AS spent, \
          e.prev_fire_time, e.version \

@@ -355,6 +355,20 @@ mod sqlite_types {
         }
     }
 
+    /// There is no name to go on from behind a page of them, but each page is gone before the next is read.
+    #[test]
+    fn a_walk_of_retention_passes_pages_of_one_shots_without_names() {
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        super::super::fixture::schedules(case.store.as_ref(), &case.app, 1_001);
+        case.write(
+            "UPDATE QRTZ_EXECUTE SET state = 'COMPLETE', job_type = 'SIMPLE', repeat_count = 0, repeat_interval = 0, \
+             prev_fire_time = 1000000000000, next_fire_time = -1, name = CAST(name AS BLOB)",
+        );
+        case.purged();
+        assert_eq!(case.store.schedules(Some(&case.app)).unwrap().len(), 0);
+    }
+
     #[test]
     fn executions_of_any_type_disturb_nobody() {
         let database = Database::sqlite();
