@@ -188,6 +188,13 @@ impl Event {
     }
 }
 
+impl Event {
+    /// What a scheduler or a loop says once, at its end. However many events wait, it is told behind them.
+    fn is_last_word(&self) -> bool {
+        matches!(self, Self::Dropped | Self::LoopPanicked { .. } | Self::Stopped { .. })
+    }
+}
+
 /// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their say.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -291,7 +298,7 @@ fn removed(f: &mut String, occurrences: usize, schedules: usize, nodes: usize) -
 
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// So many events may wait to be told; more are counted and dropped.
+/// So many events may wait to be told; more are counted and dropped, but for last words.
 const WAITING: usize = 4_096;
 /// Between two turns of the teller: a stream of events wakes its thread once in so long, not for each.
 const NAP: Duration = Duration::from_millis(5);
@@ -336,7 +343,7 @@ impl Events {
         if !self.observed && event.level() > log::max_level() {
             return;
         }
-        if self.messages.len() >= WAITING {
+        if self.messages.len() >= WAITING && !event.is_last_word() {
             self.missed.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -348,6 +355,15 @@ impl Events {
     pub(crate) fn flush(&self, within: Duration) -> bool {
         let (told, done) = bounded(1);
         self.messages.send(Message::Flush(told)).is_ok() && done.recv_timeout(within).is_ok()
+    }
+}
+
+/// What observers captured is dropped with them, of each on its own: two panics in one unwinding would end the process.
+impl Drop for Teller {
+    fn drop(&mut self) {
+        for observer in self.observers.drain(..) {
+            guarded(|| drop(observer)).ok();
+        }
     }
 }
 
@@ -368,8 +384,6 @@ impl Teller {
             }
             self.awake.recv_timeout(NAP).ok();
         }
-        // What observers captured is dropped with them.
-        guarded(|| drop(self.observers)).ok();
     }
 
     fn tell(&self, event: &Event) {
@@ -463,6 +477,46 @@ mod tests {
         emit(1);
         assert!(events.flush(SOON));
         assert_eq!(skipped(&told), 1);
+    }
+
+    #[test]
+    fn last_words_are_told_however_many_events_wait() {
+        let (events, open, told) = gated();
+        let emit = |count| events.emit(Event::TicksSkipped { count });
+        (0..2 * WAITING as u64).for_each(emit);
+        events.emit(Event::Dropped);
+        events.emit(Event::LoopPanicked { name: "poll".to_owned(), reason: String::new() });
+        events.emit(Event::Stopped { clean: false });
+        drop(open);
+        assert!(events.flush(SOON));
+        let is_of_the_crowd =
+            |event: &Event| matches!(event, Event::TicksSkipped { .. } | Event::EventsMissed { .. });
+        let last: Vec<Event> = told.try_iter().filter(|event| !is_of_the_crowd(event)).collect();
+        let [Event::Dropped, Event::LoopPanicked { .. }, Event::Stopped { .. }] = &last[..] else {
+            panic!("{last:?}")
+        };
+    }
+
+    /// Both in one unwinding would end the process.
+    #[test]
+    fn observers_that_panic_when_they_are_dropped_end_one_by_one() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("an observer's own");
+            }
+        }
+        let observer = || -> Observer {
+            let panics = Panics;
+            Box::new(move |_| {
+                let _its_own = &panics;
+            })
+        };
+        let (events, teller) = super::events(vec![observer(), observer()]);
+        drop(events);
+        teller.run();
+        // A thread for it may be refused.
+        drop(super::events(vec![observer(), observer()]));
     }
 
     #[test]

@@ -172,6 +172,15 @@ pub(crate) struct Handlers {
     by_name: BTreeMap<String, Handler>,
 }
 
+/// What handlers captured is dropped with them, of each on its own: two panics in one unwinding would end the process.
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        for handler in std::mem::take(&mut self.by_name).into_values() {
+            guarded(|| drop(handler)).ok();
+        }
+    }
+}
+
 impl Handlers {
     /// Adds a handler; false if the job has one already.
     pub(crate) fn add<P: DeserializeOwned + 'static>(
@@ -217,6 +226,26 @@ impl Catalog for Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Both in one unwinding would end the process.
+    #[test]
+    fn handlers_that_panic_when_they_are_dropped_end_one_by_one() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("a handler's own");
+            }
+        }
+        let mut handlers = Handlers::default();
+        for name in ["one", "two"] {
+            let panics = Panics;
+            handlers.add(Job::<()>::new(name), move |_, ()| {
+                let _its_own = &panics;
+                Ok(())
+            });
+        }
+        drop(handlers);
+    }
 
     /// Ten retries once let a job that kills its node take eleven of them.
     #[test]
