@@ -216,10 +216,23 @@ pub(crate) enum NodeOutput {
     Event(Event),
 }
 
+/// Whether the node's name is in the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    Joined,
+    NotYet,
+    /// Its registration failed, and the row may exist after all: it is ended, and the node joins under another name.
+    InDoubt,
+}
+
 /// What is asked of the database right now.
 enum Asked {
     Register,
-    Beat { sent: Now },
+    /// To end the row of a registration in doubt.
+    Retract,
+    Beat {
+        sent: Now,
+    },
     Other(&'static str),
     Leave,
 }
@@ -235,7 +248,7 @@ pub(crate) struct NodeMachine<F> {
     window: Window,
     held: Arc<Held>,
     figures: F,
-    registered: bool,
+    membership: Membership,
     observer: Observer,
     next_beat: Millis,
     hold: Millis,
@@ -263,7 +276,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             window,
             held,
             figures,
-            registered: true,
+            membership: Membership::Joined,
             observer: Observer::default(),
             next_beat: now.boot + window.beat,
             hold: Millis::MIN,
@@ -287,9 +300,16 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             self.asked = Some(Asked::Leave);
             return Some(NodeOp::Leave(self.id, now.db));
         }
-        if !self.registered {
-            self.asked = Some(Asked::Register);
-            return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
+        match self.membership {
+            Membership::Joined => {}
+            Membership::NotYet => {
+                self.asked = Some(Asked::Register);
+                return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
+            }
+            Membership::InDoubt => {
+                self.asked = Some(Asked::Retract);
+                return Some(NodeOp::Leave(self.id, now.db));
+            }
         }
         if now.boot >= self.next_beat {
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
@@ -331,7 +351,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
         let old = self.id;
         self.id = old.next_incarnation();
-        self.registered = false;
+        self.membership = Membership::NotYet;
         self.held.clear();
         self.todo.clear();
         self.observer.failed();
@@ -345,10 +365,10 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         }
         let operation = match asked {
             Asked::Register => {
-                // The row may exist after all: a fresh name makes sure that nothing is claimed under a doubtful one.
-                self.id = self.id.next_incarnation();
+                self.membership = Membership::InDoubt;
                 "joining"
             }
+            Asked::Retract => "joining",
             Asked::Beat { .. } => {
                 self.observer.failed();
                 "heartbeat"
@@ -389,7 +409,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
         let Some(asked) = self.asked.take() else { return };
         match answer {
             Ok(NodeAnswer::Registered) => {
-                self.registered = true;
+                self.membership = Membership::Joined;
                 self.next_beat = now.boot;
                 self.outbox.push_back(NodeOutput::Reborn(self.id));
                 self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
@@ -403,6 +423,10 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                 self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
             }
             Ok(NodeAnswer::Declared(_, false) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
+                self.id = self.id.next_incarnation();
+                self.membership = Membership::NotYet;
+            }
             Ok(NodeAnswer::Left) => self.left = true,
             Err(error) => self.failed(asked, error, now),
         }

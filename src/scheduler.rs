@@ -820,6 +820,16 @@ mod tests {
     }
 
     #[test]
+    fn a_start_that_joined_without_hearing_of_it_leaves_the_cluster() {
+        let starting = Starting::new();
+        starting.store.lose_registrations();
+        let error = starting.start().unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        assert_eq!(starting.store.nodes(None).unwrap().len(), 1);
+        starting.assert_over();
+    }
+
+    #[test]
     fn a_second_shutdown_keeps_its_own_deadline() {
         let scheduler = Arc::new(Starting::new().start().unwrap());
         // As if another thread waited for an hour.

@@ -227,6 +227,37 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     assert_eq!((node.application.as_str(), until), ("app", 10_000));
 }
 
+/// Its row may be there although the answer was lost, and would keep home shards until it is declared dead.
+#[test]
+fn a_registration_in_doubt_is_ended_before_the_next() {
+    let mut machine = beating(Window::default());
+    beat(&mut machine, 5_000, Pulse::Ended);
+    let mut asked = |after, answer: Result<NodeAnswer, Error>| loop {
+        match machine.next(at(after)) {
+            Step::Do(op) => {
+                machine.done(at(after), answer);
+                break match op {
+                    NodeOp::Register(node) => ("joins", node.id),
+                    NodeOp::Leave(id, _) => ("leaves", id),
+                    other => panic!("{}", other.name()),
+                };
+            }
+            Step::Tell(_) => {}
+            _ => panic!("it rests after {after} ms"),
+        }
+    };
+    let lost = || Err(Error::new(Kind::Unknown, "cut"));
+    let (_, first) = asked(5_000, lost());
+    assert_eq!(asked(6_000, lost()), ("leaves", first));
+    assert_eq!(asked(7_000, Ok(NodeAnswer::Left)), ("leaves", first));
+    let second = first.next_incarnation();
+    assert_eq!(asked(7_000, lost()), ("joins", second));
+    machine.receive(at(8_000), NodeInput::Stop { leave: true });
+    let seen = all(&mut machine, 8_000).0;
+    assert!(seen.iter().any(|step| matches!(step, Step::Do(NodeOp::Leave(id, _)) if *id == second)));
+    assert!(matches!(seen.last(), Some(Step::Stop)));
+}
+
 #[test]
 fn a_failed_heartbeat_is_repeated_soon() {
     for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {

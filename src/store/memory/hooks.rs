@@ -20,6 +20,7 @@ pub(crate) struct Hooks {
     held: BTreeSet<ScheduleId>,
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
+    pub(super) registrations_lost: bool,
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
@@ -63,6 +64,11 @@ impl MemoryStore {
     /// From now on every heartbeat fails.
     pub(crate) fn refuse_beats(&self) {
         self.tables().hooks.beats_refused = true;
+    }
+
+    /// From now on every registration is made, and its answer lost.
+    pub(crate) fn lose_registrations(&self) {
+        self.tables().hooks.registrations_lost = true;
     }
 
     /// `UPDATE ... SET column = value` on one row; `value` is an SQL literal: `NULL`, `'text'` or a number.

@@ -97,7 +97,11 @@ impl Tables {
 
 impl Store for MemoryStore {
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
-        self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))
+        let sample = self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))?;
+        if self.tables().hooks.registrations_lost {
+            return Err(crate::error::Error::new(crate::error::Kind::Unknown, "as the test asked"));
+        }
+        Ok(sample)
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
