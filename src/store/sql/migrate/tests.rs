@@ -213,6 +213,30 @@ fn a_migration_that_takes_longer_than_a_statement_may_is_finished_on_mariadb() {
     a_migration_that_takes_longer_than_a_statement_may_is_finished(&own, slow);
 }
 
+/// One that runs reads a schedule and then changes it, in one transaction, while another brings the schema up.
+#[cfg(feature = "postgres")]
+#[test]
+fn version_3_and_a_transaction_of_a_running_node_wait_for_each_other_in_turn() {
+    let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"));
+    let (mut running, mut observer) = (own.session(), own.session());
+    running.batch(VERSIONS).unwrap();
+    for before in &MIGRATIONS[..2] {
+        before.statements(Dialect::Postgres).for_each(|statement| running.batch(statement).unwrap());
+    }
+    running.batch("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (2, 'claims', 1)").unwrap();
+    running.batch("BEGIN; SELECT version FROM QRTZ_EXECUTE").unwrap();
+    std::thread::scope(|scope| {
+        let migrating = scope.spawn(|| migrate(&own.url));
+        let waiting =
+            sql("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'qrtz_execute'::regclass");
+        while single(observer.rows(&waiting).unwrap()).unwrap() == 0 {
+            assert!(!migrating.is_finished(), "it waits for nothing");
+        }
+        running.batch("UPDATE QRTZ_EXECUTE SET version = version + 1; COMMIT").unwrap();
+        assert_eq!(migrating.join().unwrap().unwrap().applied.len(), 1);
+    });
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn a_node_that_waits_for_anothers_migration_says_so() {
