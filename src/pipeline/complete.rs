@@ -2,6 +2,10 @@
 //!
 //! A steady stream of outcomes would be a transaction for each: after one transaction the next waits a moment, unless
 //! it is worth it at once or somebody waits for the answer. So the first of all is stored without delay.
+//!
+//! One that cannot be stored (its row is locked by others, or the database refuses what it holds) makes its whole batch
+//! fail. It is looked for in ever smaller parts of the batch and set aside: from then on it is tried alone, at its own
+//! pace and in turns with the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,6 +25,9 @@ use crate::window::{GATHER, REST};
 const BATCH: usize = 1_000;
 /// So many are worth a transaction at once: under a backlog nothing waits.
 const ENOUGH: usize = 64;
+/// A batch that failed is tried again in so many parts: the one that fails is alone after few failures, each of which may
+/// have waited for a lock.
+const PARTS: usize = 8;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
@@ -62,19 +69,52 @@ struct Waiting {
     refused: Option<u64>,
 }
 
+/// What is being settled.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// So many of the queue's head.
+    Queue(usize),
+    /// The first of those set aside.
+    Aside,
+}
+
+/// When the next call may come after one that failed.
+struct Pace {
+    hold: Millis,
+    pause: Millis,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { hold: Millis::MIN, pause: FIRST_PAUSE }
+    }
+
+    fn failed(&mut self, now: Now) {
+        self.hold = now.boot + self.pause;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+    }
+
+    fn succeeded(&mut self) {
+        self.pause = FIRST_PAUSE;
+    }
+}
+
 pub(crate) struct CompleteMachine {
     held: Arc<Held>,
     queue: VecDeque<Waiting>,
-    /// How many of the queue's head are being settled.
-    asked: usize,
-    /// So many of the queue's head are settled one by one: together they failed.
-    apart: usize,
+    /// What failed alone.
+    aside: VecDeque<Waiting>,
+    asked: Asked,
+    /// So many of the queue's head failed together: one of them at least cannot be stored.
+    suspects: usize,
+    /// How many of the suspects are tried together.
+    part: usize,
     /// How many in the queue somebody waits for.
     awaited: usize,
     /// A few may come together until then.
     gather: Millis,
-    hold: Millis,
-    pause: Millis,
+    pace: Pace,
+    aside_pace: Pace,
     /// How many calls have succeeded.
     succeeded: u64,
     outbox: VecDeque<CompleteOutput>,
@@ -93,16 +133,19 @@ impl Waiting {
 
     /// It failed alone. If its text may be the cause, in an encoding without these characters, the next try
     /// writes it in ASCII. A refusal whose cause is not known must be of this row: others were stored since the last.
-    fn failed_alone(&mut self, failure: Kind, succeeded: u64) {
+    /// True if the next try will write something else.
+    fn failed_alone(&mut self, failure: Kind, succeeded: u64) -> bool {
         let is_of_the_row = match failure {
             Kind::Data => true,
             Kind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
             _ => false,
         };
-        if let Change::Finish { error: Some(error), .. } = &mut self.settlement.change
-            && is_of_the_row
-        {
-            *error = in_ascii(error);
+        match &mut self.settlement.change {
+            Change::Finish { error: Some(error), .. } if is_of_the_row => {
+                let ascii = in_ascii(error);
+                std::mem::replace(error, ascii) != *error
+            }
+            _ => false,
         }
     }
 }
@@ -130,12 +173,14 @@ impl CompleteMachine {
         Self {
             held,
             queue: VecDeque::new(),
-            asked: 0,
-            apart: 0,
+            aside: VecDeque::new(),
+            asked: Asked::Queue(0),
+            suspects: 0,
+            part: 0,
             awaited: 0,
             gather: Millis::MIN,
-            hold: Millis::MIN,
-            pause: FIRST_PAUSE,
+            pace: Pace::new(),
+            aside_pace: Pace::new(),
             succeeded: 0,
             outbox: VecDeque::new(),
             closing: false,
@@ -143,20 +188,51 @@ impl CompleteMachine {
         }
     }
 
-    /// One row that cannot be stored (locked by others, or refused) must not keep the others waiting: what failed
-    /// together is tried one by one, and one that fails alone goes to the queue's end.
-    fn failed(&mut self, asked: usize, error: Error, now: Now) {
-        if asked > 1 {
-            self.apart = asked;
-        } else if let Some(mut it) = self.queue.pop_front() {
-            self.apart = self.apart.saturating_sub(1);
-            it.failed_alone(error.kind(), self.succeeded);
-            self.queue.push_back(it);
+    fn push(&mut self, it: Waiting) {
+        self.awaited += usize::from(it.reply.is_some());
+        self.queue.push_back(it);
+    }
+
+    /// The first of the queue.
+    fn pop(&mut self, count: usize) -> Vec<Waiting> {
+        let popped: Vec<Waiting> = self.queue.drain(..count).collect();
+        self.awaited -= popped.iter().filter(|it| it.reply.is_some()).count();
+        popped
+    }
+
+    fn failed(&mut self, error: Error, now: Now) {
+        match self.asked {
+            Asked::Aside => self.aside_pace.failed(now),
+            // The database works: it has read what it refuses.
+            Asked::Queue(_) if error.kind() == Kind::Data => {}
+            Asked::Queue(_) => self.pace.failed(now),
         }
-        self.hold = now.boot + self.pause;
-        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        match self.asked {
+            Asked::Queue(asked) if asked > 1 => {
+                (self.suspects, self.part) = (asked, asked.div_ceil(PARTS));
+            }
+            Asked::Queue(asked) => {
+                self.suspects = 0;
+                if self.aside.is_empty() {
+                    self.aside_pace.failed(now);
+                }
+                self.pop(asked).into_iter().for_each(|it| self.set_aside(it, error.kind()));
+            }
+            Asked::Aside => {
+                self.aside.pop_front().into_iter().for_each(|it| self.set_aside(it, error.kind()));
+            }
+        }
         let event = Event::StoreFailed { operation: "storing outcomes", error };
         self.outbox.push_back(CompleteOutput::Event(event));
+    }
+
+    /// One that failed alone goes to the end of those set aside, or of the queue if it has become another.
+    fn set_aside(&mut self, mut it: Waiting, failure: Kind) {
+        if it.failed_alone(failure, self.succeeded) {
+            self.push(it);
+        } else {
+            self.aside.push_back(it);
+        }
     }
 
     /// How many bytes of texts wait to be stored.
@@ -166,11 +242,11 @@ impl CompleteMachine {
             Change::Finish { error: Some(error), .. } => error.capacity(),
             _ => 0,
         };
-        self.queue.iter().map(text).sum()
+        self.queue.iter().chain(&self.aside).map(text).sum()
     }
 
     fn presses(&self) -> bool {
-        self.awaited > 0 || self.apart > 0 || self.queue.len() >= ENOUGH || self.closing
+        self.awaited > 0 || self.suspects > 0 || self.queue.len() >= ENOUGH || self.closing
     }
 
     fn settled(&mut self, it: Waiting, settled: Settled) {
@@ -183,7 +259,6 @@ impl CompleteMachine {
             self.held.remove(it.settlement.token);
         }
         if let Some(reply) = it.reply {
-            self.awaited -= 1;
             // Whoever asked may have gone; the answer is in the database anyway.
             reply.send(settled).ok();
         }
@@ -199,47 +274,61 @@ impl Machine for CompleteMachine {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
-        if self.abandoned || (self.closing && self.queue.is_empty()) {
+        if self.abandoned || (self.closing && self.queue.is_empty() && self.aside.is_empty()) {
             return Step::Stop;
         }
-        if self.queue.is_empty() {
-            return Step::Wait(Millis::MAX);
+        let gathered = if self.presses() { Millis::MIN } else { self.gather };
+        let queue_at = if self.queue.is_empty() { Millis::MAX } else { self.pace.hold.max(gathered) };
+        let aside_at = if self.aside.is_empty() { Millis::MAX } else { self.aside_pace.hold };
+        if now.boot < queue_at.min(aside_at) {
+            return Step::Wait(queue_at.min(aside_at));
         }
-        if now.boot < self.hold {
-            return Step::Wait(self.hold);
-        }
-        if now.boot < self.gather && !self.presses() {
-            return Step::Wait(self.gather);
-        }
-        self.asked = if self.apart > 0 { 1 } else { self.queue.len().min(BATCH) };
-        Step::Do(SettleOp(self.queue.iter().take(self.asked).map(|it| it.settlement.clone()).collect()))
+        let is_queues_turn = matches!(self.asked, Asked::Aside) || now.boot < aside_at;
+        let settlements = if is_queues_turn && now.boot >= queue_at {
+            let count =
+                if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
+            self.asked = Asked::Queue(count);
+            self.queue.iter().take(count).map(|it| it.settlement.clone()).collect()
+        } else {
+            self.asked = Asked::Aside;
+            self.aside.iter().take(1).map(|it| it.settlement.clone()).collect()
+        };
+        Step::Do(SettleOp(settlements))
     }
 
     fn done(&mut self, now: Now, answer: Result<Vec<Settled>, Error>) {
-        let asked = std::mem::take(&mut self.asked);
-        match answer {
-            Ok(settled) => {
-                self.pause = FIRST_PAUSE;
-                self.succeeded += 1;
+        let settled = match answer {
+            Ok(settled) => settled,
+            Err(error) => return self.failed(error, now),
+        };
+        self.succeeded += 1;
+        let batch = match self.asked {
+            Asked::Queue(asked) => {
+                self.pace.succeeded();
                 // More come together only when they come faster than they are stored.
                 self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
-                self.apart = self.apart.saturating_sub(asked);
-                let batch: Vec<Waiting> = self.queue.drain(..asked).collect();
-                let retries = batch.iter().zip(&settled).filter_map(|(it, settled)| it.retry(*settled));
-                self.outbox.extend(retries.min().map(CompleteOutput::Retry));
-                for (it, settled) in batch.into_iter().zip(settled) {
-                    self.settled(it, settled);
-                }
+                self.suspects = self.suspects.saturating_sub(asked);
+                self.pop(asked)
             }
-            Err(error) => self.failed(asked, error, now),
+            Asked::Aside => {
+                let first = self.aside.pop_front();
+                // Not its row was at fault, but the database, and so perhaps with the others.
+                self.aside_pace = Pace::new();
+                std::mem::take(&mut self.aside).into_iter().for_each(|it| self.push(it));
+                first.into_iter().collect()
+            }
+        };
+        let retries = batch.iter().zip(&settled).filter_map(|(it, settled)| it.retry(*settled));
+        self.outbox.extend(retries.min().map(CompleteOutput::Retry));
+        for (it, settled) in batch.into_iter().zip(settled) {
+            self.settled(it, settled);
         }
     }
 
     fn receive(&mut self, _now: Now, input: CompleteInput) {
         match input {
             CompleteInput::Settle(settlement, reply) => {
-                self.awaited += usize::from(reply.is_some());
-                self.queue.push_back(Waiting { settlement, reply, refused: None });
+                self.push(Waiting { settlement, reply, refused: None });
             }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
@@ -339,7 +428,7 @@ mod tests {
                 Some(start(given))
             });
             assert!((20..=70).contains(&calls), "{calls} calls in a minute");
-            assert_eq!(machine.queue.len(), usize::try_from(given).unwrap());
+            assert_eq!(machine.queue.len() + machine.aside.len(), usize::try_from(given).unwrap());
         }
     }
 

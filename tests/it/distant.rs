@@ -60,7 +60,7 @@ fn a_chain_keeps_up(kind: Kind) {
     assert!(node.shutdown(SOON));
 }
 
-/// With the default limits it migrates, starts, fires and stops; opening a connection takes a dozen round trips.
+/// With the default limits it migrates, starts, fires and stops; to open a connection takes many round trips.
 fn a_node_lives(kind: Kind) {
     let round_trip = if kind.name() == "postgres" { 150 } else { 120 };
     let (_proxy, url) = behind(kind, Duration::from_millis(round_trip));

@@ -56,12 +56,118 @@ fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
     }
     assert_eq!(batch(&mut machine, at(10_000)), 1);
     machine.done(at(10_000), failed(Kind::Refused));
-    assert_eq!(batch(&mut machine, at(20_000)), 6, "the one that failed alone is at the end");
+    assert_eq!(batch(&mut machine, at(10_001)), 0, "it pauses");
+    assert_eq!(batch(&mut machine, at(20_000)), 1, "the one that failed alone stays alone");
+    machine.done(at(20_000), failed(Kind::Refused));
+    assert_eq!(batch(&mut machine, at(20_000)), 5);
+    machine.done(at(20_000), done(5));
+    assert_eq!(batch(&mut machine, at(20_001)), 0);
+    assert_eq!(batch(&mut machine, at(30_000)), 1);
+    machine.done(at(30_000), done(1));
+    assert!(matches!(machine.next(at(30_000)), Step::Wait(Millis::MAX)));
+}
+
+/// Each outcome in a batch of its own size; the row of execution `bad` cannot be stored. A minute of calls: at which
+/// instant, how many together, and whether it failed.
+fn a_minute_beside(bad: i64, kind: Kind) -> Vec<(Millis, usize, bool)> {
+    let mut machine = machine(BATCH as i64);
+    let (mut now, mut calls, mut stored) = (0, Vec::new(), 0);
+    while now < 60_000 {
+        match machine.next(at(now)) {
+            Step::Do(SettleOp(batch)) => {
+                let is_refused = batch.iter().any(|it| it.execution == ExecutionId(bad));
+                calls.push((now, batch.len(), is_refused));
+                assert!(calls.len() < 1_000, "{kind:?} {bad}: a hot loop");
+                stored += if is_refused { 0 } else { batch.len() };
+                machine.done(at(now), if is_refused { failed(kind) } else { done(batch.len()) });
+            }
+            Step::Tell(_) => {}
+            Step::Wait(until) => {
+                let before = now;
+                now = until.min(now - now % 1_000 + 1_000);
+                if before / 1_000 < now / 1_000 {
+                    let more = (0..10).map(|n| CompleteInput::Settle(finish(10_000 + n, "no"), None));
+                    more.for_each(|input| machine.receive(at(now), input));
+                }
+            }
+            Step::Stop => panic!("stopped"),
+        }
+    }
+    assert_eq!(stored, BATCH - 1 + 59 * 10, "{kind:?}: all others, at once");
+    calls
+}
+
+#[test]
+fn an_outcome_that_is_never_stored_costs_the_others_a_few_calls_once() {
+    for kind in [Kind::Data, Kind::Refused, Kind::Unavailable] {
+        for bad in [0, 1, 499, 500, 998, 999] {
+            let calls = a_minute_beside(bad, kind);
+            let together = calls.iter().filter(|(_, size, failed)| *failed && *size > 1);
+            assert!(together.count() <= 4, "{kind:?} {bad}: {calls:?}");
+            let first_alone = calls.iter().position(|(_, size, failed)| *failed && *size == 1).unwrap();
+            assert!(first_alone <= 4 * PARTS, "{kind:?} {bad}: {calls:?}");
+            assert!(calls[first_alone].0 < 3_000, "{kind:?} {bad}: {calls:?}");
+            let alone = calls.iter().filter(|(_, size, failed)| *failed && *size == 1).count();
+            assert!((25..=40).contains(&alone), "{kind:?} {bad}: tried {alone} times in a minute");
+        }
+    }
+}
+
+/// Those set aside do not take every call: the others have every second.
+#[test]
+fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
+    let mut machine = machine(100);
+    let mut now = 0;
+    let mut calls = 0;
+    while machine.aside.len() < 100 {
+        match machine.next(at(now)) {
+            Step::Do(SettleOp(_)) => {
+                calls += 1;
+                machine.done(at(now), failed(Kind::Data));
+            }
+            Step::Wait(until) => now = until,
+            Step::Tell(_) => {}
+            Step::Stop => panic!("stopped"),
+        }
+    }
+    assert!(calls < 500, "{calls}");
+    now += LONGEST_PAUSE;
+    machine.receive(at(now), CompleteInput::Settle(finish(100, "no"), None));
+    machine.receive(at(now), CompleteInput::Settle(finish(101, "no"), None));
+    let sizes = [(), ()].map(|()| {
+        let size = batch(&mut machine, at(now));
+        machine.done(at(now), if size == 1 { failed(Kind::Data) } else { done(size) });
+        size
+    });
+    assert!(sizes.contains(&2), "{sizes:?}");
+}
+
+/// In an outage nothing can be stored, and no row is at fault.
+#[test]
+fn what_an_outage_set_aside_is_stored_together_after_it() {
+    let mut machine = machine(20);
+    let mut now = 0;
+    while machine.aside.len() < 5 {
+        match machine.next(at(now)) {
+            Step::Do(SettleOp(_)) => machine.done(at(now), failed(Kind::Unavailable)),
+            Step::Wait(until) => now = until,
+            Step::Tell(_) => {}
+            Step::Stop => panic!("stopped"),
+        }
+    }
+    let mut calls = 0;
+    while machine.queue.len() + machine.aside.len() > 0 {
+        now += LONGEST_PAUSE;
+        let size = batch(&mut machine, at(now));
+        machine.done(at(now), done(size));
+        calls += 1;
+    }
+    assert!(calls <= 3, "{calls} calls");
 }
 
 #[test]
 fn each_failure_doubles_the_pause_and_a_success_ends_that() {
-    let mut machine = machine(2);
+    let mut machine = machine(1);
     let mut now = 0;
     for pause in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
         assert!(batch(&mut machine, at(now)) > 0);
@@ -76,6 +182,7 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
     }
     assert_eq!(batch(&mut machine, at(now)), 1);
     machine.done(at(now), done(1));
+    machine.receive(at(now), CompleteInput::Settle(finish(2, "no"), None));
     assert_eq!(batch(&mut machine, at(now)), 1);
     machine.done(at(now), failed(Kind::Unavailable));
     assert!(matches!(machine.next(at(now)), Step::Tell(_)));
@@ -149,6 +256,10 @@ fn a_machine_that_closes_settles_what_it_has_and_one_that_is_abandoned_does_not(
 const NOISY: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\naïve ☕";
 const IN_ASCII: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\na\\u{ef}ve \\u{2615}";
 
+fn first(machine: &CompleteMachine) -> &Settlement {
+    &machine.queue.iter().chain(&machine.aside).next().unwrap().settlement
+}
+
 /// One outcome with this text, tried alone as often as there are answers; its text afterwards.
 fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
     let mut machine = machine(0);
@@ -159,7 +270,7 @@ fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
         machine.done(at(now), failed(kind));
         now += LONGEST_PAUSE;
     }
-    let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
+    let Change::Finish { error, .. } = &first(&machine).change else { panic!("no outcome") };
     error.clone().unwrap()
 }
 
@@ -189,16 +300,14 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
     assert_eq!(batch(&mut machine, at(0)), 1);
     machine.done(at(0), failed(Kind::Refused));
     machine.receive(at(0), CompleteInput::Settle(finish(2, NOISY), None));
-    assert_eq!(batch(&mut machine, at(10_000)), 2);
+    // The first is tried again, then the second; only one of them is stored.
+    assert_eq!(batch(&mut machine, at(10_000)), 1);
     machine.done(at(10_000), failed(Kind::Refused));
-    // The first is tried alone, then the second; only one of them is stored.
+    assert_eq!(batch(&mut machine, at(10_000)), 1);
+    machine.done(at(10_000), done(1));
     assert_eq!(batch(&mut machine, at(20_000)), 1);
     machine.done(at(20_000), failed(Kind::Refused));
-    assert_eq!(batch(&mut machine, at(30_000)), 1);
-    machine.done(at(30_000), done(1));
-    assert_eq!(batch(&mut machine, at(40_000)), 1);
-    machine.done(at(40_000), failed(Kind::Refused));
-    let Change::Finish { error, .. } = &machine.queue[0].settlement.change else { panic!("no outcome") };
+    let Change::Finish { error, .. } = &first(&machine).change else { panic!("no outcome") };
     assert_eq!(error.as_deref(), Some(IN_ASCII));
 }
 
