@@ -63,11 +63,6 @@ impl Held {
         self.lock().held.contains(&token)
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().held.len()
-    }
-
     /// The incarnation is over: it answers for nothing any more.
     pub(crate) fn clear(&self) {
         *self.lock() = Tokens::default();

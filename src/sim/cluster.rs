@@ -82,9 +82,8 @@ pub(super) struct Cluster {
     ends: Millis,
     outage_until: Millis,
     refused_until: Millis,
-    /// The most bytes of texts that a process kept, and the claims that those who left had without an outcome.
+    /// The most bytes of texts that a process kept.
     kept: usize,
-    left_behind: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
     /// All nodes but one die then, and polls end no more.
@@ -130,7 +129,6 @@ impl Cluster {
             pace: Pace::default(),
             refused_until: now,
             kept: 0,
-            left_behind: 0,
             clock_error: 0,
             clock_errors: Vec::new(),
             learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
@@ -241,9 +239,8 @@ impl Cluster {
     /// What is wrong beside what the history shows.
     pub(super) fn violations(&self) -> Vec<String> {
         let kept = (self.kept > KEPT).then(|| format!("a node keeps {} bytes of texts to store", self.kept));
-        let left = self.left_behind;
-        let held = (left > 0).then(|| format!("{left} claims of nodes that left have no outcome"));
-        kept.into_iter().chain(held).collect()
+        let left = self.wires.left_behind().into_iter();
+        kept.into_iter().chain(left.map(|it| format!("its node left before its outcome: {it:?}"))).collect()
     }
 
     pub(super) fn effects(&self) -> &[Effect] {
@@ -290,8 +287,7 @@ impl Cluster {
         });
         self.borne.insert(process.id, process.first_id);
         self.kept = self.kept.max(process.kept());
-        if let Some(left_behind) = process.has_left() {
-            self.left_behind += left_behind;
+        if process.has_left() {
             // Who could not say that it left may be declared dead.
             let is_on_record = |node: &NodeRow| node.id == process.id.to_string() && node.ended.is_none();
             if self.database.store().nodes(None).unwrap().iter().any(is_on_record) {

@@ -169,7 +169,6 @@ pub(super) struct Process {
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
     floor: SharedFloor,
-    held: Arc<Held>,
     leaving: Option<Leaving>,
     starting: Vec<Starting>,
     running: Vec<Running>,
@@ -235,9 +234,8 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(NodeMachine::new(id, identity, window, Arc::clone(&held), figures, now)),
+            heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
             floor,
-            held,
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
@@ -302,19 +300,21 @@ impl Process {
     }
 
     /// The next step of a shutdown, once the one before has ended; false if there is none.
-    fn goes_on_leaving(&mut self, now: Now) -> bool {
+    fn goes_on_leaving(&mut self, now: Now, wire: &Wire<'_>) -> bool {
         let next = match self.leaving {
             Some(Leaving::Claims) if self.dispatch.has_stopped() => {
                 self.start.receive(now, StartInput::Close);
                 Leaving::Starts
             }
             Some(Leaving::Starts) if self.start.has_stopped() => {
-                for claimed in lock(&self.floor).close() {
+                let queue = lock(&self.floor).close();
+                let dropped = wire.is(Sabotage::DropTheQueue);
+                for claimed in queue.into_iter().filter(|_| !dropped) {
                     self.complete.receive(now, CompleteInput::Settle(claimed.give_back(now.db), None));
                 }
                 Leaving::Jobs
             }
-            Some(Leaving::Jobs) if lock(&self.floor).at_rest() => {
+            Some(Leaving::Jobs) if lock(&self.floor).at_rest() || wire.is(Sabotage::LeaveEarly) => {
                 self.complete.receive(now, CompleteInput::Close);
                 Leaving::Outcomes
             }
@@ -328,10 +328,10 @@ impl Process {
         true
     }
 
-    /// Whether a shutdown has ended; and then how many claims it left without an outcome.
-    pub(super) fn has_left(&self) -> Option<usize> {
+    /// Whether a shutdown has ended.
+    pub(super) fn has_left(&self) -> bool {
         let ended = self.heart.has_stopped() && self.poll.has_stopped() && self.misfire.has_stopped();
-        (self.leaving.is_some() && ended).then(|| self.held.len())
+        self.leaving.is_some() && ended
     }
 
     pub(super) fn run(&mut self, around: &mut Surroundings<'_>) {
@@ -341,7 +341,7 @@ impl Process {
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }
-        while self.round(around) || self.goes_on_leaving(self.now(around.time)) {}
+        while self.round(around) || self.goes_on_leaving(self.now(around.time), around.wire) {}
     }
 
     /// The host's time, as its boot clock counts it, against true time.

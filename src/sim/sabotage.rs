@@ -34,6 +34,10 @@ pub(super) enum Sabotage {
     TornFollowUp,
     /// A poll reads the due rows of all jobs and their payloads in one call.
     UnboundedPolls,
+    /// A node that stops drops the executions in its pool's queue.
+    DropTheQueue,
+    /// A node that stops says that it has left while its handlers still run.
+    LeaveEarly,
 }
 
 impl Sabotage {
@@ -92,6 +96,8 @@ impl Sabotage {
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
             ("the span of the retention", Faults::FORGETFUL, vec![Self::PurgeAtOnce]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
+            ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
+            ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
         ]
     }
 }

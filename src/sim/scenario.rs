@@ -138,6 +138,9 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
+    /// Nodes stop in order while their pools are full.
+    pub(super) const LEAVING: Self = Self { leaves: 12_000, long_jobs: 250_000, ..Self::NONE };
+
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
     pub(super) const FORGETFUL: Self = Self { edits: 300_000, kills: 6_000, forgets: 700_000, ..Self::MANY };
 

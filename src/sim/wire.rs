@@ -120,6 +120,8 @@ pub(super) struct Wires {
     /// When each node's beat last reached the database; who was declared dead, when, and how long after that.
     beats: Mutex<BTreeMap<NodeId, Millis>>,
     deaths: Mutex<Vec<(NodeId, Millis, Millis)>>,
+    /// What nodes still held when the database was told that they leave.
+    left_behind: Mutex<Vec<ExecutionRow>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -136,6 +138,7 @@ impl Wires {
             sabotages: sabotages.to_vec(),
             beats: Mutex::default(),
             deaths: Mutex::default(),
+            left_behind: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             no_polls: AtomicBool::new(false),
@@ -154,6 +157,10 @@ impl Wires {
     /// Who was declared dead, when, and how long after its last beat.
     pub(super) fn deaths(&self) -> Vec<(NodeId, Millis, Millis)> {
         lock(&self.deaths).clone()
+    }
+
+    pub(super) fn left_behind(&self) -> Vec<ExecutionRow> {
+        lock(&self.left_behind).clone()
     }
 
     pub(super) fn claims(&self) -> (u64, u64) {
@@ -394,6 +401,15 @@ impl Store for Wire<'_> {
     }
 
     fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
+        let held = self.store.executions(&ExecutionQuery {
+            application: None,
+            schedule: None,
+            states: vec![ExecutionState::Claimed, ExecutionState::Running],
+            node: Some(node.to_string()),
+            since: None,
+            limit: usize::MAX,
+        })?;
+        lock(&self.shared.left_behind).extend(held);
         self.store.leave(node, now)
     }
 
