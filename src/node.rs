@@ -111,7 +111,13 @@ impl Observer {
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
         // A beat may have been written until the answer's arrival: the time before that does not count.
         let first = sent - now;
+        // Later than any call may take: this process was stopped. The next heartbeat looks sooner than that counts.
+        let is_late = now - sent > window.call;
         let is_dead = |peer: &&Peer| {
+            if is_late && self.seen.get(&peer.id).is_none_or(|(beat, _)| *beat != peer.beat) {
+                self.seen.remove(&peer.id);
+                return false;
+            }
             let (beat, unchanged) = self.seen.entry(peer.id).or_insert((peer.beat, first - covered));
             *unchanged = if *beat == peer.beat { *unchanged + covered } else { first };
             *beat = peer.beat;
@@ -468,6 +474,20 @@ mod tests {
         let peer = peer(7);
         let seen: Vec<bool> = (0..7).map(|n| watch(&mut observer, &peer, n * 5_000)).collect();
         assert_eq!(seen, [false, false, false, false, false, false, true]);
+    }
+
+    /// The observer was stopped for an hour while its heartbeat was answered: it would have watched for an hour more.
+    #[test]
+    fn a_beat_first_seen_in_a_late_answer_counts_from_the_next_heartbeat() {
+        const HOUR: Millis = 3_600_000;
+        let (mut observer, window) = (Observer::default(), Window::default());
+        let (known, moved) = (peer(7), Peer { beat: 8, ..peer(0) });
+        assert!(!watch(&mut observer, &Peer { beat: 7, ..moved.clone() }, 0));
+        let late = observer.observe(&[known.clone(), moved.clone()], 5_000, HOUR, &window);
+        assert_eq!(late, []);
+        let dead = |n| observer.observe(&[known.clone(), moved.clone()], n, n + 10, &window).len();
+        let dead: Vec<usize> = (0..7).map(|n| HOUR + n * 5_000).map(dead).collect();
+        assert_eq!(dead, [0, 0, 0, 0, 0, 0, 2]);
     }
 
     #[test]
