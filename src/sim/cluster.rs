@@ -40,12 +40,26 @@ struct Kill {
     node: NodeId,
     /// For how long each of the others, by its first name, has been able to observe since.
     observed: BTreeMap<NodeId, Millis>,
+    /// How much time each had covered before.
+    before: BTreeMap<NodeId, Millis>,
+}
+
+/// How long a death went unnoticed, by the observer that could have noticed it for longest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unnoticed {
+    /// While it ran, and the database was not away for it.
+    pub able: Millis,
+    /// Of time that its heartbeats covered.
+    pub covered: Millis,
 }
 
 impl Kill {
-    /// How long the one has been able to observe that was so for longest.
-    fn longest(&self) -> Millis {
-        self.observed.values().copied().max().unwrap_or(0)
+    fn unnoticed(&self, covered: &BTreeMap<NodeId, Millis>) -> Unnoticed {
+        let since = covered.iter().map(|(node, now)| now - self.before.get(node).unwrap_or(&0));
+        Unnoticed {
+            able: self.observed.values().copied().max().unwrap_or(0),
+            covered: since.max().unwrap_or(0),
+        }
     }
 }
 
@@ -71,7 +85,9 @@ pub(super) struct Cluster {
     doomed: Vec<(NodeId, Millis, Millis)>,
     kills: Vec<Kill>,
     /// How long that took for those declared dead since.
-    noticed: Vec<Millis>,
+    noticed: Vec<Unnoticed>,
+    /// How much time the heartbeats of each process have covered, by its first name.
+    covered: BTreeMap<NodeId, Millis>,
     /// The names processes have had, each with the first name of its process.
     borne: BTreeMap<NodeId, NodeId>,
     names: Dice,
@@ -115,6 +131,7 @@ impl Cluster {
             doomed: Vec::new(),
             kills: Vec::new(),
             noticed: Vec::new(),
+            covered: BTreeMap::new(),
             borne: BTreeMap::new(),
             names: stream(1),
             orders: stream(4),
@@ -226,6 +243,12 @@ impl Cluster {
         cluster
     }
 
+    /// How long each death went unnoticed, or has been by now.
+    pub(super) fn unnoticed(&self) -> Vec<Unnoticed> {
+        let yet = self.kills.iter().map(|kill| kill.unnoticed(&self.covered));
+        self.noticed.iter().copied().chain(yet).collect()
+    }
+
     /// Claims won, and claims lost.
     pub(super) fn claims(&self) -> (u64, u64) {
         self.wires.claims()
@@ -286,6 +309,7 @@ impl Cluster {
             effects: &mut self.effects,
         });
         self.borne.insert(process.id, process.first_id);
+        self.covered.insert(process.first_id, process.covered);
         self.kept = self.kept.max(process.kept());
         if process.has_left() {
             // Who could not say that it left may be declared dead.
@@ -308,9 +332,14 @@ impl Cluster {
 
     /// Counts how long deaths have gone unnoticed by those who could have noticed them.
     fn count_unnoticed(&mut self) {
-        let deaths: BTreeSet<NodeId> = self.wires.deaths().into_iter().map(|(node, ..)| node).collect();
-        let is_over = |kill: &mut Kill| deaths.contains(&kill.node);
-        self.noticed.extend(self.kills.extract_if(.., is_over).map(|kill| kill.longest()));
+        if self.kills.is_empty() {
+            return;
+        }
+        // One may have been killed just as it had left.
+        let nodes = self.database.store().nodes(None).unwrap().into_iter();
+        let live: BTreeSet<String> = nodes.filter(|node| node.ended.is_none()).map(|node| node.id).collect();
+        let is_over = |kill: &mut Kill| !live.contains(&kill.node.to_string());
+        self.noticed.extend(self.kills.extract_if(.., is_over).map(|kill| kill.unnoticed(&self.covered)));
         if self.now < self.outage_until.max(self.refused_until) {
             return;
         }
@@ -407,7 +436,8 @@ impl Cluster {
         };
         if fate.strikes(faults.kills) {
             doom(process, Millis::MAX);
-            self.kills.push(Kill { node: process.id, observed: BTreeMap::new() });
+            let (observed, before) = (BTreeMap::new(), self.covered.clone());
+            self.kills.push(Kill { node: process.id, observed, before });
             process.die(fate);
             self.slots[n].restart_at = self.now + self.fate.below(90_000);
             self.graves.extend(self.slots[n].process.take());
@@ -478,6 +508,7 @@ impl Cluster {
 
     /// What it left behind, for the judge.
     pub(super) fn history(self) -> History {
+        let unnoticed = self.unnoticed().iter().map(|it| it.covered).collect();
         let store = self.database.store();
         let nodes = store.nodes(None).unwrap();
         let deaths = self.wires.deaths();
@@ -494,7 +525,7 @@ impl Cluster {
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
             doomed,
-            unnoticed: self.noticed.iter().copied().chain(self.kills.iter().map(Kill::longest)).collect(),
+            unnoticed,
             clock: self.clock_errors,
             kept: RETENTION,
             healed: self.ends,

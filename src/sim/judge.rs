@@ -35,8 +35,8 @@ pub struct History {
     /// Since when nothing went wrong any more, and when the history was read.
     pub healed: Millis,
     pub read: Millis,
-    /// For each node that was killed: how long some other was able to notice it, until one did. Empty if
-    /// nobody counted.
+    /// For each node that was killed: how much time the heartbeats of one observer covered until somebody
+    /// declared it dead, for the observer that covered most. Empty if nobody counted.
     pub unnoticed: Vec<Millis>,
     /// When the database's clock was set, and how far it was ahead of true time from then on.
     pub clock: Vec<(Millis, Millis)>,
@@ -56,8 +56,10 @@ pub struct Bounds {
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
-    /// The longest that a death may go unnoticed by nodes able to notice it. Under fire observers are stopped or slow
-    /// themselves, and each time two heartbeat intervals of their covered time are lost.
+    /// The most time that one observer's heartbeats cover before a death is noticed, whatever was lost in between, if few
+    /// die at once: `death_after` (25 s); an interval each for the heartbeats between which the node died, for the next one, which
+    /// shows its last beat, and for the one that ends the count (15 s); and how late that last beat may arrive (3.9 s)
+    /// and its showing be answered (3 s).
     pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
@@ -72,7 +74,7 @@ impl Default for Bounds {
             settled: 60_000,
             early: 1_000,
             switched: 15_000,
-            noticed: 150_000,
+            noticed: 47_000,
             again: 12_000,
             begun: Some(60_000 + 15_000 + 3_000),
         }

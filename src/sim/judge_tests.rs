@@ -198,8 +198,8 @@ fn a_death_without_a_reason_is_caught() {
 
 #[test]
 fn a_death_nobody_notices_is_caught() {
-    caught("not noticed", |history| history.unnoticed = vec![150_001]);
-    judge(&History { unnoticed: vec![150_000], ..good() }).assert_clean();
+    caught("not noticed", |history| history.unnoticed = vec![47_001]);
+    judge(&History { unnoticed: vec![47_000], ..good() }).assert_clean();
 }
 
 #[test]

@@ -168,6 +168,10 @@ pub(super) struct Process {
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
+    /// How much time its heartbeats have covered, worked out from its leases; when the last one was sent, if no call
+    /// failed since.
+    pub covered: Millis,
+    confirmed: Option<Millis>,
     floor: SharedFloor,
     leaving: Option<Leaving>,
     starting: Vec<Starting>,
@@ -235,6 +239,8 @@ impl Process {
                 misfire
             }),
             heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
+            covered: 0,
+            confirmed: None,
             floor,
             leaving: None,
             starting: Vec::new(),
@@ -389,7 +395,10 @@ impl Process {
         let said = !told.is_empty();
         for output in told {
             match output {
-                NodeOutput::Lease(lease) => self.dispatch.receive(now, DispatchInput::Lease(lease)),
+                NodeOutput::Lease(lease) => {
+                    self.cover(lease);
+                    self.dispatch.receive(now, DispatchInput::Lease(lease));
+                }
                 NodeOutput::Reborn(node) => {
                     self.id = node;
                     self.poll.receive(now, PollInput::Reborn(node));
@@ -398,15 +407,24 @@ impl Process {
                 NodeOutput::Members(members) if !self.stranger => {
                     self.poll.receive(now, PollInput::Members(members));
                 }
-                NodeOutput::Event(Event::StoreFailed { operation: "heartbeat", .. })
-                    if around.wire.is(Sabotage::ForgetfulObserver) =>
-                {
-                    self.heart.machine.forget();
+                NodeOutput::Event(Event::StoreFailed { operation, .. }) => {
+                    self.confirmed = None;
+                    if operation == "heartbeat" && around.wire.is(Sabotage::ForgetfulObserver) {
+                        self.heart.machine.forget();
+                    }
                 }
                 NodeOutput::Members(_) | NodeOutput::Event(_) => {}
             }
         }
         said
+    }
+
+    /// Two heartbeats cover the time between them, one interval at most, if no call failed in between.
+    fn cover(&mut self, lease: Lease) {
+        let window = Window::default();
+        let sent = (lease != Lease::NONE).then(|| lease.until - window.lease());
+        let before = std::mem::replace(&mut self.confirmed, sent);
+        self.covered += sent.zip(before).map_or(0, |(sent, before)| (sent - before).min(window.beat));
     }
 
     fn run_poll(&mut self, around: &mut Surroundings<'_>) -> bool {

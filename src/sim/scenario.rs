@@ -215,8 +215,8 @@ impl Scenario {
             cluster.run();
             let ((claims, lost), faults) = (cluster.claims(), cluster.faults());
             let more = cluster.violations();
+            let unnoticed = cluster.unnoticed().iter().map(|it| it.able).max().unwrap_or(0);
             let history = cluster.history();
-            let unnoticed = history.unnoticed.iter().copied().max().unwrap_or(0);
             let mut verdict = judge(&history);
             verdict.violations.extend(more);
             Played { verdict, claims, lost, faults, unnoticed }
