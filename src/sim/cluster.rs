@@ -25,6 +25,8 @@ const AWAKE: Millis = 15_000;
 
 /// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped once.
 const KEPT: usize = 2_000;
+/// So many one-shots come due at once: the database would tell of them for longer than a call may take.
+const CROWD: usize = 4_000;
 /// What is switched off stays so for this long.
 const OFF: Millis = 240_000;
 /// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the poll itself.
@@ -154,6 +156,11 @@ impl Cluster {
         };
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
+        }
+        if stream(5).happens(scenario.faults.crowds) {
+            for n in scenario.schedules..scenario.schedules + CROWD {
+                cluster.plans.add_once(n, now + 30_000, cluster.database.store());
+            }
         }
         cluster
     }

@@ -96,6 +96,7 @@ impl Sabotage {
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
             ("the span of the retention", Faults::FORGETFUL, vec![Self::PurgeAtOnce]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
+            ("the bound of a poll", Faults::CROWDED, vec![Self::UnboundedPolls]),
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
         ]

@@ -47,6 +47,8 @@ pub(super) struct Faults {
     pub strangers: Millis,
     /// Per start of a node: it keeps the ledger for [`RETENTION`] only.
     pub forgets: Millis,
+    /// Per simulation: thousands of one-shots, of the jobs that all nodes run, come due at once.
+    pub crowds: Millis,
 }
 
 /// What forgetful nodes keep of the ledger: longer than a call may be late, far shorter than a simulation.
@@ -71,6 +73,7 @@ impl Faults {
         leaves: 0,
         strangers: 0,
         forgets: 0,
+        crowds: 0,
     };
 
     pub(super) const MANY: Self = Self {
@@ -91,6 +94,7 @@ impl Faults {
         leaves: 3_000,
         strangers: 300_000,
         forgets: 0,
+        crowds: 0,
     };
 
     /// Everything at once: little is done, and most of it twice.
@@ -112,6 +116,7 @@ impl Faults {
         leaves: 2_000,
         strangers: 300_000,
         forgets: 0,
+        crowds: 0,
     };
 
     /// Pools are full and calls slow: claims and repairs meet.
@@ -138,13 +143,16 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
+    /// More comes due at once than the database can tell in the time a poll may take.
+    pub(super) const CROWDED: Self = Self { crowds: 1_000_000, ..Self::NONE };
+
     /// Nodes stop in order while their pools are full.
     pub(super) const LEAVING: Self = Self { leaves: 12_000, long_jobs: 250_000, ..Self::NONE };
 
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
     pub(super) const FORGETFUL: Self = Self { edits: 300_000, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 17] {
+    fn each(&mut self) -> [(&'static str, &mut Millis); 18] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -163,6 +171,7 @@ impl Faults {
             ("leaves", &mut self.leaves),
             ("strangers", &mut self.strangers),
             ("forgets", &mut self.forgets),
+            ("crowds", &mut self.crowds),
         ]
     }
 }
