@@ -89,9 +89,10 @@ impl Builder {
         self
     }
 
-    /// After how long without a heartbeat a node counts as dead. Default: 25 s; at least two heartbeats plus
-    /// the store timeout plus 1 s. All nodes of an application must agree on it and on the store timeout: one
-    /// that declares others dead earlier than they expect takes work from nodes that still run it.
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s; a hundredth of it (at least 1 s) and the
+    /// store timeout are no part of a lease, and what is left must be at least two heartbeats, and one heartbeat plus
+    /// the store timeout. All nodes of an application must agree on it and on the store timeout: one that declares
+    /// others dead earlier than they expect takes work from nodes that still run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.raw.death = span;

@@ -29,8 +29,11 @@ pub(crate) struct Window {
     pub retention: Option<Millis>,
 }
 
-/// Between the last instant a claim may start and the first at which repair may take it away.
-const MARGIN: Millis = 1_000;
+/// Between the last instant a claim may start and the first at which repair may take it away: at least this.
+const LEAST_MARGIN: Millis = 1_000;
+/// The margin's part of `death`: the lease's end and the death are counted on two hosts, whose clocks may run at rates
+/// that differ by as much.
+const MARGIN_PART: Millis = 100;
 /// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a claim.
 pub(crate) const LEAST_RETENTION: Millis = 3_600_000;
 /// No other span may be longer: sums of them stay far from the end of the numbers.
@@ -103,8 +106,9 @@ impl Window {
             (self.beat >= 100, "the heartbeat interval is at least 100 ms"),
             (self.call >= 500, "the store call limit is at least 500 ms"),
             (
-                self.lease() >= 2 * self.beat,
-                "death_after must be at least two heartbeats plus the store call limit plus 1 s",
+                self.lease() >= self.beat + self.beat.max(self.call),
+                "death_after, less a hundredth of it (at least 1 s) and the store call limit, must leave two heartbeats, \
+                 and one heartbeat plus the store call limit",
             ),
             (
                 self.threshold >= self.least_threshold(),
@@ -128,9 +132,10 @@ impl Window {
         }
     }
 
-    /// How long after a confirmed heartbeat was sent its lease lets a claim start.
+    /// How long after a confirmed heartbeat was sent its lease lets a claim start. The heartbeat after it, and that one's
+    /// answer, come before its end.
     pub(crate) fn lease(&self) -> Millis {
-        self.death - self.call - MARGIN
+        self.death - self.call - LEAST_MARGIN.max(self.death / MARGIN_PART)
     }
 
     /// The misfire threshold no schedule may go below: a healthy poll always comes first.
@@ -180,7 +185,7 @@ mod tests {
             lead: 1_000,
             beat: 100,
             call: 500,
-            death: 1_700,
+            death: 2_100,
             threshold: 2_600,
             election: 100,
             retention: Some(3_600_000),
@@ -190,7 +195,7 @@ mod tests {
             Window { poll: 99, ..least },
             Window { beat: 99, ..least },
             Window { call: 499, ..least },
-            Window { death: 1_699, ..least },
+            Window { death: 2_099, ..least },
             Window { threshold: 2_599, ..least },
             Window { election: 99, ..least },
             Window { retention: Some(3_599_999), ..least },
@@ -225,6 +230,23 @@ mod tests {
         let window = Window::default();
         assert_eq!((window.lease(), window.least_threshold()), (21_000, 10_000));
         assert_eq!((window.end(10_000), window.end(Millis::MAX)), (16_000, Millis::MAX));
+    }
+
+    /// An observer whose clock runs a hundredth faster than the owner's sees no death before the last claim has ended.
+    #[test]
+    fn no_claim_outlasts_a_death_counted_on_a_faster_clock() {
+        for death in [25_000, 60_000, 3_600_000, LONGEST] {
+            let window = Window { death, ..Window::default() };
+            assert!((window.lease() + window.call) * 101 <= death * 100, "{death}");
+        }
+    }
+
+    #[test]
+    fn a_lease_lasts_until_the_next_heartbeat_is_answered() {
+        let window = Window { beat: 100, death: 4_200, ..Window::default() };
+        assert!(window.checked().is_err());
+        assert!(Window { death: 7_100, ..window }.checked().is_ok());
+        assert!(Window { death: 7_099, ..window }.checked().is_err());
     }
 
     #[test]
