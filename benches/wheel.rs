@@ -1,5 +1,5 @@
-//! The timing wheel beside three other ways to let things wait, which keep the same promises: ordered expiry to the
-//! millisecond, cancellation, the next due instant.
+//! The timing wheel beside three other ways to let things wait, which keep the same promises: ordered expiry
+//! to the millisecond, cancellation, the next due instant.
 //!
 //! ```sh
 //! cargo bench --features bench --bench wheel
@@ -140,7 +140,8 @@ fn idle(waiting: usize) {
     row("sleep: next due", 1);
 }
 
-/// What 10,000 ticks of a millisecond cost while all that waits is due within the hour after them; and a question.
+/// What 10,000 ticks of a millisecond cost while all that waits is due within the hour after them; and a
+/// question.
 fn idle_costs<W: Waits>(waiting: usize) -> [f64; 2] {
     const TICKS: i64 = 10_000;
     let runs = (0..5).map(|_| {

@@ -1,5 +1,5 @@
-//! The README's program, with an orderly end: press Enter to stop. Start it twice, in two terminals: one node says hello, and
-//! when you stop it the other goes on. `cargo run --example hello`.
+//! The README's program, with an orderly end: press Enter to stop. Start it twice, in two terminals: one node
+//! says hello, and when you stop it the other goes on. `cargo run --example hello`.
 
 use std::time::Duration;
 

@@ -24,7 +24,8 @@ use crate::window::{Window, millis};
 /// use firetime::{Job, MisfirePolicy, Schedule, Trigger};
 ///
 /// const REPORT: Job<String> = Job::new("report");
-/// let nightly = Schedule::new("nightly", REPORT, &"sales".to_string(), Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?)?
+/// let at_half_past_two = Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?;
+/// let nightly = Schedule::new("nightly", REPORT, &"sales".to_string(), at_half_past_two)?
 ///     .misfire(MisfirePolicy::DoNothing)
 ///     .priority(7);
 /// # let _ = nightly;
@@ -47,8 +48,8 @@ impl Schedule {
     /// A schedule called `name` (1 to 200 characters, no control characters; unique per application) that
     /// runs `job` with `payload` whenever `trigger` says so.
     ///
-    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured ([`Kind::Config`]): store large
-    /// data elsewhere and let the payload hold its key.
+    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured ([`Kind::Config`]):
+    /// store large data elsewhere and let the payload hold its key.
     ///
     /// # Errors
     /// [`Kind::Config`] if the name cannot be used or the payload cannot be written as JSON.
@@ -70,8 +71,8 @@ impl Schedule {
         })
     }
 
-    /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves no
-    /// occurrence there: planning begins now ([`Client::ensure`]).
+    /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves
+    /// no occurrence there: planning begins now ([`Client::ensure`]).
     #[must_use]
     pub fn starting(mut self, at: DateTime<Utc>) -> Self {
         self.start = Some(at.timestamp_millis());
@@ -92,7 +93,8 @@ impl Schedule {
         self
     }
 
-    /// What to do with occurrences missed for longer than the threshold. Default: [`MisfirePolicy::FireOnce`].
+    /// What to do with occurrences missed for longer than the threshold. Default:
+    /// [`MisfirePolicy::FireOnce`].
     #[must_use]
     pub fn misfire(mut self, policy: MisfirePolicy) -> Self {
         self.misfire = policy;
@@ -141,7 +143,8 @@ impl Schedule {
 pub struct Client {
     application: String,
     store: Arc<dyn Store>,
-    /// Called after a change, with the schedule's name: a node of this process need not wait for its next poll.
+    /// Called after a change, with the schedule's name: a node of this process need not wait for its next
+    /// poll.
     changed: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -174,21 +177,24 @@ impl Client {
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     ///
-    /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
-    /// occurrences that are due and not yet claimed. Several servers may call this at once: one row results.
+    /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger
+    /// withdraws occurrences that are due and not yet claimed. Several servers may call this at once: one row
+    /// results.
     ///
-    /// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on. Where none
-    /// is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire time that was not
-    /// planned before; the misfire policy decides about an instant further back than the threshold. Nothing else is
-    /// planned in the past, and only [`Trigger::once`] at or before the last fire time again.
+    /// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on.
+    /// Where none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first
+    /// fire time that was not planned before; the misfire policy decides about an instant further back than
+    /// the threshold. Nothing else is planned in the past, and only [`Trigger::once`] at or before the last
+    /// fire time again.
     ///
     /// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
     /// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
-    /// withdrawn by the next under the same name, so give each request a name of its own. In a program's start
-    /// it runs once per start: give a fixed instant there.
+    /// withdrawn by the next under the same name, so give each request a name of its own. In a program's
+    /// start it runs once per start: give a fixed instant there.
     ///
-    /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its own.
-    /// Where releases differ in a definition, let one of them ensure it, or give the new definition a new name.
+    /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back
+    /// its own. Where releases differ in a definition, let one of them ensure it, or give the new definition
+    /// a new name.
     ///
     /// # Errors
     /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same
@@ -267,7 +273,8 @@ impl Client {
     /// after now. False if it was not paused.
     ///
     /// # Errors
-    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule, or the database's failure.
+    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule,
+    /// or the database's failure.
     pub fn resume(&self, name: &str) -> Result<bool, Error> {
         // A pause longer than one repair accounts for ends in several.
         loop {
@@ -326,7 +333,8 @@ impl Client {
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// [`Kind::Config`] if no schedule can have the name, or no node's id can begin so; or the database's failure.
+    /// [`Kind::Config`] if no schedule can have the name, or no node's id can begin so; or the database's
+    /// failure.
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
         config::check_text("the schedule's name", filter.schedule.as_deref().unwrap_or_default(), 200)?;
         config::check_text("the node's id", filter.node.as_deref().unwrap_or_default(), 36)?;
@@ -426,7 +434,8 @@ impl From<store::NodeRow> for NodeView {
     }
 }
 
-/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a broken row can be shown too.
+/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a
+/// broken row can be shown too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleView {
@@ -458,7 +467,8 @@ pub struct ScheduleView {
     pub reason: String,
     /// Who paused it; empty while it is not paused.
     pub paused_by: String,
-    /// When it was paused, by the database's clock; none while it is not paused, or if its row was written by hand.
+    /// When it was paused, by the database's clock; none while it is not paused, or if its row was written by
+    /// hand.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub paused: Option<DateTime<Utc>>,
 }

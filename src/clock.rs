@@ -1,8 +1,8 @@
 //! The only reader of time.
 //!
 //! Decisions work in *database time* (so that servers whose clocks differ agree) and measure spans on
-//! the boot clock (which neither steps nor stops while the machine sleeps). Database time is counted on the boot
-//! clock too, from what the last poll measured: setting the host's clock changes nothing here.
+//! the boot clock (which neither steps nor stops while the machine sleeps). Database time is counted on the
+//! boot clock too, from what the last poll measured: setting the host's clock changes nothing here.
 //!
 //! A comparison of the two clocks tells an interval that their offset lies in, as wide as the database's
 //! answer took. [`Offset`] intersects these intervals and uses the lower end: in doubt database time is later
@@ -234,14 +234,16 @@ impl Offset {
     }
 }
 
-/// Notices when database time and the boot clock stop going in step: the database's clock was found to have stepped.
+/// Notices when database time and the boot clock stop going in step: the database's clock was found to have
+/// stepped.
 #[derive(Debug, Default)]
 pub(crate) struct Steady {
     last: Option<Now>,
 }
 
 impl Steady {
-    /// True if between the last reading and this one the two clocks drifted apart by more than a step's worth.
+    /// True if between the last reading and this one the two clocks drifted apart by more than a step's
+    /// worth.
     pub(crate) fn jumped(&mut self, now: Now) -> bool {
         let Some(last) = self.last.replace(now) else { return false };
         let apart = (now.db - last.db) - (now.boot - last.boot);
@@ -347,7 +349,8 @@ mod tests {
         assert_eq!(offset.warning(), None);
     }
 
-    /// Or who waits on the one for an instant of the other would wake up too early, or a part of a millisecond late.
+    /// Or who waits on the one for an instant of the other would wake up too early, or a part of a
+    /// millisecond late.
     #[test]
     fn both_clocks_pass_to_the_next_millisecond_together() {
         let clock = Clock::default();

@@ -97,7 +97,8 @@ impl RawConfig {
     }
 }
 
-/// Names are shown in terminals and logs and stored in columns: they are bounded and have no control characters.
+/// Names are shown in terminals and logs and stored in columns: they are bounded and have no control
+/// characters.
 pub(crate) fn check_name(what: &str, name: &str, most: usize) -> Result<(), Error> {
     if name.is_empty() {
         let message = format!("{what} is empty: write 1 to {most} characters");

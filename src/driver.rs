@@ -44,8 +44,8 @@ pub(crate) enum Ended {
     Panicked,
 }
 
-/// Waits in turns, for as long as `left` says each time: a turn may be shorter than what is left, and a machine that
-/// sleeps may stretch it. Nothing once nothing is left.
+/// Waits in turns, for as long as `left` says each time: a turn may be shorter than what is left, and a
+/// machine that sleeps may stretch it. Nothing once nothing is left.
 pub(crate) fn wait_in_turns<T>(
     left: impl Fn() -> Duration,
     mut wait: impl FnMut(Duration) -> Option<T>,

@@ -12,8 +12,8 @@ pub enum Kind {
     Unavailable,
     /// The database refused; nothing was changed.
     Refused,
-    /// The database refused what the row itself holds (a broken constraint, a value out of range); nothing was
-    /// changed, and trying again would end the same way.
+    /// The database refused what the row itself holds (a broken constraint, a value out of range); nothing
+    /// was changed, and trying again would end the same way.
     Data,
     /// The database's answer was lost: the change may or may not have been made.
     Unknown,

@@ -195,7 +195,8 @@ impl Event {
     }
 }
 
-/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their say.
+/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their
+/// say.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Characters; observers get the whole texts.
@@ -309,8 +310,8 @@ enum Message {
     Flush(Sender<()>),
 }
 
-/// Takes events in and never waits: the log and the observers are the application's code, and no claim, heartbeat or
-/// outcome may depend on them.
+/// Takes events in and never waits: the log and the observers are the application's code, and no claim,
+/// heartbeat or outcome may depend on them.
 pub(crate) struct Events {
     /// Whether somebody wants events that the log does not.
     observed: bool,
@@ -320,7 +321,8 @@ pub(crate) struct Events {
     _awake: Sender<()>,
 }
 
-/// Tells each event to the log, then to every observer, in the order they happened. Needs a thread of its own.
+/// Tells each event to the log, then to every observer, in the order they happened. Needs a thread of its
+/// own.
 pub(crate) struct Teller {
     observers: Vec<Observer>,
     messages: Receiver<Message>,
@@ -358,7 +360,8 @@ impl Events {
     }
 }
 
-/// What observers captured is dropped with them, of each on its own: two panics in one unwinding would end the process.
+/// What observers captured is dropped with them, of each on its own: two panics in one unwinding would end
+/// the process.
 impl Drop for Teller {
     fn drop(&mut self) {
         for observer in self.observers.drain(..) {

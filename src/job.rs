@@ -64,22 +64,22 @@ impl<P> Job<P> {
     }
 
     /// How many attempts at an occurrence may end with the death of their node: after the last of them it is
-    /// FAILED, `attempts exhausted`, since it may be what kills them. Default: 2; at least 1. Failures are counted
-    /// by [`Job::retries`].
+    /// FAILED, `attempts exhausted`, since it may be what kills them. Default: 2; at least 1. Failures are
+    /// counted by [`Job::retries`].
     ///
-    /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the number
-    /// of nodes that must not all be down at once. One that runs for long, on nodes that are often killed, may need
-    /// more.
+    /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the
+    /// number of nodes that must not all be down at once. One that runs for long, on nodes that are often
+    /// killed, may need more.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = if attempts == 0 { 1 } else { attempts };
         self
     }
 
-    /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an attempt that
-    /// its node's death ended counts as one of them. The node that stored the failure polls in time for the retry, at
-    /// most every 100 ms. If it dies or stops meanwhile, or had helped another node out, the next poll finds the retry:
-    /// up to the poll interval late. Default: none.
+    /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an
+    /// attempt that its node's death ended counts as one of them. The node that stored the failure polls in
+    /// time for the retry, at most every 100 ms. If it dies or stops meanwhile, or had helped another node
+    /// out, the next poll finds the retry: up to the poll interval late. Default: none.
     #[must_use]
     pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
         self.policy.max_tries = retries.saturating_add(1);
@@ -172,7 +172,8 @@ pub(crate) struct Handlers {
     by_name: BTreeMap<String, Handler>,
 }
 
-/// What handlers captured is dropped with them, of each on its own: two panics in one unwinding would end the process.
+/// What handlers captured is dropped with them, of each on its own: two panics in one unwinding would end the
+/// process.
 impl Drop for Handlers {
     fn drop(&mut self) {
         for handler in std::mem::take(&mut self.by_name).into_values() {

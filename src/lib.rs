@@ -1,4 +1,5 @@
-//! Several app servers run one schedule exactly as if there were one, with nothing but the database they share.
+//! Several app servers run one schedule exactly as if there were one, with nothing but the database they
+//! share.
 //!
 //! A server builds a [`Scheduler`] with a handler for each [`Job`], and describes what should happen when as
 //! [`Schedule`]s through a [`Client`]. The README has a program, the promises and the defaults.

@@ -176,7 +176,8 @@ pub(crate) struct MisfireMachine {
     /// Something is late; otherwise nothing can have stalled.
     late: bool,
     repaired: bool,
-    /// Where the step of the walk in search of broken rows began, and where the next one does if nothing cuts this short.
+    /// Where the step of the walk in search of broken rows began, and where the next one does if nothing cuts
+    /// this short.
     walked: ScheduleId,
     walks_on: ScheduleId,
     hold: Millis,

@@ -79,8 +79,8 @@ impl FromStr for NodeId {
     }
 }
 
-/// A claim token: made before a claim's transaction, it answers "who won?" when a commit's fate is unknown. It is no
-/// secret: who draws a fresh one may count on from it.
+/// A claim token: made before a claim's transaction, it answers "who won?" when a commit's fate is unknown.
+/// It is no secret: who draws a fresh one may count on from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) Uuid);
 
@@ -235,7 +235,8 @@ states! {
         FireOnce = "FIRE_ONCE",
         /// Skip all missed occurrences.
         DoNothing = "DO_NOTHING",
-        /// Run every missed occurrence in order, paced and capped (1,000 a repair); skip those beyond the cap.
+        /// Run every missed occurrence in order, paced and capped (1,000 a repair); skip those beyond the
+        /// cap.
         FireAll = "FIRE_ALL",
     }
 }
@@ -269,8 +270,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether its cursor has fallen behind its misfire threshold, which counts as `least` if it is below: then
-    /// it is the misfire handler's, before that the poll's. Both ask here, so no row is nobody's or both's.
+    /// Whether its cursor has fallen behind its misfire threshold, which counts as `least` if it is below:
+    /// then it is the misfire handler's, before that the poll's. Both ask here, so no row is nobody's or
+    /// both's.
     pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
         let limit = now.saturating_sub(self.threshold.max(least));
         self.cursor.next.is_some_and(|next| next < limit)

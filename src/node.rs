@@ -111,7 +111,8 @@ impl Observer {
         self.seen.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
         // A beat may have been written until the answer's arrival: the time before that does not count.
         let first = sent - now;
-        // Later than any call may take: this process was stopped. The next heartbeat looks sooner than that counts.
+        // Later than any call may take: this process was stopped. The next heartbeat looks sooner than that
+        // counts.
         let is_late = now - sent > window.call;
         let is_dead = |peer: &&Peer| {
             if is_late && self.seen.get(&peer.id).is_none_or(|(beat, _)| *beat != peer.beat) {
@@ -222,7 +223,8 @@ pub(crate) enum NodeOutput {
 enum Membership {
     Joined,
     NotYet,
-    /// Its registration failed, and the row may exist after all: it is ended, and the node joins under another name.
+    /// Its registration failed, and the row may exist after all: it is ended, and the node joins under
+    /// another name.
     InDoubt,
 }
 
@@ -476,7 +478,8 @@ mod tests {
         assert_eq!(seen, [false, false, false, false, false, false, true]);
     }
 
-    /// The observer was stopped for an hour while its heartbeat was answered: it would have watched for an hour more.
+    /// The observer was stopped for an hour while its heartbeat was answered: it would have watched for an
+    /// hour more.
     #[test]
     fn a_beat_first_seen_in_a_late_answer_counts_from_the_next_heartbeat() {
         const HOUR: Millis = 3_600_000;

@@ -1,5 +1,5 @@
-//! Parts of the pipeline one at a time, for `benches/` alone: it comes and goes with the feature `bench` and is no
-//! part of the library's interface.
+//! Parts of the pipeline one at a time, for `benches/` alone: it comes and goes with the feature `bench` and
+//! is no part of the library's interface.
 
 use std::sync::Arc;
 

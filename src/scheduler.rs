@@ -42,7 +42,8 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers for.
+    /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers
+    /// for.
     ///
     /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
     #[must_use]
@@ -57,9 +58,8 @@ impl Builder {
         self
     }
 
-    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full, or holds all that it takes of
-    /// slow jobs.
-    /// Default: 4 and 16; 1 <= core <= max <= 4096.
+    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full, or holds all
+    /// that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <= 4096.
     #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
         self.raw.core_threads = core;
@@ -67,8 +67,9 @@ impl Builder {
         self
     }
 
-    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000. More pay for short jobs: of slow ones it
-    /// takes no more than 64 beyond what starts within 100 ms. The rest is left to other nodes once all threads are busy.
+    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000. More pay for short
+    /// jobs: of slow ones it takes no more than 64 beyond what starts within 100 ms. The rest is left to
+    /// other nodes once all threads are busy.
     #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
         self.raw.queue = places;
@@ -107,8 +108,8 @@ impl Builder {
         self
     }
 
-    /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever. Default:
-    /// 30 days; at least one hour, and never less than the misfire threshold.
+    /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever.
+    /// Default: 30 days; at least one hour, and never less than the misfire threshold.
     ///
     /// Counted by the database's clock. What is pending or runs is never removed, nor what its schedule
     /// planned after it. Where nodes of an application differ, the shortest span counts. A completed one-shot
@@ -127,8 +128,8 @@ impl Builder {
         self
     }
 
-    /// Whether `start` creates or upgrades the tables. Default: true; with false a missing or old schema is an
-    /// error and `firetime migrate` is yours to run.
+    /// Whether `start` creates or upgrades the tables. Default: true; with false a missing or old schema is
+    /// an error and `firetime migrate` is yours to run.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.raw.migrate = migrate;
@@ -137,9 +138,10 @@ impl Builder {
 
     /// Calls `observer` with every event, after it was logged, in the order they happened.
     ///
-    /// All observers run on one thread of their own, which also logs: one that blocks or panics holds up no claim,
-    /// heartbeat or outcome, only the events behind it. While 4,096 events wait, further ones are dropped and
-    /// counted ([`Event::EventsMissed`]). [`Scheduler::shutdown`] waits up to a second for the last ones.
+    /// All observers run on one thread of their own, which also logs: one that blocks or panics holds up no
+    /// claim, heartbeat or outcome, only the events behind it. While 4,096 events wait, further ones are
+    /// dropped and counted ([`Event::EventsMissed`]). [`Scheduler::shutdown`] waits up to a second for the
+    /// last ones.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observers.push(Box::new(observer));
@@ -376,8 +378,8 @@ impl Scheduler {
     /// their outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
     ///
     /// True if everything ended in time. Otherwise the jobs still running are left to themselves and other
-    /// nodes treat this one as dead once its heartbeat has been missing long enough. While another thread shuts down
-    /// already, this waits for that, until its own deadline.
+    /// nodes treat this one as dead once its heartbeat has been missing long enough. While another thread
+    /// shuts down already, this waits for that, until its own deadline.
     pub fn shutdown(&self, deadline: Duration) -> bool {
         self.inner.shutdown(deadline)
     }
@@ -688,8 +690,8 @@ fn join(
     }
 }
 
-/// Takes back what [`join`] may have done, as far as the database lets it: the row of a node that never ran would keep its
-/// home shards until it is declared dead.
+/// Takes back what [`join`] may have done, as far as the database lets it: the row of a node that never ran
+/// would keep its home shards until it is declared dead.
 fn leave(heart: &Arc<dyn Store>, node: NodeId, clock: &Clock, call: Millis) {
     let (done, ended) = bounded(1);
     let (store, now) = (Arc::clone(heart), clock.now().db);
@@ -787,7 +789,8 @@ mod tests {
             Scheduler::run(config, builder.handlers, builder.observers, Arc::default(), stores)
         }
 
-        /// Waits until nothing is left of it; a loop that goes on would hold on to the events or the handlers.
+        /// Waits until nothing is left of it; a loop that goes on would hold on to the events or the
+        /// handlers.
         fn assert_over(&self) {
             let clock = Clock::default();
             let until = clock.now().boot + millis(SOON);

@@ -1,8 +1,8 @@
 //! Home shards: which schedules a node looks at first, so that nodes do not all reach for the same ones.
 //!
-//! A schedule's name puts it into one of [`SHARDS`] shards. The live nodes that list a job share its shards out by
-//! rendezvous hashing with bounded load. Everybody works that out alone, from the heartbeat table; it is a hint, and
-//! disagreement costs lost claims, nothing else: the claim's guard decides. Pure.
+//! A schedule's name puts it into one of [`SHARDS`] shards. The live nodes that list a job share its shards
+//! out by rendezvous hashing with bounded load. Everybody works that out alone, from the heartbeat table; it
+//! is a hint, and disagreement costs lost claims, nothing else: the claim's guard decides. Pure.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ fn every() -> impl Iterator<Item = i64> {
     (0_i64..).take(SHARDS)
 }
 
-/// What is home at `me`, which runs `jobs`, beside these other nodes. Jobs with the same shards make one share.
+/// What is home at `me`, which runs `jobs`, beside these other nodes. Jobs with the same shards make one
+/// share.
 pub(crate) fn home(me: NodeId, jobs: &[String], members: &[Member]) -> Vec<Share> {
     let mut candidates: BTreeMap<Vec<NodeId>, Vec<String>> = BTreeMap::new();
     for job in jobs {
@@ -168,7 +169,8 @@ mod tests {
         assert_eq!(home(nodes[3], &["job".to_owned()], &members), before);
     }
 
-    /// A node more, or the same node less: no shard moves that need not, give or take what the bound displaces.
+    /// A node more, or the same node less: no shard moves that need not, give or take what the bound
+    /// displaces.
     #[test]
     fn few_shards_move_when_a_node_joins_or_leaves() {
         for count in 2..=12 {

@@ -1,5 +1,5 @@
-//! Texts from elsewhere on their way to a log or a terminal. Names nothing else of the crate, so that the program
-//! can include this file too.
+//! Texts from elsewhere on their way to a log or a terminal. Names nothing else of the crate, so that the
+//! program can include this file too.
 
 /// Control characters, and those that are invisible or turn the direction of writing.
 pub(crate) fn is_unsafe(c: char) -> bool {

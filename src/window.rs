@@ -7,8 +7,8 @@ use crate::model::Millis;
 
 /// The spans a cluster works with. All milliseconds.
 ///
-/// Nodes of one application must agree on `death` and `call`: a lease is measured by its owner's, a death by the
-/// observer's. On the others they may differ.
+/// Nodes of one application must agree on `death` and `call`: a lease is measured by its owner's, a death by
+/// the observer's. On the others they may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Poll period: ticks lie on epoch multiples of it, plus the node's phase.
@@ -31,25 +31,28 @@ pub(crate) struct Window {
 
 /// Between the last instant a claim may start and the first at which repair may take it away: at least this.
 const LEAST_MARGIN: Millis = 1_000;
-/// The margin's part of `death`: the lease's end and the death are counted on two hosts, whose clocks may run at rates
-/// that differ by as much.
+/// The margin's part of `death`: the lease's end and the death are counted on two hosts, whose clocks may run
+/// at rates that differ by as much.
 const MARGIN_PART: Millis = 100;
-/// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a claim.
+/// The ledger is kept at least this long: an hour is longer than anybody takes to learn what became of a
+/// claim.
 pub(crate) const LEAST_RETENTION: Millis = 3_600_000;
 /// No other span may be longer: sums of them stay far from the end of the numbers.
 const LONGEST: Millis = 24 * 3_600_000;
-/// A claim takes in what comes due within this, and so does not come for each occurrence: it is made so long before
-/// its time at most.
+/// A claim takes in what comes due within this, and so does not come for each occurrence: it is made so long
+/// before its time at most.
 pub(crate) const CLAIM_AHEAD: Millis = 50;
-/// A claim is sent no later than this before the first instant it is for, and sooner where claims take longer.
+/// A claim is sent no later than this before the first instant it is for, and sooner where claims take
+/// longer.
 pub(crate) const LEAST_LEAD: Millis = 20;
-/// A few outcomes wait for more, but no longer than this behind those stored before: what a crash may cost a second
-/// attempt although its handler had returned.
+/// A few outcomes wait for more, but no longer than this behind those stored before: what a crash may cost a
+/// second attempt although its handler had returned.
 pub(crate) const GATHER: Millis = 50;
-/// Behind a backlog's batch they wait no longer than this: mostly the next many take them along, at its end nothing follows.
+/// Behind a backlog's batch they wait no longer than this: mostly the next many take them along, at its end
+/// nothing follows.
 pub(crate) const REST: Millis = 8;
-/// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for each such row before it
-/// is left out (0 would be for ever).
+/// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for
+/// each such row before it is left out (0 would be for ever).
 pub(crate) const SKIP_RETRY: Millis = 20;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;
@@ -62,8 +65,9 @@ pub(crate) const OFFSET_WARNING: Millis = 1_000;
 pub(crate) const WALL_JUMP: Millis = 500;
 /// A step of the database's clock by more than this drops the plan.
 pub(crate) const OFFSET_JUMP: Millis = 250;
-/// Store calls given up on may still hold this many threads and connections; beyond it nothing new is tried. Each time
-/// a network goes silent for good some five are left behind, until the kernel gives their connections up.
+/// Store calls given up on may still hold this many threads and connections; beyond it nothing new is tried.
+/// Each time a network goes silent for good some five are left behind, until the kernel gives their
+/// connections up.
 pub(crate) const MOST_ABANDONED: usize = 64;
 
 impl Default for Window {
@@ -132,8 +136,8 @@ impl Window {
         }
     }
 
-    /// How long after a confirmed heartbeat was sent its lease lets a claim start. The heartbeat after it, and that one's
-    /// answer, come before its end.
+    /// How long after a confirmed heartbeat was sent its lease lets a claim start. The heartbeat after it,
+    /// and that one's answer, come before its end.
     pub(crate) fn lease(&self) -> Millis {
         self.death - self.call - LEAST_MARGIN.max(self.death / MARGIN_PART)
     }
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!((window.end(10_000), window.end(Millis::MAX)), (16_000, Millis::MAX));
     }
 
-    /// An observer whose clock runs a hundredth faster than the owner's sees no death before the last claim has ended.
+    /// An observer whose clock runs a hundredth faster than the owner's sees no death before the last claim
+    /// has ended.
     #[test]
     fn no_claim_outlasts_a_death_counted_on_a_faster_clock() {
         for death in [25_000, 60_000, 3_600_000, LONGEST] {

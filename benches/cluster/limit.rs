@@ -10,8 +10,8 @@ use crate::server::{Kind, Server};
 
 const BATCH: usize = 256;
 
-/// Rows per second: batches of the rows of a backlog, each one transaction of a guarded UPDATE and the INSERT of a
-/// plain log row for each row moved. A batch is one round trip.
+/// Rows per second: batches of the rows of a backlog, each one transaction of a guarded UPDATE and the INSERT
+/// of a plain log row for each row moved. A batch is one round trip.
 pub fn rows_per_second(server: &Server, rows: usize) -> Result<f64> {
     let database = server.fresh()?;
     firetime::migrate(&database.url)?;

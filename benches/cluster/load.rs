@@ -14,7 +14,8 @@ use crate::server::{Database, Kind};
 /// So many of a backlog are made by the library. The others are their copies, written by one statement.
 const ORIGINALS: usize = 64;
 
-/// Copies are dealt out to the shards in turn, 1,250 of 20,000 to each; by the hash of their names it would be 1,225 to 1,275.
+/// Copies are dealt out to the shards in turn, 1,250 of 20,000 to each; by the hash of their names it would
+/// be 1,225 to 1,275.
 const SHARD: &str = "n % 16";
 
 /// The columns of a copy, but for its name.

@@ -1,5 +1,5 @@
-//! Whole clusters at work: node processes on one database, measured from outside. `scripts/bench.sh --help` says how to
-//! run it and what the figures mean.
+//! Whole clusters at work: node processes on one database, measured from outside. `scripts/bench.sh --help`
+//! says how to run it and what the figures mean.
 //!
 //! ```text
 //! arguments  text -> Arguments, once

@@ -1,7 +1,7 @@
 //! A node process, and the harness's handle on it.
 //!
-//! The node writes nothing while it works. It answers questions on its standard input, a line each: `count` with
-//! the number of handlers it ran so far, `stop` (or the end of the input) by a shutdown and all it saw.
+//! The node writes nothing while it works. It answers questions on its standard input, a line each: `count`
+//! with the number of handlers it ran so far, `stop` (or the end of the input) by a shutdown and all it saw.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -20,10 +20,12 @@ const LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// The costs before are read this long before the first fire time, when all is still.
 const BEFORE: TimeDelta = TimeDelta::milliseconds(200);
-/// The nodes start so long before the first fire time. Heartbeats come every 5 s, the misfire handler's passes every 15: started 15 s
-/// before, nodes often have one in the half second that a backlog takes; started 8 s before, they have none.
+/// The nodes start so long before the first fire time. Heartbeats come every 5 s, the misfire handler's
+/// passes every 15: started 15 s before, nodes often have one in the half second that a backlog takes;
+/// started 8 s before, they have none.
 const STARTED: TimeDelta = TimeDelta::milliseconds(8_000);
-/// A node polls every 5 s for what is due within little more: so long before the first fire time it must be up.
+/// A node polls every 5 s for what is due within little more: so long before the first fire time it must be
+/// up.
 const SETTLED: TimeDelta = TimeDelta::milliseconds(6_000);
 /// When no handler ran for so long, what is missing is missing: longer than a misfire and its repair take.
 const GIVEN_UP: Duration = Duration::from_secs(100);
@@ -109,7 +111,8 @@ fn last_planned(arguments: &Arguments, start: DateTime<Utc>) -> DateTime<Utc> {
     }
 }
 
-/// Asks again when a quarter of what is still missing should have run: nodes that are asked all the time run less meanwhile.
+/// Asks again when a quarter of what is still missing should have run: nodes that are asked all the time run
+/// less meanwhile.
 fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
     let (mut ran, mut changed) = (0, Instant::now());
     let began = changed;

@@ -155,7 +155,8 @@ impl Database<'_> {
         })
     }
 
-    /// Commits so far by the server's own count, where it has one: PostgreSQL's of this database, MariaDB's of all.
+    /// Commits so far by the server's own count, where it has one: PostgreSQL's of this database, MariaDB's
+    /// of all.
     pub fn commits(&self) -> Result<Option<i64>> {
         let question = match self.kind {
             Kind::Sqlite => return Ok(None),

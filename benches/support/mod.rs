@@ -26,7 +26,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
-/// How long this thread works at `work`, and what it came to. Not counted: that others used the processor meanwhile.
+/// How long this thread works at `work`, and what it came to. Not counted: that others used the processor
+/// meanwhile.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let begin = read(ClockId::ThreadCPUTime);
     let result = work();

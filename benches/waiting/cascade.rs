@@ -1,6 +1,6 @@
-//! A hierarchical wheel with a delay queue, Kafka's way: wheels of twenty slots, each slot of one as long as the whole
-//! of the wheel below; the slots in use wait in one heap, so that nothing ticks; an expired slot's entries are put
-//! in again further down.
+//! A hierarchical wheel with a delay queue, Kafka's way: wheels of twenty slots, each slot of one as long as
+//! the whole of the wheel below; the slots in use wait in one heap, so that nothing ticks; an expired slot's
+//! entries are put in again further down.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,6 @@
-//! Three ways to let things wait, each as plain and as fast as it goes. All expire in the order of [`Due`] and to the
-//! millisecond. Those that cancel lazily set a bit by the entry's number, the cheapest thing to do.
+//! Three ways to let things wait, each as plain and as fast as it goes. All expire in the order of [`Due`]
+//! and to the millisecond. Those that cancel lazily set a bit by the entry's number, the cheapest thing to
+//! do.
 
 mod cascade;
 mod heap;

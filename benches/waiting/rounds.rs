@@ -1,5 +1,5 @@
-//! A hashed wheel with rounds, Netty's way: one turn of slots, entries wait in theirs for as many turns as it takes.
-//! It ticks every millisecond. More slots than Netty's 512: enough for 6 s in one turn.
+//! A hashed wheel with rounds, Netty's way: one turn of slots, entries wait in theirs for as many turns as it
+//! takes. It ticks every millisecond. More slots than Netty's 512: enough for 6 s in one turn.
 
 use firetime::parts::Due;
 

@@ -1,7 +1,7 @@
 //! The cron parser and the search for the next fire time.
 //!
-//! The input is text, so that seeds and findings can be read: `EXPRESSION \n ZONE \n AFTER_MS \n POLICIES`, of which
-//! the first line alone will do.
+//! The input is text, so that seeds and findings can be read: `EXPRESSION \n ZONE \n AFTER_MS \n POLICIES`,
+//! of which the first line alone will do.
 #![no_main]
 
 use firetime::{Cron, Gap, Overlap};

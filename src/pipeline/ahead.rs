@@ -6,8 +6,8 @@ use crate::window::{CLAIM_AHEAD, LEAST_LEAD};
 /// What a claim takes beside the database's answer: waking up, and handing over.
 const SLACK: Millis = 5;
 
-/// A claim takes in all that comes due within [`CLAIM_AHEAD`], but it is not sent before the first of it is due within
-/// the lead: so the next ones need none of their own.
+/// A claim takes in all that comes due within [`CLAIM_AHEAD`], but it is not sent before the first of it is
+/// due within the lead: so the next ones need none of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     asked: Option<Millis>,

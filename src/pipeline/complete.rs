@@ -1,11 +1,13 @@
-//! Outcomes, starts and hand-backs: in batches, guarded by claim token, tried again while the database is away.
+//! Outcomes, starts and hand-backs: in batches, guarded by claim token, tried again while the database is
+//! away.
 //!
-//! A steady stream of outcomes would be a transaction for each: after one transaction the next waits a moment, unless
-//! it is worth it at once or somebody waits for the answer. So the first of all is stored without delay.
+//! A steady stream of outcomes would be a transaction for each: after one transaction the next waits a
+//! moment, unless it is worth it at once or somebody waits for the answer. So the first of all is stored
+//! without delay.
 //!
-//! One that cannot be stored (its row is locked by others, or the database refuses what it holds) makes its whole batch
-//! fail. It is looked for in ever smaller parts of the batch and set aside: from then on it is tried alone, at its own
-//! pace and in turns with the others.
+//! One that cannot be stored (its row is locked by others, or the database refuses what it holds) makes its
+//! whole batch fail. It is looked for in ever smaller parts of the batch and set aside: from then on it is
+//! tried alone, at its own pace and in turns with the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,8 +27,8 @@ use crate::window::{GATHER, REST};
 const BATCH: usize = 1_000;
 /// So many are worth a transaction at once: under a backlog nothing waits.
 const ENOUGH: usize = 64;
-/// A batch that failed is tried again in so many parts: the one that fails is alone after few failures, each of which may
-/// have waited for a lock.
+/// A batch that failed is tried again in so many parts: the one that fails is alone after few failures, each
+/// of which may have waited for a lock.
 const PARTS: usize = 8;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
@@ -132,8 +134,8 @@ impl Waiting {
     }
 
     /// It failed alone. If its text may be the cause, in an encoding without these characters, the next try
-    /// writes it in ASCII. A refusal whose cause is not known must be of this row: others were stored since the last.
-    /// True if the next try will write something else.
+    /// writes it in ASCII. A refusal whose cause is not known must be of this row: others were stored since
+    /// the last. True if the next try will write something else.
     fn failed_alone(&mut self, failure: Kind, succeeded: u64) -> bool {
         let is_of_the_row = match failure {
             Kind::Data => true,
@@ -351,7 +353,8 @@ mod tests {
         CompleteInput::Settle(Settlement { execution: ExecutionId(id), token: Token::fresh(), change }, None)
     }
 
-    /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when, and how much.
+    /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
+    /// and how much.
     fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
         let mut machine = CompleteMachine::new(Arc::default());
         let mut inputs = std::collections::VecDeque::from(inputs);

@@ -1,4 +1,5 @@
-//! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand it over.
+//! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand
+//! it over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -183,8 +184,8 @@ impl<S: Seats> DispatchMachine<S> {
         settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
     }
 
-    /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due a little
-    /// later comes along.
+    /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due
+    /// a little later comes along.
     fn batch(&mut self, now: Now) -> Option<Arc<Vec<ClaimRequest>>> {
         if !self.may_claim(now) {
             return None;
@@ -213,8 +214,8 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
-        // Should the node die before it begins, it counts as begun: not for what may run only once, and not for what
-        // has met a death before.
+        // Should the node die before it begins, it counts as begun: not for what may run only once, and not
+        // for what has met a death before.
         let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
         let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
         let at_once = begins_now || seat != Seat::Place && expendable;
@@ -323,8 +324,8 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.outbox.push_back(DispatchOutput::WakeHeart);
         }
         let tend = self.tend(now);
-        // Before what was won is told: the database has something to do while others run it. Observers may take their time, and
-        // what is claimed would wait for them: they come first.
+        // Before what was won is told: the database has something to do while others run it. Observers may
+        // take their time, and what is claimed would wait for them: they come first.
         let only_won = self.outbox.iter().all(|output| matches!(output, DispatchOutput::Won(_)));
         if only_won && let Some(requests) = self.batch(now) {
             self.ahead.asked(now.boot);

@@ -10,14 +10,14 @@ use crate::model::{Entry, Millis, Occurrence, ScheduleId};
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
 
-/// The most occurrences of one schedule: of a millisecond's interval a window holds some 6,000, and more only of a row
-/// that is far behind and whose threshold lets it be. The next poll goes on where this one stops.
+/// The most occurrences of one schedule: of a millisecond's interval a window holds some 6,000, and more only
+/// of a row that is far behind and whose threshold lets it be. The next poll goes on where this one stops.
 const LONGEST_CHAIN: usize = 10_000;
 
 /// Every occurrence before `until`, ordered by (fire time, priority descending, id).
 ///
-/// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the misfire
-/// handler.
+/// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the
+/// misfire handler.
 pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Vec<Occurrence> {
     match pool() {
         Some(pool) if entries.len() >= PARALLEL_ROWS => pool.install(|| {

@@ -65,7 +65,8 @@ pub(crate) struct Plan {
     items: FxHashMap<Slot, Box<Item>>,
     /// The links behind an item inside the window; most have none.
     rests: FxHashMap<Slot, VecDeque<Occurrence>>,
-    /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still brings it.
+    /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still
+    /// brings it.
     ended: FxHashMap<Slot, (Millis, Millis)>,
     wheel: Wheel<Kind>,
     ready: Ready,
@@ -112,8 +113,8 @@ impl Plan {
         self.ready.first_due()
     }
 
-    /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A poll that
-    /// brought nothing to do is not followed by another before the next tick.
+    /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A
+    /// poll that brought nothing to do is not followed by another before the next tick.
     pub(crate) fn wants_poll(&mut self) -> bool {
         let (items, bytes) = self.brought;
         let half_done = 2 * self.items.len() <= items || 2 * self.bytes <= bytes;
@@ -131,7 +132,8 @@ impl Plan {
         self.wheel = Wheel::new(now, self.cap);
     }
 
-    /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the database.
+    /// Ends the plan: what was never claimed is handed back, earliest first; it stays as it is in the
+    /// database.
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
         let ready = std::mem::take(&mut self.ready).into_slots().into_iter();
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
@@ -141,8 +143,8 @@ impl Plan {
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
-    /// extended. Rows it does not bring leave: they are gone, another node's now, or cut off and come again; unless it did
-    /// not look as far. Claims in flight and what changed since the poll was sent stay.
+    /// extended. Rows it does not bring leave: they are gone, another node's now, or cut off and come again;
+    /// unless it did not look as far. Claims in flight and what changed since the poll was sent stay.
     pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
         self.overflowed |= !planned.complete;
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
@@ -257,7 +259,8 @@ impl Plan {
                 self.ready.insert(&item.candidate.entry().job, rank);
                 Place::Ready
             }
-            // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row again.
+            // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row
+            // again.
             Err(Refused::Full(_)) => {
                 self.overflowed = true;
                 self.rests.remove(&slot);
@@ -279,9 +282,9 @@ impl Plan {
         }
     }
 
-    /// Due items at `now`, in order, at most one per schedule, as long as `permit` grants; while there are more, each
-    /// job gets its share. Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
-    /// [`Plan::forget`].
+    /// Due items at `now`, in order, at most one per schedule, as long as `permit` grants; while there are
+    /// more, each job gets its share. Each is in flight until [`Plan::won`], [`Plan::lost`],
+    /// [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
         now: Millis,
@@ -378,7 +381,8 @@ impl Plan {
         self.remove(slot);
     }
 
-    /// Appends the links beyond what is already planned, the last of which may be the item itself, due at `due`.
+    /// Appends the links beyond what is already planned, the last of which may be the item itself, due at
+    /// `due`.
     fn extend(&mut self, slot: Slot, due: Millis, chain: VecDeque<Occurrence>) {
         let known = self.rests.get(&slot).and_then(VecDeque::back).map_or(due, |last| last.at);
         let beyond: VecDeque<Occurrence> = chain.into_iter().filter(|it| it.at > known).collect();

@@ -1,12 +1,12 @@
 //! The poll loop: on a grid of the epoch, with the database's clock measured on the way.
 //!
-//! A poll brings what is due in the node's home shards, page by page. Of the others' it brings what is late, and only
-//! if something is and the node has no backlog of its own: an owner that lives works through its own in the same order,
-//! and whoever helps it takes from the same end.
+//! A poll brings what is due in the node's home shards, page by page. Of the others' it brings what is late,
+//! and only if something is and the node has no backlog of its own: an owner that lives works through its own
+//! in the same order, and whoever helps it takes from the same end.
 //!
-//! Each of its calls is bounded in rows and in bytes, and it begins none after [`PATIENCE`]. What does not fit is cut
-//! off fairly: pages bring the same share of each job, and large payloads are fetched for each job in turn. A call that
-//! fails makes the next poll's pages smaller.
+//! Each of its calls is bounded in rows and in bytes, and it begins none after [`PATIENCE`]. What does not
+//! fit is cut off fairly: pages bring the same share of each job, and large payloads are fetched for each job
+//! in turn. A call that fails makes the next poll's pages smaller.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::window::{GRACE, OFFSET_JUMP, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
-/// Rows per page: one store call. Halved by each poll that fails, down to the least, and doubled by each that does not.
+/// Rows per page: one store call. Halved by each poll that fails, down to the least, and doubled by each that
+/// does not.
 const PAGE: usize = 25_000;
 const LEAST_PAGE: usize = 64;
 /// The most bytes of large payloads one poll brings, and one call of it with a full page.
@@ -31,7 +32,8 @@ const POLL_BYTES: usize = 32 << 20;
 const PAGE_BYTES: usize = 4 << 20;
 /// The most large payloads one call brings.
 const PAYLOADS: usize = 256;
-/// A poll begins no call after so long, but for the first that may bring rows and the first that brings large payloads.
+/// A poll begins no call after so long, but for the first that may bring rows and the first that brings large
+/// payloads.
 const PATIENCE: Millis = 1_000;
 /// The most schedules and pending executions of others' shards one poll brings,
 const OTHERS: usize = 1_000;
@@ -108,7 +110,8 @@ pub(crate) enum PollInput {
 pub(crate) enum PollOutput {
     /// What to do next, for dispatch.
     Planned(Planned),
-    /// For the misfire handler: the states of application and node, the election mark, and whether anything is late.
+    /// For the misfire handler: the states of application and node, the election mark, and whether anything
+    /// is late.
     Seen {
         app: bool,
         node: bool,
@@ -195,7 +198,8 @@ struct Asked {
     names: Vec<String>,
     stage: Stage,
     page: Page,
-    /// How many lanes there are at home, if they are needed, and from how many of them nothing has been asked for.
+    /// How many lanes there are at home, if they are needed, and from how many of them nothing has been asked
+    /// for.
     lanes: usize,
     unasked: usize,
     /// Where the walk over PENDING executions at home began and how far it has come,
@@ -247,8 +251,8 @@ impl Asked {
         self.complete && !is_whole(&self.home) && entries.count() + pendings.count() < BACKLOG
     }
 
-    /// Chooses the large payloads to fetch: of each job in turn that of the schedule due first, until the bytes are
-    /// used up. One may go beyond them, or a larger one would never come.
+    /// Chooses the large payloads to fetch: of each job in turn that of the schedule due first, until the
+    /// bytes are used up. One may go beyond them, or a larger one would never come.
     fn choose(&mut self) {
         let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
         let schedules = self.entries.iter().map(|entry| (due(entry), entry));
@@ -347,7 +351,8 @@ pub(crate) struct PollMachine {
     members: Vec<Member>,
     /// What is home here: everything, while nobody else is known.
     home: Vec<Share>,
-    /// Schedules changed here, and until when (boot clock) they are looked after here: by then their owner has polled.
+    /// Schedules changed here, and until when (boot clock) they are looked after here: by then their owner
+    /// has polled.
     changed: VecDeque<(String, Millis)>,
     /// Rows per page.
     limit: usize,
@@ -355,8 +360,8 @@ pub(crate) struct PollMachine {
     turn: usize,
     /// The PENDING execution behind which the next poll's walk begins.
     walked: (Millis, i64),
-    /// A poll's time was not enough for a whole walk: there may be many that nobody here runs. The newest are looked at
-    /// first then, or what is new would wait for the walk to come to it.
+    /// A poll's time was not enough for a whole walk: there may be many that nobody here runs. The newest are
+    /// looked at first then, or what is new would wait for the walk to come to it.
     walks_long: bool,
     stopping: bool,
 }
@@ -501,8 +506,8 @@ impl PollMachine {
         more.then_some(next)
     }
 
-    /// There is another page if the last one says so, memory allows it and there is time; behind the last, what is late
-    /// elsewhere; and then large payloads.
+    /// There is another page if the last one says so, memory allows it and there is time; behind the last,
+    /// what is late elsewhere; and then large payloads.
     fn follow(&mut self, now: Now, mut asked: Asked, next: Option<Page>) {
         let in_time = now.boot < asked.sent + PATIENCE;
         // A page that did not hold all due rows has brought none of them: the next follows in any case.
@@ -528,7 +533,8 @@ impl PollMachine {
         }
     }
 
-    /// Fetches more large payloads, if there are any and there is time for them; some are fetched in any case.
+    /// Fetches more large payloads, if there are any and there is time for them; some are fetched in any
+    /// case.
     fn next_payloads(&mut self, now: Now) {
         let begun = self.asked.as_ref().is_some_and(|asked| !asked.fetched.is_empty());
         let goes_on =

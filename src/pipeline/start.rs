@@ -1,4 +1,5 @@
-//! What was claimed starts here, each at its due instant: dispatch cannot see to that, it asks the database for the next.
+//! What was claimed starts here, each at its due instant: dispatch cannot see to that, it asks the database
+//! for the next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -81,7 +82,8 @@ impl<P> StartMachine<P> {
         let next = loop {
             let Some(first) = self.waiting.first_entry() else { break Millis::MAX };
             let due = first.key().0;
-            // It was claimed when it was near: the clock has been set back since, and it would wait for all of that.
+            // It was claimed when it was near: the clock has been set back since, and it would wait for all
+            // of that.
             let is_far = due > now.db.saturating_add(CLAIM_AHEAD + OFFSET_JUMP);
             if due > now.db && !is_far {
                 break now.boot_at(due);

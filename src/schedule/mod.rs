@@ -69,7 +69,8 @@ impl Trigger {
         Simple::every(interval).map(Trigger::Simple)
     }
 
-    /// Fires once, at `at` (rounded down to the millisecond). Another `at` is another trigger, for a schedule that has fired, too.
+    /// Fires once, at `at` (rounded down to the millisecond). Another `at` is another trigger, for a schedule
+    /// that has fired, too.
     ///
     /// # Errors
     /// [`TriggerError::Simple`] if `at` is before 1970.

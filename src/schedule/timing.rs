@@ -64,8 +64,8 @@ impl Timing {
 }
 
 impl Timing {
-    /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk: how many
-    /// occurrences that passes, and where it leads.
+    /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk:
+    /// how many occurrences that passes, and where it leads.
     pub(crate) fn leap(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
         let Trigger::Simple(simple) = &self.trigger else { return None };
         let last = simple.last_through(self.end_ms.map_or(until_ms, |end| end.min(until_ms)))?;

@@ -23,13 +23,15 @@ const DOOM: Millis = 5_000;
 /// So long after it could beat again it may still be about to.
 const AWAKE: Millis = 15_000;
 
-/// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped once.
+/// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped
+/// once.
 const KEPT: usize = 2_000;
 /// So many one-shots come due at once: the database would tell of them for longer than a call may take.
 const CROWD: usize = 4_000;
 /// What is switched off stays so for this long.
 const OFF: Millis = 240_000;
-/// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the poll itself.
+/// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the
+/// poll itself.
 const ONE_POLL: Millis = 5_100;
 /// Under fire it may be stopped for 90 s, and then cut off for 60 s, before a poll of its own is answered.
 const LEARNS_WITHIN: Millis = 165_000;
@@ -237,8 +239,8 @@ impl Cluster {
         self.ends
     }
 
-    /// A schedule that fires every second, beside so many one-shots of a job that no node runs and so many with large
-    /// payloads, all overdue or due at once.
+    /// A schedule that fires every second, beside so many one-shots of a job that no node runs and so many
+    /// with large payloads, all overdue or due at once.
     pub(super) fn beside_neighbours(nobodys: usize, large: usize, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
@@ -410,7 +412,8 @@ impl Cluster {
         self.switch();
     }
 
-    /// Somebody switches the application or a node off by hand, or on again what has been off for long enough.
+    /// Somebody switches the application or a node off by hand, or on again what has been off for long
+    /// enough.
     fn switch(&mut self) {
         let now = self.now;
         for off in self.switches.iter_mut().filter(|off| off.until == Millis::MAX) {
@@ -503,8 +506,9 @@ impl Cluster {
         self.pauses.extend(self.plans.resume_all(self.now, &wire));
     }
 
-    /// A death is just if the node had not beaten for `d` because it could not; or if it never was anybody's name:
-    /// a registration whose answer was lost. A process may be stopped before it hears that its new name is registered.
+    /// A death is just if the node had not beaten for `d` because it could not; or if it never was anybody's
+    /// name: a registration whose answer was lost. A process may be stopped before it hears that its new name
+    /// is registered.
     fn is_just(&self, &(node, at, still): &(NodeId, Millis, Millis)) -> bool {
         let Some(first) = self.borne.get(&node) else { return true };
         let could_not = |(doomed, from, until): &(NodeId, Millis, Millis)| {

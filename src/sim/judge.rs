@@ -2,8 +2,8 @@
 //!
 //! It knows nothing but its [`History`], which the simulator and the tests of real processes fill in: the
 //! ledger, the schedules, the times an oracle expects, the log the jobs kept outside the database, every
-//! change of an execution's row, the pauses. Only the standard library is used, so the integration tests include
-//! this very file. All instants are database time, milliseconds.
+//! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
+//! include this very file. All instants are database time, milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,10 +56,10 @@ pub struct Bounds {
     pub early: Millis,
     /// Who is switched off claims and repairs nothing from this long after on.
     pub switched: Millis,
-    /// The most time that one observer's heartbeats cover before a death is noticed, whatever was lost in between, if few
-    /// die at once: `death_after` (25 s); an interval each for the heartbeats between which the node died, for the next one, which
-    /// shows its last beat, and for the one that ends the count (15 s); and how late that last beat may arrive (3.9 s)
-    /// and its showing be answered (3 s).
+    /// The most time that one observer's heartbeats cover before a death is noticed, whatever was lost in
+    /// between, if few die at once: `death_after` (25 s); an interval each for the heartbeats between which
+    /// the node died, for the next one, which shows its last beat, and for the one that ends the count (15
+    /// s); and how late that last beat may arrive (3.9 s) and its showing be answered (3 s).
     pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
@@ -68,7 +68,8 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// The default spans: death and repair within a minute; the misfire threshold, an election and a store call.
+    /// The default spans: death and repair within a minute; the misfire threshold, an election and a store
+    /// call.
     fn default() -> Self {
         Self {
             settled: 60_000,
@@ -89,15 +90,16 @@ pub struct Plan {
     pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
-    /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that failed, unless
-    /// it is the try of this number.
+    /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
+    /// failed, unless it is the try of this number.
     pub recovers: bool,
     pub deaths: u32,
     pub tries: u32,
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
     pub misfire: String,
     pub threshold: Millis,
-    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours may be in its way.
+    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours may be in its
+    /// way.
     pub punctual: Option<Millis>,
     pub state: String,
     pub next: Option<Millis>,
@@ -336,7 +338,8 @@ fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     }
 }
 
-/// Only legal changes, each from where the one before left the row; a further attempt begins behind an ended one.
+/// Only legal changes, each from where the one before left the row; a further attempt begins behind an ended
+/// one.
 fn transitions(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let mut chains = BTreeMap::new();
@@ -398,7 +401,8 @@ fn removals(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Nothing is skipped without a reason: it was late beyond its threshold and its policy says so, or a pause ended.
+/// Nothing is skipped without a reason: it was late beyond its threshold and its policy says so, or a pause
+/// ended.
 fn skips(history: &History, verdict: &mut Verdict) {
     let plans: BTreeMap<&str, &Plan> =
         history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();

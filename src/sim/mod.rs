@@ -63,7 +63,8 @@ fn a_quiet_cluster_starts_on_time() {
     assert!(earliest >= 0 && median <= 3, "of {}: {earliest} and {median} ms late", late.len());
 }
 
-/// The node that stored a failure looks for its retry before that is due, 1 s later, and not with its next poll.
+/// The node that stored a failure looks for its retry before that is due, 1 s later, and not with its next
+/// poll.
 #[test]
 fn a_quiet_cluster_retries_on_time() {
     let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
@@ -142,7 +143,8 @@ fn clusters_on_sqlite_lose_and_repeat_nothing() {
     }
 }
 
-/// Polls, heartbeats, elections and repair's looks, with nothing due: at most four statements in five seconds.
+/// Polls, heartbeats, elections and repair's looks, with nothing due: at most four statements in five
+/// seconds.
 #[cfg(feature = "sqlite")]
 #[test]
 fn an_idle_node_hardly_asks() {
@@ -163,7 +165,8 @@ fn an_idle_node_hardly_asks() {
     }
 }
 
-/// An earlier scheduler ran 941 of these 4,000. Late is as bad as lost: what one poll misses the next still finds.
+/// An earlier scheduler ran 941 of these 4,000. Late is as bad as lost: what one poll misses the next still
+/// finds.
 #[test]
 fn occurrences_on_the_windows_edge_are_not_dropped() {
     let mut cluster = Cluster::on_every_second(3, 100, 40);
@@ -214,7 +217,8 @@ fn a_short_retention_removes_what_has_ended_and_nothing_else() {
     assert!(removed.iter().all(|removed| *removed > 1_000), "{removed:?}");
 }
 
-/// A poll once brought all that was due: neighbours that are too many or too large stopped every other schedule.
+/// A poll once brought all that was due: neighbours that are too many or too large stopped every other
+/// schedule.
 #[test]
 fn a_schedule_beside_misbehaving_neighbours_goes_on() {
     let play = |nobodys, large, sabotages: &[Sabotage]| {

@@ -179,8 +179,9 @@ impl Plans {
         }
     }
 
-    /// Some schedule gets another payload; or another trigger: then what it had planned and not begun is withdrawn.
-    /// A trigger without a time left completes even a paused schedule; gives the pause that has so ended.
+    /// Some schedule gets another payload; or another trigger: then what it had planned and not begun is
+    /// withdrawn. A trigger without a time left completes even a paused schedule; gives the pause that has so
+    /// ended.
     pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
@@ -237,8 +238,8 @@ impl Plans {
     }
 }
 
-/// Of a new trigger's times those from now on. If a simple trigger's have all passed, those not planned before; a
-/// one-shot's in any case.
+/// Of a new trigger's times those from now on. If a simple trigger's have all passed, those not planned
+/// before; a one-shot's in any case.
 fn expected(trigger: &Trigger, times: Vec<Millis>, prev: Option<Millis>, now: Millis) -> Vec<Millis> {
     let is_new = |at: &Millis| prev.is_none_or(|prev| *at > prev);
     let ahead: Vec<Millis> = times.iter().copied().filter(|at| *at >= now && is_new(at)).collect();

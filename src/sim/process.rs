@@ -168,8 +168,8 @@ pub(super) struct Process {
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
-    /// How much time its heartbeats have covered, worked out from its leases; when the last one was sent, if no call
-    /// failed since.
+    /// How much time its heartbeats have covered, worked out from its leases; when the last one was sent, if
+    /// no call failed since.
     pub covered: Millis,
     confirmed: Option<Millis>,
     floor: SharedFloor,

@@ -1,4 +1,5 @@
-//! The protections of the protocol, each switched off in turn: a simulation that does not notice proves nothing.
+//! The protections of the protocol, each switched off in turn: a simulation that does not notice proves
+//! nothing.
 
 use super::scenario::Faults;
 use crate::store::guard::{self, Column, Guard};
@@ -43,7 +44,8 @@ pub(super) enum Sabotage {
 impl Sabotage {
     /// Every protection of the protocol. Where one column covers for another only both together are missed:
     /// `prev` and `next` of a cursor, `state` and token of what is taken, the token at the start and at the
-    /// revocation. A repair's `prev` and `next` are covered by the ledger's key: the row it would write is there.
+    /// revocation. A repair's `prev` and `next` are covered by the ledger's key: the row it would write is
+    /// there.
     ///
     /// Each with the kind of misery in which it is missed soonest.
     pub(super) fn protections() -> Vec<(&'static str, Faults, Vec<Self>)> {

@@ -22,7 +22,8 @@ pub(super) struct Faults {
     pub cuts: Millis,
     /// Per node and second: killed, and started anew up to 90 s later.
     pub kills: Millis,
-    /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its neighbours.
+    /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its
+    /// neighbours.
     pub stops: Millis,
     /// Per node and second: its machine is paused for up to 90 s and its boot clock with it, the wall clock
     /// is set when it goes on; now and then with all its neighbours.
@@ -130,7 +131,8 @@ impl Faults {
         ..Self::NONE
     };
 
-    /// The same, and nodes die or wake up late: what one has taken back from them another means to take back, too.
+    /// The same, and nodes die or wake up late: what one has taken back from them another means to take back,
+    /// too.
     pub(super) const DYING: Self =
         Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
 
@@ -236,7 +238,8 @@ impl Scenario {
         !self.play(sabotages).verdict.violations.is_empty()
     }
 
-    /// The smallest scenario found that still fails: without whole kinds of faults, shorter, with less of everything.
+    /// The smallest scenario found that still fails: without whole kinds of faults, shorter, with less of
+    /// everything.
     pub(super) fn shrunk(mut self) -> Self {
         loop {
             let mut smaller: Vec<Self> = Vec::new();

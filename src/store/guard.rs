@@ -1,7 +1,7 @@
 //! Guards as values: the columns an UPDATE compares before it changes anything.
 //!
-//! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question; and a
-//! test that blinds one column of a guard blinds it in both.
+//! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question; and
+//! a test that blinds one column of a guard blinds it in both.
 
 /// A column a guard may compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl Column {
         }
     }
 
-    /// `null`, for a column the caller has no value for. A guard that compares it would match no row, and a change
-    /// that is never made would look like a lost one: in tests this is a panic.
+    /// `null`, for a column the caller has no value for. A guard that compares it would match no row, and a
+    /// change that is never made would look like a lost one: in tests this is a panic.
     pub(crate) fn absent<T>(self, null: T) -> T {
         let in_a_test = cfg!(test);
         assert!(!in_a_test, "a guard compares {}, and there is no value for it", self.name());

@@ -63,9 +63,9 @@ pub(crate) trait Store: Send + Sync {
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;
 
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
-    /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL
-    /// after 20 ms.
-    /// A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
+    /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on
+    /// PostgreSQL after 20 ms. A candidate that alone makes the transaction fail is [`Claim::Failed`] and
+    /// nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Settles a `claim` call whose commit is unknown: locks each schedule's row *waiting*, then per row:
@@ -99,8 +99,9 @@ pub(crate) trait Store: Send + Sync {
     /// transaction holds locked is left alone.
     fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>>;
 
-    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step of a walk
-    /// by id, and overdue ones whose job some live node lists. One whose trigger only a parser can refuse is among the latter alone.
+    /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
+    /// of a walk by id, and overdue ones whose job some live node lists. One whose trigger only a parser can
+    /// refuse is among the latter alone.
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage>;
 
     /// Puts one such row into ERROR with its reason, if it is still as it was seen.
@@ -110,8 +111,8 @@ pub(crate) trait Store: Send + Sync {
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
     /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. COMPLETE
     /// one-shots that were planned so long ago and have no execution left go too. If it removes any of these,
-    /// the application's `ledger_from` moves with it: occurrences planned from there on are all kept. A walk's
-    /// first step removes nodes that ended so long ago, unless an execution under way names them.
+    /// the application's `ledger_from` moves with it: occurrences planned from there on are all kept. A
+    /// walk's first step removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`].
@@ -223,7 +224,8 @@ pub(crate) struct PollQuery {
     /// What is due before this is late, and anybody's.
     pub late: Millis,
     pub page: Page,
-    /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions to look at.
+    /// The page's size: the most schedules to bring, beside those asked for by name, and PENDING executions
+    /// to look at.
     pub limit: usize,
 }
 
@@ -231,8 +233,8 @@ pub(crate) struct PollQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub schedules: Due,
-    /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds, whether
-    /// or not the query wants them.
+    /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds,
+    /// whether or not the query wants them.
     pub pendings: (Millis, i64),
     /// Of these the last, not the first.
     pub newest: bool,
@@ -241,13 +243,15 @@ pub(crate) struct Page {
 /// The due schedules of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// All, if the page holds them. If it does not, only those asked for by name, and the next page has lanes.
+    /// All, if the page holds them. If it does not, only those asked for by name, and the next page has
+    /// lanes.
     All,
     /// An equal share of the page for each of these.
     Lanes(Vec<Lane>),
 }
 
-/// The due schedules of one job in one shard, in the order of (fire time, id), behind `after` and before `until`.
+/// The due schedules of one job in one shard, in the order of (fire time, id), behind `after` and before
+/// `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lane {
     pub job: i64,
@@ -306,8 +310,8 @@ pub(crate) struct Polled {
     pub election: Option<Millis>,
     /// Some active schedule or PENDING execution of the application is late, whatever its shard and job.
     pub late: bool,
-    /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all, earliest
-    /// first.
+    /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,
+    /// earliest first.
     pub entries: Vec<Arc<Entry>>,
     /// PENDING executions due before `until`, earliest first.
     pub pendings: Vec<Pending>,
@@ -331,7 +335,8 @@ pub(crate) struct ClaimRequest {
 }
 
 impl ClaimRequest {
-    /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it is due.
+    /// When an execution that is RUNNING from its claim on has started: what is claimed ahead, not before it
+    /// is due.
     pub(crate) fn started(&self) -> Option<Millis> {
         self.at_once.then(|| self.now.max(self.candidate.due()))
     }
@@ -462,7 +467,8 @@ impl Reason {
     }
 }
 
-/// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be read.
+/// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be
+/// read.
 #[cfg(any(feature = "sql", test))]
 pub(crate) fn called(name: &str, id: ScheduleId) -> Arc<str> {
     if name.is_empty() { format!("id {id}").into() } else { name.into() }
@@ -513,8 +519,8 @@ pub(crate) struct BrokenQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// Rows due before this, database time, whose job a live node lists are looked at with every step; none are if it
-    /// is the earliest instant.
+    /// Rows due before this, database time, whose job a live node lists are looked at with every step; none
+    /// are if it is the earliest instant.
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,

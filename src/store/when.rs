@@ -41,10 +41,11 @@ impl Present {
 
 /// The cursor of a schedule that gets its trigger now, `prev` being the last fire time it was planned at.
 ///
-/// The next fire time is the trigger's first from now on. Of a simple trigger that lies wholly in the past it is the
-/// first behind `prev`, and of [`Trigger::once`] its instant, even at or before `prev`: the misfire policy decides
-/// about it. But retention may have removed the execution of an instant before `ledger_from`, so that one counts as
-/// passed. (A mark younger than any retention is a wrong clock's.) A cron trigger whose end has passed has none.
+/// The next fire time is the trigger's first from now on. Of a simple trigger that lies wholly in the past it
+/// is the first behind `prev`, and of [`Trigger::once`] its instant, even at or before `prev`: the misfire
+/// policy decides about it. But retention may have removed the execution of an instant before `ledger_from`,
+/// so that one counts as passed. (A mark younger than any retention is a wrong clock's.) A cron trigger whose
+/// end has passed has none.
 pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cursor {
     let behind = prev.unwrap_or(NONE);
     let past = || match timing.trigger() {

@@ -160,7 +160,8 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
     );
 }
 
-/// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan alone.
+/// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan
+/// alone.
 fn no_two_threads_share_a_wheel() {
     let owners: Vec<String> = sources()
         .iter()

@@ -1,5 +1,5 @@
-//! What an application may hand to the library: names with anything in them, texts too long, instants at the ends of
-//! the calendar. Refusals say what, where and what to do, and leave everything as it was.
+//! What an application may hand to the library: names with anything in them, texts too long, instants at the
+//! ends of the calendar. Refusals say what, where and what to do, and leave everything as it was.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -34,8 +34,8 @@ fn instant(millis: i64) -> DateTime<Utc> {
 /// (schedule, fire time) of everything that must fire.
 type Expected = BTreeSet<(String, i64)>;
 
-/// 500 schedules every 1 to 5 s between `from` and `to`: simple and cron, ended by count or by time. What they
-/// come to is worked out here, from the instants alone.
+/// 500 schedules every 1 to 5 s between `from` and `to`: simple and cron, ended by count or by time. What
+/// they come to is worked out here, from the instants alone.
 fn five_hundred(from: i64, to: i64) -> (Vec<Schedule>, Expected) {
     let mut schedules = Vec::new();
     let mut expected = Expected::new();

@@ -1,5 +1,5 @@
-//! A cluster's rows edited by hand while it runs: the healthy schedule goes on, the others are quarantined with their
-//! reason or left alone, and people still see everything.
+//! A cluster's rows edited by hand while it runs: the healthy schedule goes on, the others are quarantined
+//! with their reason or left alone, and people still see everything.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,7 +22,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     trials.push(trial(name, move || rows_written_by_hand_disturb_no_other(kind)));
 }
 
-/// What is written into a row of its own, and a word of the reason it is quarantined for; none: it is left alone.
+/// What is written into a row of its own, and a word of the reason it is quarantined for; none: it is left
+/// alone.
 fn edits() -> Vec<(String, Option<&'static str>)> {
     let overdue = "next_fire_time = 1700000000000";
     let mut edits: Vec<(String, Option<&'static str>)> = [

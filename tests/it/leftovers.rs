@@ -1,5 +1,5 @@
-//! What a process keeps of clients and schedulers that are gone: no thread and no connection. Each test runs in a
-//! process of its own, where nothing else starts any.
+//! What a process keeps of clients and schedulers that are gone: no thread and no connection. Each test runs
+//! in a process of its own, where nothing else starts any.
 
 use std::process::Command;
 use std::sync::mpsc::channel;
@@ -48,7 +48,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     }
 }
 
-/// The calls under way in a frozen node are abandoned when it wakes up, and others take the place of their connections.
+/// The calls under way in a frozen node are abandoned when it wakes up, and others take the place of their
+/// connections.
 fn a_freeze_leaves_few_connections(kind: Kind) {
     /// Four loops and the heartbeat.
     const MOST: usize = 5;

@@ -135,7 +135,8 @@ fn no_unusable_url_shows_its_password(kind: Kind) {
     clean(&logged());
 }
 
-/// A node of its own role, whose tables then disappear: statements fail, heartbeats fail, everything is logged.
+/// A node of its own role, whose tables then disappear: statements fail, heartbeats fail, everything is
+/// logged.
 fn a_node_in_trouble_shows_no_password(kind: Kind) {
     log_to_memory();
     let database = with_password(kind);

@@ -1,5 +1,5 @@
-//! Texts that steer terminals, from rows and from the command line: what the program prints is text, and its JSON is
-//! JSON.
+//! Texts that steer terminals, from rows and from the command line: what the program prints is text, and its
+//! JSON is JSON.
 
 use std::process::{Command, Output};
 

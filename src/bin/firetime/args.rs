@@ -94,7 +94,8 @@ enum RawCommand {
 
 #[derive(Debug, Args)]
 struct RawOutput {
-    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in epoch milliseconds UTC)
+    /// Tables for people (instants in UTC), or one JSON document for scripts (instants in epoch milliseconds
+    /// UTC)
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     output: Output,
 }
@@ -110,7 +111,8 @@ struct RawFilter {
     /// Only of the node whose id begins like this
     #[arg(long, value_name = "ID", value_parser = node_prefix)]
     node: Option<String>,
-    /// Only with a fire time since then, whenever they ran: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    /// Only with a fire time since then, whenever they ran: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h,
+    /// 1d ago
     #[arg(long, value_name = "TIME", value_parser = when::parse)]
     since: Option<When>,
     /// At most so many

@@ -39,7 +39,8 @@ pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) 
     }
 }
 
-/// An idle cluster pays for neither an election before its time nor a look at schedules that cannot have stalled.
+/// An idle cluster pays for neither an election before its time nor a look at schedules that cannot have
+/// stalled.
 #[test]
 fn nothing_is_asked_that_the_poll_has_answered() {
     let now = Now { db: NOW, boot: NOW, apart: 0 };

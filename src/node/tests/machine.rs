@@ -181,7 +181,8 @@ fn what_a_node_owns_and_does_not_hold_is_given_up() {
     assert_eq!(given_up(&mut machine, 5_000), [(ExecutionId(2), ExecutionState::Pending)]);
 }
 
-/// The database looked before the outcome was stored, the node when it heard of it: a busy one gave up hundreds in vain.
+/// The database looked before the outcome was stored, the node when it heard of it: a busy one gave up
+/// hundreds in vain.
 #[test]
 fn what_ended_while_the_database_was_asked_is_not_given_up() {
     let mut machine = beating(Window::default());

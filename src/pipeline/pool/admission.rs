@@ -73,10 +73,11 @@ const PACED: i64 = 20;
 const SOON: usize = 5;
 /// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
 const FAST: usize = 20;
-/// So many may wait while nobody knows how fast the queue moves, or twice as many as the pool was just through with.
+/// So many may wait while nobody knows how fast the queue moves, or twice as many as the pool was just
+/// through with.
 const UNMEASURED: usize = 8;
-/// Behind what starts soon, so many more may wait. Each needs a statement of its own when it starts: a long queue of them
-/// would be slow for that alone, and stay so.
+/// Behind what starts soon, so many more may wait. Each needs a statement of its own when it starts: a long
+/// queue of them would be slow for that alone, and stay so.
 const SLOW: usize = 64;
 
 /// What becomes of an item that waits.
@@ -99,7 +100,8 @@ pub(super) struct Admission {
     queued: usize,
     promised_threads: usize,
     promised_places: usize,
-    /// How many items were started since `paced_at`, and how many per [`PACED`] before that, if that is known.
+    /// How many items were started since `paced_at`, and how many per [`PACED`] before that, if that is
+    /// known.
     starts: usize,
     pace: Option<usize>,
     /// What `pace` will be at least, while that is not known; forgotten when these [`PACED`] are over.
@@ -171,17 +173,17 @@ impl Admission {
         self.pace.or(self.early)
     }
 
-    /// The pace once enough have ended to tell, `span` after `paced_at`. The time was read a moment ago, and items went on
-    /// ending: what looks like more than four times what is certain is not believed.
+    /// The pace once enough have ended to tell, `span` after `paced_at`. The time was read a moment ago, and
+    /// items went on ending: what looks like more than four times what is certain is not believed.
     fn paced_by_the_first(&self, span: i64) -> Option<usize> {
         let ended = self.starts.saturating_sub(self.busy);
         let times = usize::try_from(PACED / (span + 1)).unwrap_or_default();
         (ended >= FAST).then(|| ended * times.min(4))
     }
 
-    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow; claims may take long
-    /// to come, so it is given more each time. One that is busy may only have been short of processor time: what is
-    /// known is forgotten by halves.
+    /// A pool at rest had nothing more to start: it may say that it is fast, but never that it is slow;
+    /// claims may take long to come, so it is given more each time. One that is busy may only have been short
+    /// of processor time: what is known is forgotten by halves.
     fn measured(&mut self, periods: u32) {
         let (known, pace) = (self.pace.unwrap_or_default(), self.starts / periods as usize);
         if !self.at_rest() {
@@ -226,12 +228,12 @@ impl Admission {
         self.closed = true;
     }
 
-    /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast is full
-    /// when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not been measured takes a
-    /// few, and more each time it was through with them.
+    /// Core threads first, then the queue until it is full, then threads up to max. A queue that moves fast
+    /// is full when what comes next could not start soon, a slow one with [`SLOW`] more; one that has not
+    /// been measured takes a few, and more each time it was through with them.
     ///
-    /// Where it moves fast the threads are for those ahead: promised to a claim still to be answered, they would stand idle
-    /// until it is, and what is already claimed would wait for them.
+    /// Where it moves fast the threads are for those ahead: promised to a claim still to be answered, they
+    /// would stand idle until it is, and what is already claimed would wait for them.
     fn free_seat(&self) -> Option<Seat> {
         if self.closed {
             return None;

@@ -1,6 +1,7 @@
 //! Where items wait and what is started: admission's counts together with the items they count. Pure.
 //!
-//! Whoever owns a floor makes the threads: each event is given `hire`, which makes one and says whether it could.
+//! Whoever owns a floor makes the threads: each event is given `hire`, which makes one and says whether it
+//! could.
 
 use std::collections::VecDeque;
 

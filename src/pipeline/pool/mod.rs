@@ -9,8 +9,8 @@
 //!        '- None: full; Notice::Freed says when to ask again
 //! ```
 //!
-//! `admission` counts and `floor` moves the items, purely; `core` carries it out with a lock and threads. The core reads no
-//! clock: it learns the time from `submit` and `tick`. It names its primitives only through
+//! `admission` counts and `floor` moves the items, purely; `core` carries it out with a lock and threads. The
+//! core reads no clock: it learns the time from `submit` and `tick`. It names its primitives only through
 //! `sync`, so that the model check runs the very same file on simulated threads.
 
 mod admission;

@@ -1,5 +1,5 @@
-//! Rows written by hand: numbers at their ends, texts nobody expects. Each is quarantined or goes on, its neighbours
-//! go on in any case, and what quarantined a row is mended by a definition.
+//! Rows written by hand: numbers at their ends, texts nobody expects. Each is quarantined or goes on, its
+//! neighbours go on in any case, and what quarantined a row is mended by a definition.
 
 use super::*;
 use crate::error::Kind;
@@ -30,7 +30,8 @@ fn cron(db: &Bench) -> Definition {
     Definition { trigger: Trigger::cron("0 0 3 * * ?", "Europe/Berlin").unwrap(), ..db.definition("") }
 }
 
-/// What a node and its misfire handler do with all that is there, and what people look at: nothing of it may fail.
+/// What a node and its misfire handler do with all that is there, and what people look at: nothing of it may
+/// fail.
 fn all_goes_on(db: &Bench) {
     let least = Window::default().least_threshold();
     for now in [db.now, db.base + 1_000_000] {

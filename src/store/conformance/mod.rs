@@ -237,7 +237,8 @@ impl Bench {
         self.request(Candidate::Planned(Occurrence::head(entry).expect("something is left")))
     }
 
-    /// Whoever looks through a small table may hold a row for a moment that is none of theirs: a skipped one is tried again.
+    /// Whoever looks through a small table may hold a row for a moment that is none of theirs: a skipped one
+    /// is tried again.
     pub fn claim(&self, request: &ClaimRequest) -> Claim {
         let deadline = Instant::now() + DEADLINE;
         loop {

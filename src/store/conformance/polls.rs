@@ -253,7 +253,8 @@ pub(crate) fn pendings_come_with_their_schedules_shards(db: &Bench) {
     assert_eq!(ask(&[], &[]), []);
 }
 
-/// Jobs that other nodes list are shared among other nodes: each group is read by itself, the pages are of all.
+/// Jobs that other nodes list are shared among other nodes: each group is read by itself, the pages are of
+/// all.
 pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     let spread = spread(db);
     for (name, n) in [("x", 500), ("y", 1_500), ("z", 1_500)] {

@@ -307,7 +307,8 @@ pub(crate) fn a_single_interval_does_not_run_again(db: &Bench) {
     assert_eq!(db.entry("once").state, ScheduleState::Complete);
 }
 
-/// The database's clock was ahead while the mark was written: no right clock writes one younger than any retention.
+/// The database's clock was ahead while the mark was written: no right clock writes one younger than any
+/// retention.
 pub(crate) fn a_mark_in_the_future_lets_a_new_one_shot_run(db: &Bench) {
     db.long_running("s");
     db.set(RowKey::App(&db.app), "ledger_from", &(db.now + HOUR).to_string());

@@ -25,8 +25,8 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Calls again when SQLite's file stayed too busy: a call waits for another's write for a second, and once more, but a
-/// disk may stand still for longer. No other error, and none that comes at once, is the disk's.
+/// Calls again when SQLite's file stayed too busy: a call waits for another's write for a second, and once
+/// more, but a disk may stand still for longer. No other error, and none that comes at once, is the disk's.
 fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let is_locked = |error: &Error| {

@@ -217,7 +217,8 @@ impl Tables {
         Some(Broken { id, name: called(&row.name, id), version, state, reason })
     }
 
-    /// A version that is no count begins anew at 0: it could not grow. A state that is none of ours must still be none.
+    /// A version that is no count begins anew at 0: it could not grow. A state that is none of ours must
+    /// still be none.
     pub(super) fn quarantine(&mut self, broken: &Broken) -> bool {
         let known = broken.state.parse::<ScheduleState>();
         let as_seen = |row: &Schedule| {

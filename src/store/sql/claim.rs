@@ -48,8 +48,9 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
     or_apart(requests, &|requests| claim_once(store, requests))
 }
 
-/// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot be
-/// claimed for what it holds: its guard still matched, so nothing was committed and the next claim says more.
+/// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot
+/// be claimed for what it holds: its guard still matched, so nothing was committed and the next claim says
+/// more.
 pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
         Kind::Data => error,
@@ -63,8 +64,8 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
     Ok(claims.into_iter().map(known).collect())
 }
 
-/// A batch refused for what a row holds is done by halves, until the row is found: it has failed. What is already
-/// committed must not be lost with an error: from then on errors are of unknown outcome.
+/// A batch refused for what a row holds is done by halves, until the row is found: it has failed. What is
+/// already committed must not be lost with an error: from then on errors are of unknown outcome.
 fn or_apart(
     requests: &[ClaimRequest],
     once: &dyn Fn(&[ClaimRequest]) -> Result<Vec<Claim>>,

@@ -1,9 +1,9 @@
 //! Connections: which database a URL names, how a session is limited, and the pool.
 //!
-//! The pool opens nothing that nobody waits for, and never tests what it hands out: a connection that failed in any
-//! way that is not positively a refusal is dropped instead, and with it all that were opened before the failure.
-//! A caller waits longer than a second only while a connection is being opened, which far from the database takes a
-//! dozen round trips.
+//! The pool opens nothing that nobody waits for, and never tests what it hands out: a connection that failed
+//! in any way that is not positively a refusal is dropped instead, and with it all that were opened before
+//! the failure. A caller waits longer than a second only while a connection is being opened, which far from
+//! the database takes a dozen round trips.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,8 @@ use crate::window::span;
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
 
-/// How long a call waits for a connection while none is being opened: all are in use, or the database refuses.
+/// How long a call waits for a connection while none is being opened: all are in use, or the database
+/// refuses.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which SQL is spoken.
@@ -177,8 +178,8 @@ impl Target {
         self.reach.open(server(&self.address).as_deref(), span(limits.call), connect)
     }
 
-    /// As [`Target::connect`], for the session a process opens first: refuses a pooler that others' sessions share, and
-    /// a server or client library that firetime cannot work with.
+    /// As [`Target::connect`], for the session a process opens first: refuses a pooler that others' sessions
+    /// share, and a server or client library that firetime cannot work with.
     pub(super) fn connect_first(
         &self,
         limits: Limits,
@@ -293,12 +294,12 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
             if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.nature == Nature::Lost) {
                 return Err(Fault::new(Nature::Lost, "the connection was lost while it was set up"));
             }
-            // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
-            // read it from end to end until the next ANALYZE. None is worth compiling anew each time it runs. And a
-            // poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
+            // Every statement of ours finds its rows by index; a generic plan made while a table was empty
+            // would read it from end to end until the next ANALYZE. None is worth compiling anew each time it
+            // runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
             //
-            // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked for bytes, it
-            // leaves them to us.
+            // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked
+            // for bytes, it leaves them to us.
             session.batch(&format!(
                 "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                  SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'; \
@@ -420,8 +421,8 @@ impl r2d2::ManageConnection for Manager {
     type Connection = Link;
     type Error = ConnectError;
 
-    /// Only for a caller that waits: every call that failed in an outage leaves r2d2 trying to connect for it, and
-    /// once the database is back all those tries would succeed at once.
+    /// Only for a caller that waits: every call that failed in an outage leaves r2d2 trying to connect for
+    /// it, and once the database is back all those tries would succeed at once.
     fn connect(&self) -> std::result::Result<Link, ConnectError> {
         let failure = || self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.connecting.fetch_add(1, Ordering::Relaxed) < self.waiting.load(Ordering::Relaxed);
@@ -445,15 +446,16 @@ impl r2d2::ManageConnection for Manager {
     }
 
     fn has_broken(&self, link: &mut Link) -> bool {
-        // Those opened in the place of connections that abandoned calls kept: once these come back, they are too many.
+        // Those opened in the place of connections that abandoned calls kept: once these come back, they are
+        // too many.
         let too_many = self.open.load(Ordering::Relaxed) > self.limits.connections.max(1) as usize;
         // A database in memory is its connection: there is nothing to go back to.
         !self.target.memory && (link.broken || too_many || std::thread::panicking())
     }
 }
 
-/// The threads one pool opens its connections on. They end with it: r2d2's own wait for the pool's next clean-up, for up to
-/// half a minute.
+/// The threads one pool opens its connections on. They end with it: r2d2's own wait for the pool's next
+/// clean-up, for up to half a minute.
 fn openers() -> ScheduledThreadPool {
     ScheduledThreadPool::builder()
         .num_threads(3)
@@ -498,7 +500,8 @@ impl Connections {
         Self { pool: builder.build_unchecked(manager), epoch, waiting, connecting, target }
     }
 
-    /// A connection opened after the last failure. One that is being opened is waited for, but no longer than `within`.
+    /// A connection opened after the last failure. One that is being opened is waited for, but no longer than
+    /// `within`.
     pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let link = self.opened(within);
@@ -562,7 +565,8 @@ mod tests {
         assert!(!opened("sqlite:/nowhere/me:hunter2@host.db").contains("hunter2"));
     }
 
-    /// Calls that were given up on keep theirs while others run: eleven connections stayed open for ten minutes.
+    /// Calls that were given up on keep theirs while others run: eleven connections stayed open for ten
+    /// minutes.
     #[cfg(feature = "sqlite")]
     #[test]
     fn connections_beyond_the_limit_close_when_they_come_back() {

@@ -330,8 +330,8 @@ fn change(
     }
 }
 
-/// A new trigger plans anew, in a generation of its own; a pause stays a pause. The last fire time of a broken row is
-/// not believed.
+/// A new trigger plans anew, in a generation of its own; a pause stays a pause. The last fire time of a
+/// broken row is not believed.
 fn retime(update: Statement, stored: &Stored, timing: &Timing, when: &When, present: Present) -> Statement {
     let prev = match stored.prev {
         Value::Int(prev) if prev != NONE && !stored.is_broken() => Some(prev),

@@ -99,8 +99,8 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to be dead, as
-    /// every idle one is after the database's restart.
+    /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to
+    /// be dead, as every idle one is after the database's restart.
     fn read<T>(
         &self,
         operation: &str,
@@ -160,8 +160,8 @@ impl SqlStore {
         self.retried(body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
     }
 
-    /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the COMMIT. An
-    /// error that is not `Kind::Unknown` means that nothing of it was kept.
+    /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
+    /// COMMIT. An error that is not `Kind::Unknown` means that nothing of it was kept.
     fn write<T>(
         &self,
         operation: &str,
@@ -335,9 +335,9 @@ impl Store for SqlStore {
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
-        // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise, where idle
-        // connections are closed between two heartbeats, each second one would fail, and an observer that never has
-        // two confirmed in a row declares nobody dead.
+        // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
+        // where idle connections are closed between two heartbeats, each second one would fail, and an
+        // observer that never has two confirmed in a row declares nobody dead.
         if !self.read("heartbeat", |session| node::beat(session, beat))? {
             return Ok(Pulse::Ended);
         }

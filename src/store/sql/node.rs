@@ -108,7 +108,8 @@ fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
     })
 }
 
-/// Adds one to the node's beat, and may switch it off; false if its row is ended or gone, or its beat can grow no more.
+/// Adds one to the node's beat, and may switch it off; false if its row is ended or gone, or its beat can
+/// grow no more.
 pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \

@@ -86,8 +86,8 @@ pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) ->
     in_batches(session, planned, win_batch)
 }
 
-/// The same by [`claim_waiting`]. Should it be refused, a row may have been held for too long, in whatever language that is
-/// said: the next try is to skip it.
+/// The same by [`claim_waiting`]. Should it be refused, a row may have been held for too long, in whatever
+/// language that is said: the next try is to skip it.
 pub(super) fn win_waiting(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
     let won = session.rows(&claim_waiting(&planned_want(planned))).map_err(|fault| match fault.nature {
         Nature::Refused => Fault { nature: Nature::Busy, ..fault },
@@ -196,8 +196,9 @@ fn other_number() -> Fault {
     Fault::new(Nature::Conflict, "an INSERT of executions made another number of rows")
 }
 
-/// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel. What this
-/// connection inserted last begins at an id it knows; others' rows may lie between, but they have other tokens.
+/// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel.
+/// What this connection inserted last begins at an id it knows; others' rows may lie between, but they have
+/// other tokens.
 pub(super) fn just_inserted(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
     let mut found = Found::default();
     for mut row in session.rows(&newest())? {
@@ -216,8 +217,9 @@ pub(super) fn newest() -> Statement {
     sql("SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()")
 }
 
-/// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is waited for,
-/// but not for long; to lock all rows before they are changed would cost a sixth of the statement.
+/// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is
+/// waited for, but not for long; to lock all rows before they are changed would cost a sixth of the
+/// statement.
 pub(super) fn claim_waiting(want: &Want) -> Statement {
     sql(format!(
         "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
@@ -228,8 +230,8 @@ pub(super) fn claim_waiting(want: &Want) -> Statement {
     .push(&guarded_and_inserted())
 }
 
-/// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the statement's
-/// snapshot and its lock.
+/// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the
+/// statement's snapshot and its lock.
 pub(super) fn claim_skipping(want: &Want) -> Statement {
     let free = Dialect::Postgres.lock_free("e");
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED)).push(
@@ -286,8 +288,8 @@ mod tests {
         }
     }
 
-    /// Only what changed nothing and may be about a lock is tried again: otherwise a claim would be made twice, or a row
-    /// that can never be claimed would be asked for again and again.
+    /// Only what changed nothing and may be about a lock is tried again: otherwise a claim would be made
+    /// twice, or a row that can never be claimed would be asked for again and again.
     #[test]
     fn a_refusal_that_may_be_about_a_lock_is_one() {
         use Nature::{Busy, Conflict, Duplicate, Lost, Refused, Undecodable, Unknown};

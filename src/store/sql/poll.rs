@@ -81,8 +81,8 @@ fn share_out<T>(
     Ok((shared, next))
 }
 
-/// Mostly a page holds all due rows. They are sorted here: sorting whole rows would take the database twice as long as
-/// finding them.
+/// Mostly a page holds all due rows. They are sorted here: sorting whole rows would take the database twice
+/// as long as finding them.
 fn all_due(
     session: &mut dyn Session,
     query: &PollQuery,
@@ -113,8 +113,8 @@ fn all_due(
     Ok(lanes.collect())
 }
 
-/// Brings the PENDING executions that the page reaches and the query wants; answers with the key of the last one that
-/// was looked at, of the newest with that of the first, if there are more.
+/// Brings the PENDING executions that the page reaches and the query wants; answers with the key of the last
+/// one that was looked at, of the newest with that of the first, if there are more.
 fn pendings(
     session: &mut dyn Session,
     query: &PollQuery,
@@ -152,8 +152,8 @@ pub(super) fn payloads(
     rows.into_iter().map(read).collect()
 }
 
-/// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a constant: only
-/// then does MariaDB seek the fire time in the index as well.
+/// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a
+/// constant: only then does MariaDB seek the fire time in the index as well.
 pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Result<HashMap<String, i64>, Fault> {
     let question = sql("SELECT job_class, id FROM QRTZ_JOB WHERE application = ? AND state = 'EXECUTING'");
     let rows = session.rows(&question.bind(application))?;
@@ -188,9 +188,9 @@ fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<
     })
 }
 
-/// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is due,
-/// anything PENDING, and anything of the application late; and the database's time: read last, so that little time
-/// passes between it and the answer's arrival.
+/// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is
+/// due, anything PENDING, and anything of the application late; and the database's time: read last, so that
+/// little time passes between it and the answer's arrival.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
@@ -222,9 +222,9 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     .bind(application)
 }
 
-/// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look into the
-/// index for each, however many rows there are. The limit keeps MariaDB from merging this into a question around it,
-/// where it would no longer know `s`.
+/// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look
+/// into the index for each, however many rows there are. The limit keeps MariaDB from merging this into a
+/// question around it, where it would no longer know `s`.
 const HEADS: &str = "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
      WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
      AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
@@ -286,9 +286,9 @@ impl Part<'_> {
 
 /// Due rows of a part, in any order.
 ///
-/// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without statistics
-/// reads every row of the application instead. There each job and shard, or each name, is a seek of its own, and OFFSET
-/// keeps the planner from turning them into a join that begins with the schedules.
+/// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without
+/// statistics reads every row of the application instead. There each job and shard, or each name, is a seek
+/// of its own, and OFFSET keeps the planner from turning them into a join that begins with the schedules.
 pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
     let (application, before) = (query.application.as_str(), query.until);
     let question = sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)));
@@ -393,8 +393,9 @@ pub(super) fn lane_rows(
     })
 }
 
-/// The next PENDING executions in the order of (due time, id), or the last, whoever's they are, and one more; with their schedules
-/// if the parts want them: of active or complete schedules, and of paused ones if asked for by hand.
+/// The next PENDING executions in the order of (due time, id), or the last, whoever's they are, and one more;
+/// with their schedules if the parts want them: of active or complete schedules, and of paused ones if asked
+/// for by hand.
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
@@ -444,8 +445,8 @@ fn due_entry(raw: Raw) -> Keyed<Brought> {
     (key, raw.understand().ok().map(|entry| Brought { entry: Arc::new(entry), left_out }))
 }
 
-/// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by hand: it is
-/// left alone.
+/// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
+/// hand: it is left alone.
 fn waiting(
     mut row: Row,
     known: &mut HashMap<i64, Option<Arc<Entry>>>,

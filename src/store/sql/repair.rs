@@ -242,8 +242,8 @@ const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typ
 /// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
 
-/// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that no poll
-/// can understand stays behind and becomes the most overdue.
+/// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that
+/// no poll can understand stays behind and becomes the most overdue.
 pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
     let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
@@ -268,8 +268,8 @@ fn as_broken(raw: Raw) -> Option<Broken> {
     raw.understand().err().map(|reason| Broken { id, name, version, state, reason })
 }
 
-/// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard has its
-/// share, so that the healthy rows of one do not hide what is broken in another.
+/// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
+/// has its share, so that the healthy rows of one do not hide what is broken in another.
 fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
     let lanes = lanes(&listed(session, &query.application)?, query.before);
     let mut broken = Vec::new();
@@ -298,8 +298,9 @@ pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
     walk.bind(application).bind(query.limit)
 }
 
-/// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it could not
-/// grow. A state that is none of ours may be anything, NULL and what cannot be read included: it must still be none.
+/// Guarded by the version and the state it was seen with. A version that is no count begins anew at 0: it
+/// could not grow. A state that is none of ours may be anything, NULL and what cannot be read included: it
+/// must still be none.
 pub(super) fn quarantine(session: &mut dyn Session, broken: &Broken) -> Result<bool, Fault> {
     let version = match session.dialect() {
         Dialect::Sqlite => "(CASE WHEN typeof(version) = 'integer' THEN version ELSE -1 END)",

@@ -2,8 +2,8 @@
 
 use super::connection::Dialect;
 
-/// What no message may repeat, longest first: a server's URL, and what stands where a password does, raw and decoded,
-/// however the URL is mistyped.
+/// What no message may repeat, longest first: a server's URL, and what stands where a password does, raw and
+/// decoded, however the URL is mistyped.
 pub(super) fn secrets(dialect: Dialect, url: &str) -> Vec<String> {
     let rest = url.split_once(':').map_or("", |(_, rest)| rest).trim_start_matches('/');
     let authority = rest.split('/').next().unwrap_or(rest);

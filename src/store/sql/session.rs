@@ -92,9 +92,9 @@ pub trait Session {
     #[doc(hidden)]
     fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
 
-    /// Runs a statement that changes nothing; hands its rows on one by one, those of PostgreSQL and SQLite while others are
-    /// still on their way. (A change would count as made with its last row, and diesel would not tell that its commit failed.) What `see` takes
-    /// counts towards the statement's time limit.
+    /// Runs a statement that changes nothing; hands its rows on one by one, those of PostgreSQL and SQLite
+    /// while others are still on their way. (A change would count as made with its last row, and diesel would
+    /// not tell that its commit failed.) What `see` takes counts towards the statement's time limit.
     #[doc(hidden)]
     fn each(
         &mut self,
@@ -262,8 +262,8 @@ fn by_text(message: &str) -> Nature {
     }
 }
 
-/// Reads a row, or what of it can be read: a value of a type we never write (SQLite keeps any in any column), or a
-/// text that is no UTF-8, reads as NULL. One such row must not make its whole question fail.
+/// Reads a row, or what of it can be read: a value of a type we never write (SQLite keeps any in any column),
+/// or a text that is no UTF-8, reads as NULL. One such row must not make its whole question fail.
 fn values<'a, DB: Backend>(
     row: &impl NamedRow<'a, DB>,
     decode: impl Fn(DB::RawValue<'_>) -> deserialize::Result<Value>,

@@ -14,8 +14,8 @@ use crate::model::{ExecutionState, LONGEST_ERROR, Millis, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 
-/// Whether it takes a single statement, which is its own transaction: starts alone, or outcomes without a retry.
-/// (SQLite would begin it as a read.)
+/// Whether it takes a single statement, which is its own transaction: starts alone, or outcomes without a
+/// retry. (SQLite would begin it as a read.)
 pub(super) fn is_one_statement(dialect: Dialect, settlements: &[Settlement]) -> bool {
     let all = |is: fn(&Change) -> bool| settlements.iter().all(|it| is(&it.change));
     let starts = all(|change| matches!(change, Change::Start { .. }));
@@ -227,8 +227,8 @@ pub(super) fn follow_up(session: &mut dyn Session, rows: &[Vec<Value>]) -> Resul
                       r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
                       r.following_fire_time FROM ",
     );
-    // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to tell the
-    // join's ON from that of ON CONFLICT.
+    // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to
+    // tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
         join(dialect),

@@ -1,8 +1,9 @@
 //! SQL text with its binds, and the rows that come back: the whole vocabulary between store code and diesel.
 //!
 //! A statement's text never contains a value, so the same question always has the same text and its
-//! prepared form is found again. PostgreSQL takes a whole column of a batch as one bind and MariaDB the whole batch as
-//! one text of JSON, whatever its size, with what is the same for all rows beside it; lists, and SQLite's batches, are padded to a few sizes ([`padded`]).
+//! prepared form is found again. PostgreSQL takes a whole column of a batch as one bind and MariaDB the whole
+//! batch as one text of JSON, whatever its size, with what is the same for all rows beside it; lists, and
+//! SQLite's batches, are padded to a few sizes ([`padded`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -274,9 +275,10 @@ impl Want {
         serde_json::to_string(&rows).map_or(Value::Null, Value::Text)
     }
 
-    /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would know it when it
-    /// plans, and take a partial index for a state that it believes to be rare. Columns are unnested side by side: among what
-    /// is selected they are read row by row, in FROM each would be stored first.
+    /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would
+    /// know it when it plans, and take a partial index for a state that it believes to be rare. Columns are
+    /// unnested side by side: among what is selected they are read row by row, in FROM each would be stored
+    /// first.
     fn unnested(&self) -> String {
         let same = self.same.iter().map(|(name, _)| format!("(SELECT ?) AS {name}"));
         let each = self.each.iter().map(|(name, _)| format!("unnest(?) AS {name}"));
@@ -403,8 +405,9 @@ pub(super) fn guarded(dialect: Dialect, guard: &Guard, alias: &str) -> String {
     guard.columns().map(compare).collect::<Vec<_>>().join(" AND ")
 }
 
-/// That a column is the wanted row's, which leads to its index. As an equation it would let PostgreSQL read the whole index in
-/// its order and compare each row with all that are wanted: for a plan made while the table is empty no worse.
+/// That a column is the wanted row's, which leads to its index. As an equation it would let PostgreSQL read
+/// the whole index in its order and compare each row with all that are wanted: for a plan made while the
+/// table is empty no worse.
 pub(super) fn seek(dialect: Dialect, column: &str, wanted: &str) -> String {
     match dialect {
         Dialect::Postgres => format!("{column} BETWEEN {wanted} AND {wanted}"),

@@ -1,8 +1,9 @@
 //! Executions under way, CLAIMED or RUNNING, and how they are found.
 //!
-//! MariaDB and SQLite find them by an index that holds the state. On PostgreSQL an index on what an outcome changes would cost each
-//! outcome an entry in every index. There each claim leaves a row in QRTZ_CLAIM, in its own transaction: which ids its
-//! executions lie between, and whose they are. A row goes when none of them is under way any more. So one rule holds:
+//! MariaDB and SQLite find them by an index that holds the state. On PostgreSQL an index on what an outcome
+//! changes would cost each outcome an entry in every index. There each claim leaves a row in QRTZ_CLAIM, in
+//! its own transaction: which ids its executions lie between, and whose they are. A row goes when none of
+//! them is under way any more. So one rule holds:
 //!
 //! > **Each execution under way lies within a claim of its node.**
 
@@ -11,9 +12,11 @@ use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, seek, sql};
 use crate::model::{ExecutionState, NodeId};
 
-/// The most claims that one statement clears away, more than a node makes between two heartbeats. Each is a look at its executions.
+/// The most claims that one statement clears away, more than a node makes between two heartbeats. Each is a
+/// look at its executions.
 const SWEPT: usize = 2_000;
-/// Ids no further apart than this are noted together: to pass over what lies between is cheaper than another claim.
+/// Ids no further apart than this are noted together: to pass over what lies between is cheaper than another
+/// claim.
 const NEAR: i64 = 1_000;
 
 /// Followed by the first and last id of a claim's executions, their application and node.
@@ -60,8 +63,8 @@ impl Whose {
     }
 }
 
-/// The executions of a claim `c` that are under way. OFFSET keeps PostgreSQL from reading the ledger first and the claims for
-/// each of its rows, which a plan made over empty tables would do.
+/// The executions of a claim `c` that are under way. OFFSET keeps PostgreSQL from reading the ledger first
+/// and the claims for each of its rows, which a plan made over empty tables would do.
 const OF_CLAIM: &str = "(SELECT o.id FROM QRTZ_RUN o WHERE o.id BETWEEN c.first_run AND c.last_run AND o.node = c.node \
      AND o.state IN ('CLAIMED', 'RUNNING') OFFSET 0)";
 
@@ -127,7 +130,8 @@ const WHAT: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {schedule} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
      WHERE r.application = ?";
 
-/// Clears away the claims nothing of which is under way. Should it be refused, they only stay until the next time.
+/// Clears away the claims nothing of which is under way. Should it be refused, they only stay until the next
+/// time.
 pub(super) fn sweep(session: &mut dyn Session, application: &str, whose: Whose) -> Result<(), Fault> {
     if session.dialect() != Dialect::Postgres {
         return Ok(());

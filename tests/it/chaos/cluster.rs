@@ -355,7 +355,8 @@ impl Cluster {
         self.hand.rows("id", &unfinished).is_empty() && self.hand.rows("id", open).is_empty()
     }
 
-    /// Waits until the cluster has done everything, as long as the checker's bounds allow, and reads what it left.
+    /// Waits until the cluster has done everything, as long as the checker's bounds allow, and reads what it
+    /// left.
     pub fn settle(&mut self, stopped: bool) -> Settled {
         let bounds = Bounds::default();
         let last = self.load.times.values().flatten().copied().max().unwrap().max(self.healed);

@@ -24,8 +24,9 @@ impl Settled {
         self.history.effects.iter().filter(move |it| it.execution == execution)
     }
 
-    /// How late the latest began that nobody had claimed when the node was killed, of those due within the next 20 s.
-    /// A claim that was on its way then is the node's own, even if the database made it afterwards.
+    /// How late the latest began that nobody had claimed when the node was killed, of those due within the
+    /// next 20 s. A claim that was on its way then is the node's own, even if the database made it
+    /// afterwards.
     pub fn pick_up(&self, node: &str, killed: i64) -> i64 {
         let claims = self.claims();
         let is_unclaimed = |id: &i64| claims[id].0 > killed && claims[id].1 != node;
@@ -36,8 +37,8 @@ impl Settled {
         due.map(|it| begin(it.id).saturating_sub(it.due.max(killed))).max().unwrap()
     }
 
-    /// How long it took from `killed` until all that the node held was taken back and, unless it was given up for
-    /// good, begun anew; and how much that was.
+    /// How long it took from `killed` until all that the node held was taken back and, unless it was given up
+    /// for good, begun anew; and how much that was.
     pub fn settled(&self, node: &str, killed: i64) -> (i64, i64) {
         let taken = self.changes.iter().filter(|it| {
             it.was_at == node
@@ -100,7 +101,8 @@ impl Settled {
     }
 }
 
-/// A claim that was under way when its node was killed counts as the node's, not as work that nobody had claimed.
+/// A claim that was under way when its node was killed counts as the node's, not as work that nobody had
+/// claimed.
 pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
     const KILLED: i64 = 10_000;
     let change = |at, execution, was_at: &str, comes_to: &str, to: &str| Audited {

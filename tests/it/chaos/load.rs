@@ -19,8 +19,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// `count` schedules every 1 to 3 s between `from` and `to`: simple and cron, ended by count or by time, under
-    /// each misfire policy. Their jobs take 10 ms.
+    /// `count` schedules every 1 to 3 s between `from` and `to`: simple and cron, ended by count or by time,
+    /// under each misfire policy. Their jobs take 10 ms.
     pub fn ticks(&mut self, client: &Client, count: i64, from: i64, to: i64) {
         const POLICIES: [MisfirePolicy; 3] =
             [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];

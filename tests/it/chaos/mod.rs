@@ -1,4 +1,5 @@
-//! Real processes on real databases, broken on purpose, and judged by the checker that judges the simulator too.
+//! Real processes on real databases, broken on purpose, and judged by the checker that judges the simulator
+//! too.
 //!
 //! ```text
 //! runs, more_runs, pulse_runs    what is broken, and how

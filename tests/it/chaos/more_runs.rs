@@ -47,8 +47,8 @@ fn stopped(name: &str, kind: Kind, seconds: u32, span: i64, rejoins: bool) -> Cl
 }
 
 impl Cluster {
-    /// Waits until the one node that was declared dead has learned it from its next heartbeat. The work may be done
-    /// sooner: the others have taken it over.
+    /// Waits until the one node that was declared dead has learned it from its next heartbeat. The work may
+    /// be done sooner: the others have taken it over.
     fn await_rejoin(&mut self) {
         self.until("the node declared dead has joined under a new name", 15 * SECOND, |cluster| {
             cluster.said("was ended by others") == 1

@@ -63,8 +63,8 @@ pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
     assert_eq!(bench.proxy.counted(), (3, 3));
 }
 
-/// A claim on PostgreSQL is one prepared statement that commits by itself, and so is an outcome on both; inside a
-/// transaction they do not.
+/// A claim on PostgreSQL is one prepared statement that commits by itself, and so is an outcome on both;
+/// inside a transaction they do not.
 pub fn a_claim_or_an_outcome_is_seen_to_commit_by_itself(kind: Kind) {
     for (commit, before, change, after) in [
         (Commit::Claim, "1", "INSERT INTO QRTZ_RUN VALUES (2)", "1 2"),

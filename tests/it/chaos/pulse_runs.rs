@@ -1,4 +1,5 @@
-//! Runs beside a pulse: a schedule of another job, due each second, that must go on whatever happens beside it.
+//! Runs beside a pulse: a schedule of another job, due each second, that must go on whatever happens beside
+//! it.
 
 use std::time::Duration;
 

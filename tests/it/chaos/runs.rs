@@ -62,7 +62,8 @@ pub fn a_commit_without_an_answer_is_found_out(kind: Kind) {
     let settled = cluster.settle(false);
     let unknown = cluster.said("is unknown: asking the database");
     cluster.report.note("unknown_claims", unknown.try_into().unwrap());
-    // Of the twelve claims that are cut some are the look for what became of one before: that is told no second time.
+    // Of the twelve claims that are cut some are the look for what became of one before: that is told no
+    // second time.
     let failed = cluster.said("claim failed, will be tried again");
     assert!(failed >= 12 && unknown >= 6, "{failed} failed claims, {unknown} unknown ones");
     settled.assert_none_abandoned();
@@ -94,8 +95,8 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
     cluster.conclude(&settled);
 }
 
-/// A network that forgets its connections without a word, again and again: those that were open stay silent for
-/// ever, and what waits on them is not to use up what a node may leave behind.
+/// A network that forgets its connections without a word, again and again: those that were open stay silent
+/// for ever, and what waits on them is not to use up what a node may leave behind.
 pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
     let mut cluster = Cluster::start("silent", kind, 3, QUICK);
     let from = now() + 3_000;

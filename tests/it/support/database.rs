@@ -114,7 +114,8 @@ fn server(variable: &str) -> String {
 }
 
 impl Database {
-    /// A role that owns this database and nothing else, as an application's would, and its URL. SQLite has none.
+    /// A role that owns this database and nothing else, as an application's would, and its URL. SQLite has
+    /// none.
     pub fn common_role(&self) -> (String, String) {
         let name = self.url.rsplit('/').next().unwrap().to_owned();
         match self.kind {

@@ -213,7 +213,8 @@ fn a_migration_that_takes_longer_than_a_statement_may_is_finished_on_mariadb() {
     a_migration_that_takes_longer_than_a_statement_may_is_finished(&own, slow);
 }
 
-/// One that runs reads a schedule and then changes it, in one transaction, while another brings the schema up.
+/// One that runs reads a schedule and then changes it, in one transaction, while another brings the schema
+/// up.
 #[cfg(feature = "postgres")]
 #[test]
 fn version_3_and_a_transaction_of_a_running_node_wait_for_each_other_in_turn() {

@@ -53,7 +53,8 @@ fn batches_of_like_size_share_their_statements(database: &Database) {
     assert_eq!(prepared(&store), before);
 }
 
-/// What is the same for a whole batch is bound by itself: its length may change from one execution to the next.
+/// What is the same for a whole batch is bound by itself: its length may change from one execution to the
+/// next.
 fn a_kept_statement_takes_a_longer_text(database: &Database) {
     let limits = Limits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();

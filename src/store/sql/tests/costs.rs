@@ -1,5 +1,5 @@
-//! What an execution costs, counted: statements, allocations, and what PostgreSQL writes to its log. Whoever makes it
-//! dearer hears of it here; docs/performance.md says what it was.
+//! What an execution costs, counted: statements, allocations, and what PostgreSQL writes to its log. Whoever
+//! makes it dearer hears of it here; docs/performance.md says what it was.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
     let limits = crate::store::Limits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let entries = schedules(&store, &application(), 4 * EXECUTIONS);
-    // The first prepares its statements, and any may meet a lock of the tests beside this one and be tried again.
+    // The first prepares its statements, and any may meet a lock of the tests beside this one and be tried
+    // again.
     let mut least = [(usize::MAX, u64::MAX); 2];
     for batch in entries.chunks(EXECUTIONS) {
         let requests = requests(batch);

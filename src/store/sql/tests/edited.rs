@@ -1,5 +1,5 @@
-//! What only a database can hold, written by hand: other types than the columns', texts that are no UTF-8, numbers
-//! the in-memory store has no column for.
+//! What only a database can hold, written by hand: other types than the columns', texts that are no UTF-8,
+//! numbers the in-memory store has no column for.
 
 use std::sync::Arc;
 

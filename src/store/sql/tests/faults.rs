@@ -196,7 +196,8 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     assert_eq!(claimed.execution(), again.execution());
 }
 
-/// A client that has locked rows, written nothing and then gone silent keeps them no longer than a call may take.
+/// A client that has locked rows, written nothing and then gone silent keeps them no longer than a call may
+/// take.
 fn a_silent_clients_locks_end(database: &Database) {
     let case = Case::new(database);
     let id = case.entry.id.0;
@@ -312,7 +313,8 @@ mod postgres {
         drop(claimed.give_back(AT));
     }
 
-    /// A claim that waits for a row until its holder, who changes it, has committed: the executions it won, with their fences.
+    /// A claim that waits for a row until its holder, who changes it, has committed: the executions it won,
+    /// with their fences.
     fn waited_for(change: &str) -> Found {
         let database = Database::postgres();
         let (case, mut holder) = (Case::new(&database), database.session());

@@ -257,7 +257,8 @@ fn the_hot_path_never_scans(database: &Database) {
     assert_ne!(scans(session.as_mut(), &by_name), Vec::<String>::new(), "a scan is not recognised as one");
 }
 
-/// A million overdue rows of a job nobody runs would stop all others. Their questions count how many rows they read.
+/// A million overdue rows of a job nobody runs would stop all others. Their questions count how many rows
+/// they read.
 fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let (mut session, application) = (database.session(), super::application());
     (0..5).for_each(|n| fill(session.as_mut(), &application, "nobodys", n * ROWS));
@@ -413,8 +414,9 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
     assert_eq!(session.execute(&changed).unwrap(), 3, "matched rows are counted, changed or not");
 }
 
-/// The plan a prepared statement keeps, made when its tables were empty: what of it reads a table other than by what is
-/// wanted. Where a table seems to have no rows, one look at all of them costs no more than a look by index.
+/// The plan a prepared statement keeps, made when its tables were empty: what of it reads a table other than
+/// by what is wanted. Where a table seems to have no rows, one look at all of them costs no more than a look
+/// by index.
 #[cfg(feature = "postgres")]
 #[test]
 fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {

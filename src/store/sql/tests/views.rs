@@ -85,7 +85,8 @@ fn a_view_of_many_schedules_is_read_in_pages(database: &Database) {
     assert_eq!(these(&all), 9);
 }
 
-/// Three runs, and what the operators' question says of them: as they are, one taken out, a cursor moved by hand.
+/// Three runs, and what the operators' question says of them: as they are, one taken out, a cursor moved by
+/// hand.
 fn the_operators_question_finds_what_the_ledger_lacks(database: &Database) {
     let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
     let (app, node) = (super::application(), NodeId::fresh());
