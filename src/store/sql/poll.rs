@@ -532,7 +532,8 @@ fn unstarted(
 /// superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
-/// A list of so many values is hashed by PostgreSQL only where it is joined, by the others as it stands.
+/// PostgreSQL hashes a list of so many values only where it is a question of its own that cannot become a join: those
+/// are nested loops here.
 pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i64>) -> Statement {
     let pending = format!(
         "SELECT r.execute_id, r.id, r.claim_token, r.reason FROM QRTZ_RUN r \
@@ -544,8 +545,8 @@ pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i
     let misfire = Reason::Misfire.as_str();
     if dialect == Dialect::Postgres {
         let schedules = Value::Ints(Arc::new(schedules));
-        let join = " JOIN unnest(?) AS s(id) ON s.id = p.execute_id WHERE p.reason = ?";
-        question.push(join).bind(schedules).bind(misfire)
+        let these = " WHERE p.reason = ? AND (p.execute_id IN (SELECT unnest(?))) IS TRUE";
+        question.push(these).bind(misfire).bind(schedules)
     } else {
         question.push(" WHERE p.reason = ? AND p.execute_id IN ").bind(misfire).list(schedules)
     }

@@ -532,3 +532,16 @@ macro_rules! plans {
 plans!(sqlite, "sqlite", Database::sqlite());
 plans!(postgres, "postgres", Database::postgres());
 plans!(mariadb, "mysql", Database::mariadb());
+
+/// Joined in a loop, four thousand schedules and as many executions took longer than a call may.
+#[cfg(feature = "postgres")]
+#[test]
+fn what_gives_way_to_a_page_of_repairs_is_found_by_a_hash() {
+    let (mut session, application) = filled(&Database::postgres());
+    let question = poll::unstarted_of(Dialect::Postgres, &application, (1..=4_000).collect());
+    let text = format!("EXPLAIN {}", question.text);
+    let rows = session.rows(&Statement { text, ..question }).unwrap();
+    let plan: Vec<String> = rows.into_iter().map(|mut row| row.text().unwrap()).collect();
+    assert!(plan.iter().any(|line| line.contains("hashed SubPlan")), "{plan:#?}");
+    assert!(!plan.iter().any(|line| line.contains("Nested Loop")), "{plan:#?}");
+}
