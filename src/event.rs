@@ -54,7 +54,8 @@ pub enum Event {
         /// The schedule's name.
         schedule: Arc<str>,
     },
-    /// A row that alone makes its transaction fail, or cannot be understood, was put into ERROR.
+    /// A row that cannot be understood, or alone makes its claim fail although other claims are won, was put
+    /// into ERROR.
     Quarantined {
         /// The schedule's name; `id 7` if its row has none that can be read.
         schedule: Arc<str>,

@@ -1,7 +1,7 @@
 //! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand
 //! it over.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::ahead::Ahead;
@@ -13,7 +13,7 @@ use crate::clock::{Lease, Now, Steady};
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Candidate, Millis, NodeId, Token};
+use crate::model::{Candidate, Millis, NodeId, ScheduleId, Token};
 use crate::node::Held;
 use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
 use crate::window::{CLAIM_AHEAD, SKIP_RETRY};
@@ -24,6 +24,8 @@ const BATCH: usize = 500;
 const TEND: Millis = 250;
 /// After a failed claim nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 500;
+/// So many schedules whose claim failed alone are remembered.
+const MOST_SUSPECTS: usize = 10_000;
 
 /// Seats of the pool: one is reserved before each claim, so nothing claimed can be refused.
 pub(crate) trait Seats: Send + 'static {
@@ -125,6 +127,9 @@ pub(crate) struct DispatchMachine<S: Seats> {
     tend_at: Millis,
     starved: bool,
     steady: Steady,
+    /// Schedules whose claim failed alone, each with its version and how many claims had been won by then.
+    suspects: HashMap<ScheduleId, (i64, u64)>,
+    wins: u64,
     broken: VecDeque<Broken>,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
@@ -146,6 +151,8 @@ impl<S: Seats> DispatchMachine<S> {
             tend_at: Millis::MIN,
             starved: false,
             steady: Steady::default(),
+            suspects: HashMap::new(),
+            wins: 0,
             broken: VecDeque::new(),
             outbox: VecDeque::new(),
             stopping: false,
@@ -227,8 +234,20 @@ impl<S: Seats> DispatchMachine<S> {
         self.unresolved = false;
         let InFlight { requests, seats } = std::mem::take(&mut self.in_flight);
         let mut won = Vec::with_capacity(claims.len());
+        let many = claims.len() > 1;
+        let (before, mut failure) = (self.wins, None);
         for ((request, seat), claim) in requests.iter().zip(seats).zip(claims) {
+            if let Claim::Failed(error) = &claim {
+                failure.get_or_insert_with(|| error.clone());
+            }
             won.extend(self.ended(request, seat, claim, now));
+        }
+        if let Some(error) = failure {
+            // Nothing could be claimed: the next claims would fare no better.
+            if many && self.wins == before {
+                self.hold = now.boot + FAILURE_PAUSE;
+            }
+            self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
         }
         if !won.is_empty() {
             // Before what is told of the others: observers take their time.
@@ -246,6 +265,8 @@ impl<S: Seats> DispatchMachine<S> {
         match claim {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
+                self.wins += 1;
+                self.suspects.remove(&request.candidate.entry().id);
                 // A claim that comes in after the stop finds nobody to run it.
                 if claimed.may_start(now) && !self.stopping {
                     return Some(Ready { due: request.candidate.due(), permit, claimed });
@@ -266,10 +287,23 @@ impl<S: Seats> DispatchMachine<S> {
         None
     }
 
-    /// A row that alone makes the claim fail would fail for ever: it goes into quarantine.
+    /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it goes
+    /// into quarantine. While none is won, all rows may fail for what holds of the ledger: they are left to
+    /// the next poll.
     fn failed(&mut self, slot: Slot, request: &ClaimRequest, error: &Error) {
         self.plan.forget(slot);
         let entry = request.candidate.entry();
+        if self.suspects.len() >= MOST_SUSPECTS {
+            self.suspects.clear();
+        }
+        let (version, wins) = *self.suspects.entry(entry.id).or_insert((entry.version, self.wins));
+        if version != entry.version {
+            self.suspects.insert(entry.id, (entry.version, self.wins));
+        }
+        if version != entry.version || wins == self.wins {
+            return;
+        }
+        self.suspects.remove(&entry.id);
         let reason = error.to_string();
         self.broken.push_back(Broken {
             id: entry.id,

@@ -408,7 +408,11 @@ fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined()
     let Some(ClaimOp::Resolve(requests)) = bench.next() else { panic!("something was to be resolved") };
     assert_eq!(requests.len(), BATCH);
     let failed = |_| Claim::Failed(Error::new(Kind::Data, "a row that fails alone"));
-    let claims = std::iter::once(()).map(failed).chain(requests[1..].iter().map(|_| Claim::Lost)).collect();
+    // One before it is won, for it has failed before.
+    let suspect = requests[1].candidate.entry();
+    bench.machine.suspects.insert(suspect.id, (suspect.version, 0));
+    let first = bench.store.claim(&requests[..1]).unwrap().remove(0);
+    let claims = [first, failed(())].into_iter().chain(requests[2..].iter().map(|_| Claim::Lost)).collect();
     bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
     assert!(matches!(bench.next(), Some(ClaimOp::Quarantine(_))));
 }

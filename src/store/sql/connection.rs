@@ -537,11 +537,15 @@ impl Connections {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives up a MariaDB connection that met an error, refusals too. An error that comes halfway through a
-    /// result (a lock wait ends after the first rows are sent) leaves the client's prepared statement
-    /// waiting for the rest, and diesel would find it again: executed once more, it never returns.
+    /// Gives up a connection that may not write, with all that lead to the same place: the address may lead
+    /// to another server by now, after a failover. And one to MariaDB that met an error, refusals too. An
+    /// error that comes halfway through a result (a lock wait ends after the first rows are sent) leaves the
+    /// client's prepared statement waiting for the rest, and diesel would find it again: executed once more,
+    /// it never returns.
     pub(super) fn distrust(&self, link: &mut Link, fault: &Fault) {
-        if self.target.dialect == Dialect::Mysql && fault.nature != Nature::Conflict {
+        if fault.nature == Nature::ReadOnly {
+            self.discard(link);
+        } else if self.target.dialect == Dialect::Mysql && fault.nature != Nature::Conflict {
             link.broken = true;
         }
     }

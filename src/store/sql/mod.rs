@@ -198,7 +198,7 @@ impl SqlStore {
             match attempt(self, &mut link, &mut body) {
                 Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.nature {
                     nature if nature.passes() => tries += 1,
-                    Nature::Lost if !replaced => replaced = true,
+                    Nature::Lost | Nature::ReadOnly if !replaced => replaced = true,
                     _ => return Err(fault),
                 },
                 ended => return ended,

@@ -292,8 +292,9 @@ mod tests {
     /// twice, or a row that can never be claimed would be asked for again and again.
     #[test]
     fn a_refusal_that_may_be_about_a_lock_is_one() {
-        use Nature::{Busy, Conflict, Duplicate, Lost, Refused, Undecodable, Unknown};
-        for nature in [Busy, Refused, Conflict, Duplicate, Lost, Nature::Row, Undecodable, Unknown] {
+        use Nature::{Busy, Conflict, Duplicate, Lost, ReadOnly, Refused, Undecodable, Unknown};
+        for nature in [Busy, Refused, ReadOnly, Conflict, Duplicate, Lost, Nature::Row, Undecodable, Unknown]
+        {
             let fault = win_waiting(&mut Refusing(nature), &[]).unwrap_err();
             assert_eq!(fault.nature, if nature == Refused { Busy } else { nature });
         }

@@ -31,6 +31,8 @@ pub(super) enum Nature {
     Row,
     /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
     Refused,
+    /// This session may not write: its server is a standby, or was made read-only. Another session may.
+    ReadOnly,
     /// The connection is gone or cannot be trusted.
     Lost,
     /// The commit's answer is missing.
@@ -52,7 +54,7 @@ impl Nature {
             Self::Lost | Self::Busy => Kind::Unavailable,
             Self::Conflict => Kind::Conflict,
             Self::Senseless => Kind::Config,
-            Self::Refused => Kind::Refused,
+            Self::Refused | Self::ReadOnly => Kind::Refused,
             Self::Row | Self::Duplicate | Self::Undecodable => Kind::Data,
         }
     }
@@ -190,7 +192,14 @@ pub(super) fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let nature = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Nature::Busy,
+        // Ids are the database's to give: with its sequence behind them no row is at fault.
+        DatabaseError(DatabaseErrorKind::UniqueViolation, information)
+            if information.constraint_name() == Some("qrtz_run_pkey") =>
+        {
+            Nature::Refused
+        }
         DatabaseError(DatabaseErrorKind::UniqueViolation, _) => Nature::Duplicate,
+        DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => Nature::ReadOnly,
         DatabaseError(
             DatabaseErrorKind::NotNullViolation
             | DatabaseErrorKind::CheckViolation

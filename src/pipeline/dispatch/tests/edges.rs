@@ -88,19 +88,36 @@ fn a_locked_row_is_tried_once_more_after_a_moment() {
     assert_eq!((bench.now, bench.machine.planned()), (Millis::MAX, 0), "then it is left to the next poll");
 }
 
+fn too_large() -> Claim {
+    Claim::Failed(Error::new(Kind::Data, "too large"))
+}
+
+/// Answers the claim of two schedules: the first fails alone, the second is won or not.
+fn answer_two(bench: &mut Bench, wins: bool) -> Vec<ClaimRequest> {
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("two claims are due") };
+    assert_eq!(requests.len(), 2);
+    let second = if wins { bench.store.claim(&requests[1..]).unwrap().remove(0) } else { too_large() };
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![too_large(), second])));
+    requests.to_vec()
+}
+
 #[test]
-fn a_row_that_alone_cannot_be_claimed_is_quarantined() {
+fn a_row_that_alone_cannot_be_claimed_while_others_are_is_quarantined() {
     for won in [true, false] {
-        let (mut bench, due) = planned();
-        bench.now = due;
-        let entry = Arc::clone(claim_due(&mut bench).candidate.entry());
-        answer(&mut bench, Claim::Failed(Error::new(Kind::Data, "too large")));
+        let mut bench = Bench::new(2, 9);
+        bench.poll(START + 1_500);
+        bench.now = START + 1_000;
+        let entry = Arc::clone(answer_two(&mut bench, true)[0].candidate.entry());
+        assert!(bench.next().is_none(), "it may have been the ledger's fault");
+        bench.poll(START + 1_500);
+        assert_eq!(claim_due(&mut bench).candidate.entry().id, entry.id);
+        answer(&mut bench, too_large());
         let Some(ClaimOp::Quarantine(broken)) = bench.next() else { panic!("no quarantine") };
         assert_eq!(
             (broken.id, broken.version, broken.state.as_str()),
             (entry.id, entry.version, "EXECUTING")
         );
-        assert_eq!((broken.reason.as_str(), bench.machine.planned()), ("too large", 0));
+        assert_eq!(broken.reason.as_str(), "too large");
         bench.machine.done(bench.now(), Ok(ClaimAnswer::Quarantined(broken, won)));
         assert!(bench.next().is_none());
         let told = bench.events.iter().find_map(|event| match event {
@@ -108,6 +125,22 @@ fn a_row_that_alone_cannot_be_claimed_is_quarantined() {
             _ => None,
         });
         assert_eq!(told, won.then(|| Arc::clone(&entry.name)));
+    }
+}
+
+/// A fault of the ledger table is no schedule's: none would be left once it is mended.
+#[test]
+fn while_nothing_can_be_claimed_no_row_is_quarantined() {
+    let mut bench = Bench::new(2, 9);
+    for after in 0..10 {
+        bench.now = START + 1_000 + 1_000 * after;
+        bench.poll(START + 1_500);
+        answer_two(&mut bench, false);
+        assert!(bench.next().is_none());
+        let failures = bench.events.iter().filter(|event| matches!(event, Event::StoreFailed { .. }));
+        assert_eq!(failures.count() as i64, after + 1, "told once for each claim");
+        bench.poll(START + 1_500);
+        assert_eq!(waits_until(&mut bench), bench.now + FAILURE_PAUSE);
     }
 }
 

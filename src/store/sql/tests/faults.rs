@@ -338,6 +338,37 @@ mod postgres {
         claim::by_first_column(claim.join().unwrap()).unwrap()
     }
 
+    /// As of a session that was opened while the address led to a standby: the server leads elsewhere now.
+    #[test]
+    fn a_session_that_may_not_write_is_replaced() {
+        let case = Case::new(&Database::postgres());
+        let read_only = || {
+            let set = "SET default_transaction_read_only = on";
+            case.store.read("test", |session| session.batch(set)).unwrap();
+        };
+        read_only();
+        let claimed = case.run();
+        read_only();
+        assert!(case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap());
+        read_only();
+        let outcome = claimed.finish(Outcome::Succeeded, None, AT);
+        assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
+    }
+
+    /// A copied table's sequence is behind its rows: that is no schedule's fault.
+    #[test]
+    fn an_id_that_is_there_already_fails_no_row() {
+        let database = Database::postgres();
+        let mut session = database.session();
+        session.batch("BEGIN").unwrap();
+        let insert = "INSERT INTO QRTZ_RUN (id, application, execute_id, generation, scheduled_time, attempt, state, \
+             due_time, claim_token) VALUES (9000000000000000001, 'x', 1, 0, 1, 1, 'PENDING', 1, 'x'), \
+             (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
+        let fault = session.batch(insert).unwrap_err();
+        session.batch("ROLLBACK").unwrap();
+        assert_eq!(fault.nature.kind(), Kind::Refused, "{}", fault.message);
+    }
+
     #[test]
     fn a_claim_that_waited_sees_what_the_holder_did() {
         let unmoved = waited_for("fence = fence + 6, payload = '1'");
