@@ -46,7 +46,8 @@ impl Share {
     }
 }
 
-fn every() -> impl Iterator<Item = i64> {
+/// All shards.
+pub(crate) fn every() -> impl Iterator<Item = i64> {
     (0_i64..).take(SHARDS)
 }
 

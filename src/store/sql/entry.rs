@@ -3,6 +3,7 @@
 use super::session::Fault;
 use super::statement::Row;
 use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::shards::{self, SHARDS};
 use crate::store::SMALL_PAYLOAD;
 use crate::store::when::{self, When};
 
@@ -114,8 +115,9 @@ impl Raw {
         if self.name.is_empty() {
             return Err("name is empty or no text".to_owned());
         }
-        if !(0..=15).contains(&self.shard) {
-            return Err(format!("shard {} is none of 0 to 15, so no poll would look at it", self.shard));
+        if !shards::every().any(|shard| shard == self.shard) {
+            let last = SHARDS - 1;
+            return Err(format!("shard {} is none of 0 to {last}, so no poll would look at it", self.shard));
         }
         if !self.has_job {
             return Err("pid is no job's id".to_owned());

@@ -12,6 +12,7 @@ use super::statement::{Row, Statement, Value, join, padded, seek, sql};
 use super::under_way::no_one_has;
 use crate::clock::{Clock, TimeSample};
 use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
+use crate::shards;
 use crate::store::when;
 use crate::store::{
     Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted,
@@ -217,7 +218,7 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     .bind(query.late)
     .bind(query.until)
     .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
-    .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({HEADS}) AS head) AS heads"))
+    .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
     .bind(query.until.max(query.late))
     .bind(application)
 }
@@ -225,13 +226,16 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
 /// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look
 /// into the index for each, however many rows there are. The limit keeps MariaDB from merging this into a
 /// question around it, where it would no longer know `s`.
-const HEADS: &str = "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
-     WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
-     AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
-     FROM QRTZ_JOB j CROSS JOIN (SELECT 0 AS shard UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
-     UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 \
-     UNION ALL SELECT 9 UNION ALL SELECT 10 UNION ALL SELECT 11 UNION ALL SELECT 12 UNION ALL SELECT 13 \
-     UNION ALL SELECT 14 UNION ALL SELECT 15) AS s WHERE j.application = ? LIMIT 1000000000";
+fn heads() -> String {
+    let shards: Vec<String> = shards::every().map(|shard| format!("SELECT {shard} AS shard")).collect();
+    format!(
+        "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
+         WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
+         AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
+         FROM QRTZ_JOB j CROSS JOIN ({}) AS s WHERE j.application = ? LIMIT 1000000000",
+        shards.join(" UNION ALL ")
+    )
+}
 
 /// What one statement brings: schedules of these jobs in some shards, or of some names.
 pub(super) struct Part<'q> {
@@ -330,7 +334,7 @@ pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
 
 /// The lanes of these jobs in all shards.
 pub(super) fn lanes(jobs: &[i64], until: Millis) -> Vec<Lane> {
-    let lane = |job: i64| (0..16).map(move |shard| Lane::whole(job, shard, until));
+    let lane = |job: i64| shards::every().map(move |shard| Lane::whole(job, shard, until));
     jobs.iter().flat_map(|job| lane(*job)).collect()
 }
 
@@ -499,7 +503,7 @@ fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<L
 }
 
 pub(super) fn behind(application: &str, before: Millis) -> Statement {
-    sql(format!("SELECT head.pid, head.shard FROM ({HEADS}) AS head WHERE head.fire_time < ?"))
+    sql(format!("SELECT head.pid, head.shard FROM ({}) AS head WHERE head.fire_time < ?", heads()))
         .bind(before)
         .bind(application)
         .bind(before)
