@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(offset.warning(), None);
     }
 
-    /// Or who waits on the one for an instant of the other would wake up too early, or a part of a
+    /// Otherwise a wait on one clock for an instant of the other would end too early, or a part of a
     /// millisecond late.
     #[test]
     fn both_clocks_pass_to_the_next_millisecond_together() {

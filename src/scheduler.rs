@@ -90,10 +90,10 @@ impl Builder {
         self
     }
 
-    /// After how long without a heartbeat a node counts as dead. Default: 25 s; a hundredth of it (at least 1 s) and the
-    /// store timeout are no part of a lease, and what is left must be at least two heartbeats, and one heartbeat plus
-    /// the store timeout. All nodes of an application must agree on it and on the store timeout: one that declares
-    /// others dead earlier than they expect takes work from nodes that still run it.
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s. Neither a hundredth of it (at
+    /// least 1 s) nor the store timeout is part of a lease, and what is left must be at least two heartbeats,
+    /// and one heartbeat plus the store timeout. All nodes of an application must agree on it and on the store
+    /// timeout: one that declares others dead earlier than they expect takes work from nodes that still run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.raw.death = span;
@@ -120,8 +120,8 @@ impl Builder {
         self
     }
 
-    /// The most one store call may take before it is abandoned; up to three quarters of it may pass until a connection
-    /// is open. Default: 3 s; 500 ms to one day.
+    /// The most one store call may take before it is abandoned; up to three quarters of it may pass until a
+    /// connection is open. Default: 3 s; 500 ms to one day.
     #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {
         self.raw.call = limit;

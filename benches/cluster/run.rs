@@ -24,8 +24,8 @@ const BEFORE: TimeDelta = TimeDelta::milliseconds(200);
 /// passes every 15: started 15 s before, nodes often have one in the half second that a backlog takes;
 /// started 8 s before, they have none.
 const STARTED: TimeDelta = TimeDelta::milliseconds(8_000);
-/// A node polls every 5 s for what is due within little more: so long before the first fire time it must be
-/// up.
+/// How long before the first fire time every node must be up: a poll, each 5 s, brings the schedules due
+/// before the next one.
 const SETTLED: TimeDelta = TimeDelta::milliseconds(6_000);
 /// When no handler ran for so long, what is missing is missing: longer than a misfire and its repair take.
 const GIVEN_UP: Duration = Duration::from_secs(100);
@@ -111,8 +111,8 @@ fn last_planned(arguments: &Arguments, start: DateTime<Utc>) -> DateTime<Utc> {
     }
 }
 
-/// Asks again when a quarter of what is still missing should have run: nodes that are asked all the time run
-/// less meanwhile.
+/// Asks the nodes rarely, each time when a quarter of the missing executions should have run: frequent
+/// questions slow them down.
 fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
     let (mut ran, mut changed) = (0, Instant::now());
     let began = changed;

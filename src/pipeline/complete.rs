@@ -71,7 +71,7 @@ struct Waiting {
     refused: Option<u64>,
 }
 
-/// What is being settled.
+/// The outcomes of the operation under way.
 #[derive(Clone, Copy)]
 enum Asked {
     /// So many of the queue's head.

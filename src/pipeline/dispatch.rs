@@ -191,8 +191,8 @@ impl<S: Seats> DispatchMachine<S> {
         settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
     }
 
-    /// The next batch, each with a seat; none when nothing is due soon enough or no seat is free. What is due
-    /// a little later comes along.
+    /// The next batch, each request with a seat; none if no occurrence is due soon enough or no seat is free.
+    /// Occurrences due a little later come along.
     fn batch(&mut self, now: Now) -> Option<Arc<Vec<ClaimRequest>>> {
         if !self.may_claim(now) {
             return None;
@@ -287,9 +287,9 @@ impl<S: Seats> DispatchMachine<S> {
         None
     }
 
-    /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it goes
-    /// into quarantine. While none is won, all rows may fail for what holds of the ledger: they are left to
-    /// the next poll.
+    /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it
+    /// goes into quarantine. While none is won, all rows may fail for what holds of the ledger: they are left
+    /// to the next poll.
     fn failed(&mut self, slot: Slot, request: &ClaimRequest, error: &Error) {
         self.plan.forget(slot);
         let entry = request.candidate.entry();

@@ -317,7 +317,8 @@ pub(crate) struct Polled {
     pub pendings: Vec<Pending>,
     /// Bytes of the payloads that were too large: they are empty in `entries` and `pendings`.
     pub large: HashMap<ScheduleId, usize>,
-    /// The page that may hold more. Behind a page of the newest PENDING executions its key is that of the first of them.
+    /// The page that may hold more. Behind a page of the newest PENDING executions its key is that of the
+    /// first of them.
     pub next: Option<Page>,
 }
 

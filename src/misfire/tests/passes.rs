@@ -224,7 +224,8 @@ fn a_page_is_bounded_by_the_rows_it_writes() {
     assert!(machine.todo.is_empty());
 }
 
-/// Crons of each second, a day behind: to search their occurrences takes far longer than to write the repairs.
+/// Crons of each second, a day behind: to search their occurrences takes far longer than to write the
+/// repairs.
 #[test]
 fn a_page_is_bounded_by_the_occurrences_it_searches() {
     let mut machine = in_a_pass(None);

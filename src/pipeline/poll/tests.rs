@@ -523,7 +523,8 @@ fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_too
     assert_eq!((again, lanes(&query)), (late, vec![1]));
 }
 
-/// A table of PENDING executions that nobody here runs, but for one that became due last; a page takes so long.
+/// A table of PENDING executions that nobody here runs, but for one that became due last; a page takes so
+/// long.
 struct Waiting {
     keys: Vec<(Millis, i64)>,
     own: Pending,

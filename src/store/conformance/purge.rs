@@ -17,6 +17,14 @@ impl Bench {
         self.entry(name)
     }
 
+    /// Changes the interval of "s", which begins a generation; its first fire time is `next`.
+    fn retime(&self, interval: Millis, next: Millis) {
+        let definition = Definition { trigger: every(self.base, interval, -1), ..self.definition("s") };
+        assert_eq!(self.store.ensure(&definition).unwrap(), Ensured::Changed);
+        let anew = self.entry("s");
+        self.rewind(&Entry { cursor: Cursor { next: Some(next), ..anew.cursor }, ..(*anew).clone() });
+    }
+
     /// When what is old enough to be purged has ended.
     fn long_ago(&self) -> Millis {
         self.now - 2 * HOUR
@@ -212,12 +220,7 @@ pub(crate) fn all_generations_that_ended_long_ago_go_in_one_walk(db: &Bench) {
     let start = entry.cursor.next.unwrap();
     for generation in 1..=100 {
         db.fire("s", db.long_ago());
-        let trigger = every(db.base, 500 + generation, -1);
-        let definition = Definition { trigger, ..db.definition("s") };
-        assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
-        let next = Some(start + 5_000 * generation);
-        let anew = db.entry("s");
-        db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
+        db.retime(500 + generation, start + 5_000 * generation);
     }
     let kept = db.fire("s", db.now);
     assert_eq!((db.purge(), db.left("s")), (100, vec![(kept, 1)]));
@@ -229,10 +232,7 @@ pub(crate) fn an_open_occurrence_holds_its_generation_alone(db: &Bench) {
     db.fire("s", db.long_ago());
     let open = db.run_head(&db.entry("s"));
     let behind = db.fire("s", db.long_ago());
-    let definition = Definition { trigger: every(db.base, 500, -1), ..db.definition("s") };
-    assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
-    let (anew, next) = (db.entry("s"), entry.cursor.next.map(|start| start + 5_000));
-    db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
+    db.retime(500, entry.cursor.next.unwrap() + 5_000);
     db.fire("s", db.long_ago());
     assert_eq!((db.purge(), db.left("s")), (2, vec![(open.scheduled(), 1), (behind, 1)]));
 }
@@ -242,10 +242,7 @@ pub(crate) fn an_open_first_occurrence_holds_its_generation_alone(db: &Bench) {
     let entry = db.long_running("s");
     let open = db.run_head(&entry);
     let behind = db.fire("s", db.long_ago());
-    let definition = Definition { trigger: every(db.base, 500, -1), ..db.definition("s") };
-    assert_eq!(db.store.ensure(&definition).unwrap(), Ensured::Changed);
-    let (anew, next) = (db.entry("s"), entry.cursor.next.map(|start| start + 5_000));
-    db.rewind(&Entry { cursor: Cursor { next, ..anew.cursor }, ..(*anew).clone() });
+    db.retime(500, entry.cursor.next.unwrap() + 5_000);
     db.fire("s", db.long_ago());
     assert_eq!((db.purge(), db.left("s")), (1, vec![(open.scheduled(), 1), (behind, 1)]));
 }

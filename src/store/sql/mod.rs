@@ -78,8 +78,8 @@ pub(crate) fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Arc<d
 pub(crate) struct SqlStore {
     connections: Connections,
     clock: Arc<Clock>,
-    /// What a call may take. No further try is begun after half of it, and no connection waited for after three quarters:
-    /// the rest is for the statement.
+    /// What a call may take. No further try is begun after half of it, and no connection waited for after
+    /// three quarters: the rest is for the statement.
     call: Millis,
     /// A claim has waited for a row in vain: the next one skips what is held.
     wary: AtomicBool,

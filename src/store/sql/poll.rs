@@ -536,8 +536,8 @@ fn unstarted(
 /// superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
-/// PostgreSQL hashes a list of so many values only where it is a question of its own that cannot become a join: those
-/// are nested loops here.
+/// PostgreSQL hashes a list of so many values only where it is a question of its own that cannot become a
+/// join: those are nested loops here.
 pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i64>) -> Statement {
     let pending = format!(
         "SELECT r.execute_id, r.id, r.claim_token, r.reason FROM QRTZ_RUN r \

@@ -67,8 +67,8 @@ fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
     assert!(matches!(machine.next(at(30_000)), Step::Wait(Millis::MAX)));
 }
 
-/// Each outcome in a batch of its own size; the row of execution `bad` cannot be stored. A minute of calls: at which
-/// instant, how many together, and whether it failed.
+/// Each outcome in a batch of its own size; the row of execution `bad` cannot be stored. A minute of calls:
+/// at which instant, how many together, and whether it failed.
 fn a_minute_beside(bad: i64, kind: Kind) -> Vec<(Millis, usize, bool)> {
     let mut machine = machine(BATCH as i64);
     let (mut now, mut calls, mut stored) = (0, Vec::new(), 0);
