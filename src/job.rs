@@ -23,6 +23,10 @@ pub type HandlerError = Box<dyn StdError + Send + Sync>;
 /// The payload is stored as JSON. By default an occurrence whose node dies while it runs is run again on
 /// another (at-least-once), but if that node dies too it is FAILED; and a failure is not retried.
 ///
+/// These policies ([`Job::recovery`], [`Job::max_attempts`], [`Job::retries`]) are stored with the job. Those
+/// of the node that joined last with a handler for it hold for all nodes.
+/// [`Client::ensure`](crate::Client::ensure) stores them only if the job is new.
+///
 /// ```
 /// use firetime::Job;
 /// use std::time::Duration;

@@ -115,7 +115,8 @@ pub(crate) trait Store: Send + Sync {
     /// walk's first step removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
-    /// Creates or changes a schedule by (application, name); see [`Ensured`].
+    /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
+    /// missing, and left as it is otherwise: the policy is for the nodes to say.
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
 
     /// Reads a schedule by name.

@@ -130,20 +130,50 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
     assert!(db.store.nodes(Some(&fresh_name())).unwrap().is_empty());
 }
 
+const POLICY: JobPolicy =
+    JobPolicy { recover: false, max_attempts: 9, max_tries: 5, retry_delay: Duration::from_millis(1_500) };
+
+impl Bench {
+    fn join_with_policy(&self) {
+        let mut node = self.new_node(NodeId::fresh(), &self.app, &[]);
+        node.jobs = vec![JobSpec { name: JOB.to_owned(), policy: POLICY }];
+        self.store.register(&node).unwrap();
+    }
+}
+
 /// Repair reads policies from the database: a deployment that changes one must reach it.
-pub(crate) fn a_job_keeps_the_latest_policy(db: &Bench) {
+pub(crate) fn a_job_keeps_the_policy_of_the_latest_node(db: &Bench) {
     let entry = db.schedule("s");
     drop_claimed(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&entry) }));
-    let policy = JobPolicy {
-        recover: false,
-        max_attempts: 9,
-        max_tries: 5,
-        retry_delay: Duration::from_millis(1_500),
-    };
+    db.join_with_policy();
+    assert_eq!(db.stranded()[0].policy, POLICY);
+}
+
+/// A client's definition with recovery made a job that must not run twice run twice.
+pub(crate) fn a_definition_leaves_the_policy_of_a_node_alone(db: &Bench) {
+    db.join_with_policy();
+    let entry = db.schedule("s");
+    drop_claimed(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&entry) }));
+    assert_eq!(db.stranded()[0].policy, POLICY, "created");
+    let changed = Definition { priority: 9, ..db.definition("s") };
+    for (definition, ended) in [(db.definition("s"), Ensured::Unchanged), (changed, Ensured::Changed)] {
+        assert_eq!(db.store.ensure(&definition).unwrap(), ended);
+        assert_eq!(db.stranded()[0].policy, POLICY, "{ended:?}");
+    }
+}
+
+/// A client may define schedules of a job before any node has a handler for it.
+pub(crate) fn a_definition_makes_the_missing_job_until_a_node_knows_better(db: &Bench) {
+    let invented = JobPolicy { max_attempts: 7, ..POLICY };
+    let job = JobSpec { name: "other".to_owned(), policy: invented };
+    let entry = db.create(&Definition { job, ..db.definition("s") });
+    let policy = || db.stranded()[0].policy;
+    drop_claimed(db.claim(&ClaimRequest { node: NodeId::fresh(), ..db.head(&entry) }));
+    assert_eq!(policy(), invented);
     let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
-    node.jobs = vec![JobSpec { name: JOB.to_owned(), policy }];
+    node.jobs = vec![JobSpec { name: "other".to_owned(), policy: POLICY }];
     db.store.register(&node).unwrap();
-    assert_eq!(db.stranded()[0].policy, policy);
+    assert_eq!(policy(), POLICY);
 }
 
 pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {

@@ -28,7 +28,7 @@ impl Tables {
         let application = self.application(&new.application);
         self.apps.entry(Arc::clone(&application)).or_default();
         for job in &new.jobs {
-            self.put_job(&application, job);
+            self.put_own_job(&application, job);
         }
         self.nodes.entry(new.id).or_insert_with(|| Node {
             application,

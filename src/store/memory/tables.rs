@@ -106,20 +106,27 @@ impl Tables {
         self.indexes.iter().filter(move |(name, _)| wanted(name)).map(|(_, index)| index)
     }
 
-    /// Inserts the job or updates its policy; its id.
+    /// Inserts the job if it is missing; its id.
     pub(super) fn put_job(&mut self, application: &str, spec: &JobSpec) -> i64 {
         let application = self.application(application);
         let known = self.index(&application).and_then(|index| index.jobs.get(spec.name.as_str()).copied());
-        let id = known.unwrap_or_else(|| self.fresh_id());
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.policy = spec.policy;
+        if let Some(id) = known {
             return id;
         }
+        let id = self.fresh_id();
         let name: Arc<str> = spec.name.as_str().into();
         self.indexes.entry(application).or_default().jobs.insert(Arc::clone(&name), id);
         let state = ScheduleState::Active.as_str().into();
         self.jobs.insert(id, Job { name, state, policy: spec.policy });
         id
+    }
+
+    /// Inserts the job or updates its policy.
+    pub(super) fn put_own_job(&mut self, application: &str, spec: &JobSpec) {
+        let id = self.put_job(application, spec);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.policy = spec.policy;
+        }
     }
 
     pub(super) fn schedule(&self, id: i64) -> Option<&Schedule> {

@@ -90,7 +90,7 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     if let Some(stored) = load(session, &definition.application, &definition.name)? {
         return change(session, definition, &stored, &timing, &when, present);
     }
-    let job = node::job(session, &definition.application, &definition.job, now)?;
+    let (job, _) = node::job(session, &definition.application, &definition.job, now)?;
     if made(session, &insert(definition, job, &timing, &when, present))? {
         return Ok(Ensured::Created);
     }
@@ -290,7 +290,7 @@ fn change(
     when: &When,
     present: Present,
 ) -> Step<Ensured> {
-    let job = node::job(session, &definition.application, &definition.job, present.now)?;
+    let (job, _) = node::job(session, &definition.application, &definition.job, present.now)?;
     if stored.is(definition, when, job) {
         return Ok(Ensured::Unchanged);
     }

@@ -15,7 +15,7 @@ pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), 
     let mut jobs: Vec<&JobSpec> = node.jobs.iter().collect();
     jobs.sort_by(|one, other| one.name.cmp(&other.name));
     for spec in jobs {
-        job(session, &node.application, spec, node.now)?;
+        own_job(session, &node.application, spec, node.now)?;
     }
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
     let names = serde_json::to_string(&names).map_err(|error| Fault::undecodable(error.to_string()))?;
@@ -45,23 +45,29 @@ pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<bool, 
     Ok(missing)
 }
 
-/// The job's row: made if missing, its policy updated where it differs. Answers its id.
+/// The row of a job this node has a handler for, with its policy.
+fn own_job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Result<(), Fault> {
+    let (id, policy) = job(session, application, spec, now)?;
+    if policy != spec.policy {
+        let update =
+            sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
+                          update_time = ? WHERE id = ? AND recover = ? AND max_attempts = ? \
+                          AND max_tries = ? AND retry_delay = ?");
+        // Lost: another node has just written its own policy; the last to start wins anyway.
+        session.execute(&bind_policy(bind_policy(update, spec.policy).bind(now).bind(id), policy))?;
+    }
+    Ok(())
+}
+
+/// The job's row: its id and its policy, which is that of `spec` if the row was missing.
 pub(super) fn job(
     session: &mut dyn Session,
     application: &str,
     spec: &JobSpec,
     now: Millis,
-) -> Result<i64, Fault> {
-    if let Some((id, policy)) = job_row(session, application, &spec.name)? {
-        if policy != spec.policy {
-            let update =
-                sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
-                              update_time = ? WHERE id = ? AND recover = ? AND max_attempts = ? \
-                              AND max_tries = ? AND retry_delay = ?");
-            // Lost: another node has just written its own policy; the last to start wins anyway.
-            session.execute(&bind_policy(bind_policy(update, spec.policy).bind(now).bind(id), policy))?;
-        }
-        return Ok(id);
+) -> Result<(i64, JobPolicy), Fault> {
+    if let Some(known) = job_row(session, application, &spec.name)? {
+        return Ok(known);
     }
     let insert =
         sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, retry_delay, \
@@ -70,10 +76,8 @@ pub(super) fn job(
     let insert =
         bind_policy(insert, spec.policy).bind(now).push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
     session.execute(&insert)?;
-    match job_row(session, application, &spec.name)? {
-        Some((id, _)) => Ok(id),
-        None => Err(Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name))),
-    }
+    job_row(session, application, &spec.name)?
+        .ok_or_else(|| Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name)))
 }
 
 fn bind_policy(statement: Statement, policy: JobPolicy) -> Statement {
