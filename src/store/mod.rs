@@ -612,6 +612,9 @@ pub enum Ensured {
     Unchanged,
     /// It differed and was changed; its next fire time was recomputed only if its trigger changed.
     Changed,
+    /// It is in ERROR (its row could not be understood or claimed) and fires nothing; what differed was
+    /// changed. [`Client::schedules`](crate::Client::schedules) says why. Another trigger begins it anew.
+    Quarantined,
 }
 
 /// A node as people see it.

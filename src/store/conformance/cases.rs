@@ -167,6 +167,7 @@ macro_rules! conformance {
                 a_pending_row_beyond_the_calendar_is_left_alone,
                 a_payload_nobody_can_decode_comes_as_it_is,
                 a_quarantined_row_is_mended_by_a_changed_trigger,
+                a_quarantined_row_is_not_called_unchanged,
                 a_generation_that_cannot_grow_is_left_to_people,
                 a_broken_row_is_found_with_its_reason,
                 a_definition_nobody_could_understand_again_is_refused,

@@ -234,6 +234,24 @@ pub(crate) fn a_quarantined_row_is_mended_by_a_changed_trigger(db: &Bench) {
     }
 }
 
+/// An operator was told that all was as described, while nothing fired.
+pub(crate) fn a_quarantined_row_is_not_called_unchanged(db: &Bench) {
+    let entry = db.schedule("s");
+    db.set(RowKey::Schedule(entry.id), "state", "'RUNING'");
+    assert!(db.store.quarantine(&db.broken()[0]).unwrap());
+    let row = db.schedule_row(entry.id);
+    assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Quarantined);
+    assert_eq!(db.schedule_row(entry.id), row, "nothing differed");
+    let other = Definition { priority: 9, ..db.definition("s") };
+    assert_eq!(db.store.ensure(&other).unwrap(), Ensured::Quarantined);
+    let edited = db.schedule_row(entry.id);
+    assert_eq!(
+        (edited.version, edited.state.as_str()),
+        (row.version + 1, "ERROR"),
+        "what differs is changed"
+    );
+}
+
 /// Another generation would begin at a number that is in use, or at none.
 pub(crate) fn a_generation_that_cannot_grow_is_left_to_people(db: &Bench) {
     for end in ENDS {

@@ -62,8 +62,9 @@ impl Tables {
     ) -> Result<Ensured> {
         let Some(row) = self.schedule(id) else { return Ok(Ensured::Unchanged) };
         let same_trigger = row.shape.columns.same(&columns, is_anchored(definition));
+        let stays_broken = same_trigger && row.is(ScheduleState::Error);
         if same_trigger && same_rest(row, definition, job) {
-            return Ok(Ensured::Unchanged);
+            return Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged });
         }
         for (column, value) in [("version", row.version), ("generation", row.generation)] {
             when::count(column, value).map_err(|problem| unreadable(definition, &problem))?;
@@ -82,7 +83,7 @@ impl Tables {
                 retime(row, cursor);
             }
         });
-        Ok(Ensured::Changed)
+        Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Changed })
     }
 
     fn present(&self, definition: &Definition) -> Present {

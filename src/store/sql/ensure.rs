@@ -183,10 +183,6 @@ struct Stored {
 }
 
 impl Stored {
-    fn is(&self, definition: &Definition, when: &When, job: i64) -> bool {
-        self.has_trigger(definition, when) && self.has_rest(definition, job)
-    }
-
     fn is_broken(&self) -> bool {
         self.state == ScheduleState::Error.as_str()
     }
@@ -291,8 +287,10 @@ fn change(
     present: Present,
 ) -> Step<Ensured> {
     let (job, _) = node::job(session, &definition.application, &definition.job, present.now)?;
-    if stored.is(definition, when, job) {
-        return Ok(Ensured::Unchanged);
+    let has_trigger = stored.has_trigger(definition, when);
+    let stays_broken = stored.is_broken() && has_trigger;
+    if has_trigger && stored.has_rest(definition, job) {
+        return Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged });
     }
     for (column, value) in [("version", stored.version), ("generation", stored.generation)] {
         when::count(column, value).map_err(|problem| {
@@ -304,7 +302,7 @@ fn change(
                       threshold = ?",
     );
     let update = bind_rest(update, definition, job);
-    let (update, guard) = if stored.has_trigger(definition, when) {
+    let (update, guard) = if has_trigger {
         (update, &guard::EDIT)
     } else if stored.is_broken() {
         // Nothing moves its cursor, which may be NULL and equal nothing.
@@ -321,7 +319,7 @@ fn change(
         Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
     });
     if session.execute(&update)? == 1 {
-        Ok(Ensured::Changed)
+        Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Changed })
     } else {
         Err(Fault::new(
             Nature::Conflict,
