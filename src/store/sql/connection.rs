@@ -145,8 +145,10 @@ impl Target {
                 "the URL of a SQLite database names its file: `sqlite:path`",
             ));
         }
-        let secrets = secrets(dialect, url);
-        Ok(Self { dialect, memory: address == ":memory:", address, secrets, reach: Reach::default() })
+        let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
+        let is_file = dialect == Dialect::Sqlite && !memory && !address.starts_with("file:");
+        let address = if is_file { absolute(address) } else { address };
+        Ok(Self { dialect, memory, address, secrets, reach: Reach::default() })
     }
 
     /// A SQLite file that is not there; opening it would make an empty one.
@@ -250,6 +252,14 @@ impl Target {
     pub(super) fn clean(&self, fault: Fault) -> Fault {
         Fault::new(fault.nature, self.redact(&fault.message))
     }
+}
+
+/// Connections are opened later, and the process may change its directory until then. The path is joined and
+/// not tidied: what looks like a password must still be found in it. One below a directory whose name is not
+/// UTF-8 stays relative: diesel takes no other.
+fn absolute(file: String) -> String {
+    let path = std::env::current_dir().ok().map(|here| here.join(&file));
+    path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(file)
 }
 
 /// What to look at when a file cannot be opened. One whose name looks like a login is not shown.
@@ -589,7 +599,7 @@ mod tests {
         let dialect = |url| Target::parse(url).map(|target| (target.dialect, target.address));
         assert_eq!(dialect("sqlite:/a/b.db").unwrap(), (Dialect::Sqlite, "/a/b.db".into()));
         assert_eq!(dialect("sqlite:///a/b").unwrap(), (Dialect::Sqlite, "/a/b".into()));
-        assert_eq!(dialect("jobs.sqlite").unwrap(), (Dialect::Sqlite, "jobs.sqlite".into()));
+        assert_eq!(dialect("sqlite:file:jobs.db?mode=ro").unwrap().1, "file:jobs.db?mode=ro");
         assert!(Target::parse("sqlite::memory:").unwrap().memory);
         #[cfg(feature = "mysql")]
         assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
@@ -597,6 +607,16 @@ mod tests {
             let error = Target::parse(url).err().unwrap();
             assert_eq!(error.kind(), Kind::Config);
             assert!(error.to_string().contains("postgres://"), "{error}");
+        }
+    }
+
+    /// Connections opened after the process had changed its directory led to another, empty file.
+    #[test]
+    fn a_relative_file_is_that_of_the_directory_at_the_start() {
+        let here = std::env::current_dir().unwrap();
+        for url in ["jobs.sqlite", "sqlite:jobs.sqlite", "sqlite://./jobs.sqlite"] {
+            let address = Target::parse(url).unwrap().address;
+            assert_eq!(std::path::Path::new(&address), here.join("jobs.sqlite"), "{url}");
         }
     }
 
