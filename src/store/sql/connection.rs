@@ -21,6 +21,7 @@ use super::statement::{Value, single, sql};
 use crate::clock::{HostTime, Micros, TimeSample};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
+use crate::panics::guarded;
 use crate::store::{Limits, Result};
 use crate::window::span;
 
@@ -465,13 +466,14 @@ impl r2d2::ManageConnection for Manager {
 }
 
 /// The threads one pool opens its connections on. They end with it: r2d2's own wait for the pool's next
-/// clean-up, for up to half a minute.
-fn openers() -> ScheduledThreadPool {
-    ScheduledThreadPool::builder()
+/// clean-up, for up to half a minute. Building them panics where the system has no thread left.
+fn openers(names: &str) -> Result<ScheduledThreadPool> {
+    let pool = ScheduledThreadPool::builder()
         .num_threads(3)
-        .thread_name_pattern("firetime-connect-{}")
-        .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
-        .build()
+        .thread_name_pattern(names)
+        .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled);
+    guarded(|| pool.build())
+        .map_err(|said| Error::new(Kind::System, format!("cannot start the threads {names}: {said}")))
 }
 
 /// The connections of one store.
@@ -486,7 +488,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn open(target: Target, limits: Limits) -> Self {
+    pub(super) fn open(target: Target, limits: Limits) -> Result<Self> {
         let epoch = Arc::new(AtomicU64::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
         let connecting = Arc::new(AtomicUsize::new(0));
@@ -504,10 +506,10 @@ impl Connections {
             .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
             .test_on_check_out(false)
             .connection_timeout(CONNECTION_WAIT)
-            .thread_pool(Arc::new(openers()))
+            .thread_pool(Arc::new(openers("firetime-connect-{}")?))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        Self { pool: builder.build_unchecked(manager), epoch, waiting, connecting, target }
+        Ok(Self { pool: builder.build_unchecked(manager), epoch, waiting, connecting, target })
     }
 
     /// A connection opened after the last failure. One that is being opened is waited for, but no longer than
@@ -586,12 +588,20 @@ mod tests {
     fn connections_beyond_the_limit_close_when_they_come_back() {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::parse(&format!("sqlite:{}", folder.path().join("x.db").display())).unwrap();
-        let connections = Connections::open(target, Limits { call: 1_000, connections: 2, spare: 3 });
+        let connections =
+            Connections::open(target, Limits { call: 1_000, connections: 2, spare: 3 }).unwrap();
         let open = || connections.pool.state().connections;
         let taken: Vec<_> = (0..5).map(|_| connections.get(CONNECTION_WAIT).unwrap()).collect();
         assert_eq!(open(), 5);
         drop(taken);
         assert_eq!(open(), 2);
+    }
+
+    #[test]
+    fn threads_that_cannot_be_made_are_an_error() {
+        let error = openers("no thread has this \0 name").err().unwrap();
+        assert_eq!(error.kind(), Kind::System);
+        assert!(openers("firetime-connect-{}").is_ok());
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl SqlStore {
         let memory = target.memory;
         let wary = AtomicBool::new(false);
         let call = limits.call;
-        let store = Self { connections: Connections::open(target, limits), clock, call, wary };
+        let store = Self { connections: Connections::open(target, limits)?, clock, call, wary };
         if memory {
             let mut link = store.connections.get(span(call))?;
             migrate::bring_up_memory(link.session.as_mut()).map_err(|fault| store.error("migrate", fault))?;
