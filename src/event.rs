@@ -164,7 +164,8 @@ pub enum Event {
     Dropped,
     /// The scheduler has stopped.
     Stopped {
-        /// Whether every running job ended and every outcome was stored before the deadline.
+        /// Whether every running job ended, every outcome was stored and the node left the cluster before the
+        /// deadline.
         clean: bool,
     },
 }
@@ -273,7 +274,7 @@ impl Event {
             Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
             Self::Stopped { clean: true } => f.write_str("stopped"),
             Self::Stopped { clean: false } => {
-                f.write_str("stopped at the deadline with work unfinished; other nodes will settle it")
+                f.write_str("stopped, but not in order: other nodes will settle what is left")
             }
         }
     }

@@ -215,6 +215,8 @@ pub(crate) enum NodeOutput {
     Reborn(NodeId),
     /// Who lives, this node included, and what each claims.
     Members(Vec<Member>),
+    /// This node's row says that it has left.
+    Left,
     Event(Event),
 }
 
@@ -430,7 +432,10 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                 self.id = self.id.next_incarnation();
                 self.membership = Membership::NotYet;
             }
-            Ok(NodeAnswer::Left) => self.left = true,
+            Ok(NodeAnswer::Left) => {
+                self.left = true;
+                self.outbox.push_back(NodeOutput::Left);
+            }
             Err(error) => self.failed(asked, error, now),
         }
     }

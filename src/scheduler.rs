@@ -247,6 +247,8 @@ struct Inner {
     loops: Loops,
     stopping: Arc<AtomicBool>,
     closed: Arc<AtomicBool>,
+    /// The node's row says that it has left.
+    left: Arc<AtomicBool>,
     phase: Mutex<Phase>,
     ended: Condvar,
 }
@@ -318,6 +320,7 @@ impl Scheduler {
             },
             events: Arc::clone(&events),
             held: Arc::new(Held::default()),
+            left: Arc::default(),
             poll: polls.0.clone(),
             dispatch: dispatches.0.clone(),
             start: starts.0.clone(),
@@ -354,6 +357,7 @@ impl Scheduler {
             pool,
             stopping,
             closed,
+            left: wires.left,
             phase: Mutex::new(Phase::Running),
             ended: Condvar::new(),
         })
@@ -377,9 +381,10 @@ impl Scheduler {
     /// Stops in order: no more polls and claims, what waits in the queue goes back, running jobs may end,
     /// their outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
     ///
-    /// True if everything ended in time. Otherwise the jobs still running are left to themselves and other
-    /// nodes treat this one as dead once its heartbeat has been missing long enough. While another thread
-    /// shuts down already, this waits for that, until its own deadline.
+    /// True if everything ended in time and the node's row says that it has left. Otherwise the jobs still
+    /// running are left to themselves and other nodes treat this one as dead once its heartbeat has been
+    /// missing long enough. While another thread shuts down already, this waits for that, until its own
+    /// deadline.
     pub fn shutdown(&self, deadline: Duration) -> bool {
         self.inner.shutdown(deadline)
     }
@@ -480,7 +485,7 @@ impl Inner {
         }
         let clean = claims && jobs && outcomes;
         node.send(NodeInput::Stop { leave: clean });
-        let left_cluster = ended(node, left);
+        let left_cluster = ended(node, left) && self.left.load(Ordering::Relaxed);
         let others = ended(poll, left) && ended(misfire, left);
         clean && left_cluster && others
     }
@@ -507,6 +512,7 @@ struct Wires {
     surroundings: Surroundings,
     events: Arc<Events>,
     held: Arc<Held>,
+    left: Arc<AtomicBool>,
     poll: Sender<PollInput>,
     dispatch: Sender<DispatchInput>,
     start: Sender<StartInput<Permit<Claimed>>>,
@@ -625,7 +631,8 @@ impl Wires {
         heart: Arc<dyn Store>,
     ) -> Result<Driver<NodeInput>, Error> {
         let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
-        let (events, poll, dispatch) = (Arc::clone(&self.events), self.poll.clone(), self.dispatch.clone());
+        let (events, left) = (Arc::clone(&self.events), Arc::clone(&self.left));
+        let (poll, dispatch) = (self.poll.clone(), self.dispatch.clone());
         drive("firetime-heartbeat", machine, inbox, &surroundings, move |output| match output {
             NodeOutput::Lease(lease) => send(&dispatch, DispatchInput::Lease(lease)),
             NodeOutput::Reborn(node) => {
@@ -633,6 +640,7 @@ impl Wires {
                 send(&dispatch, DispatchInput::Reborn(node));
             }
             NodeOutput::Members(members) => send(&poll, PollInput::Members(members)),
+            NodeOutput::Left => left.store(true, Ordering::Relaxed),
             NodeOutput::Event(event) => events.emit(event),
         })
     }
@@ -845,6 +853,16 @@ mod tests {
         assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
         *scheduler.inner.phase() = Phase::Running;
         assert!(scheduler.shutdown(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn a_shutdown_whose_node_could_not_leave_is_not_clean() {
+        let starting = Starting::new();
+        let scheduler = starting.start().unwrap();
+        starting.store.refuse_leaves();
+        assert!(!scheduler.shutdown(SOON));
+        assert!(starting.store.nodes(None).unwrap()[0].ended.is_none());
+        assert!(!scheduler.wait());
     }
 
     #[test]

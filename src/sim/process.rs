@@ -413,7 +413,7 @@ impl Process {
                         self.heart.machine.forget();
                     }
                 }
-                NodeOutput::Members(_) | NodeOutput::Event(_) => {}
+                NodeOutput::Members(_) | NodeOutput::Left | NodeOutput::Event(_) => {}
             }
         }
         said

@@ -21,6 +21,7 @@ pub(crate) struct Hooks {
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
     pub(super) registrations_lost: bool,
+    pub(super) leaves_refused: bool,
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
@@ -69,6 +70,11 @@ impl MemoryStore {
     /// From now on every registration is made, and its answer lost.
     pub(crate) fn lose_registrations(&self) {
         self.tables().hooks.registrations_lost = true;
+    }
+
+    /// From now on no node can leave.
+    pub(crate) fn refuse_leaves(&self) {
+        self.tables().hooks.leaves_refused = true;
     }
 
     /// `UPDATE ... SET column = value` on one row; `value` is an SQL literal: `NULL`, `'text'` or a number.

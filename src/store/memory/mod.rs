@@ -116,9 +116,12 @@ impl Store for MemoryStore {
     }
 
     fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
-        self.transaction(|tables| {
-            tables.end(node, now, "stopped");
-            Ok(())
+        self.transaction(|tables| match tables.hooks.leaves_refused {
+            true => Err(crate::error::Error::new(crate::error::Kind::Refused, "as the test asked")),
+            false => {
+                tables.end(node, now, "stopped");
+                Ok(())
+            }
         })
     }
 
