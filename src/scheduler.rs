@@ -230,11 +230,61 @@ impl std::fmt::Debug for Scheduler {
 /// How long a shutdown waits, at least and at most, until its last events have been told.
 const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     Running,
+    /// A loop has panicked, and nobody has called a shutdown yet.
+    Panicked,
     Stopping,
-    Stopped { clean: bool },
+    Stopped {
+        clean: bool,
+    },
+}
+
+/// How far a scheduler has come, and who waits for its end.
+#[derive(Default)]
+struct Life {
+    phase: Mutex<Phase>,
+    ended: Condvar,
+}
+
+impl Life {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn panicked(&self) {
+        let mut phase = self.phase();
+        if *phase == Phase::Running {
+            *phase = Phase::Panicked;
+            self.ended.notify_all();
+        }
+    }
+
+    /// True if this begins the shutdown.
+    fn stop(&self) -> bool {
+        let mut phase = self.phase();
+        let first = matches!(*phase, Phase::Running | Phase::Panicked);
+        if first {
+            *phase = Phase::Stopping;
+        }
+        first
+    }
+
+    fn stopped(&self, clean: bool) {
+        *self.phase() = Phase::Stopped { clean };
+        self.ended.notify_all();
+    }
+
+    /// Blocks until it has stopped, or a loop has panicked.
+    fn wait(&self) -> Phase {
+        let mut phase = self.phase();
+        while matches!(*phase, Phase::Running | Phase::Stopping) {
+            phase = self.ended.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+        *phase
+    }
 }
 
 struct Inner {
@@ -249,8 +299,7 @@ struct Inner {
     closed: Arc<AtomicBool>,
     /// The node's row says that it has left.
     left: Arc<AtomicBool>,
-    phase: Mutex<Phase>,
-    ended: Condvar,
+    life: Arc<Life>,
 }
 
 struct Loops {
@@ -309,7 +358,8 @@ impl Scheduler {
         let (polls, dispatches, starts, completes) = (inbox(), inbox(), inbox(), inbox());
         let (misfires, hearts) = (inbox(), inbox());
         send(&polls.0, PollInput::Members(members));
-        let panicked = stop_on_panic(&events, &hearts.0, &dispatches.0);
+        let life = Arc::<Life>::default();
+        let panicked = stop_on_panic(&events, &life, &hearts.0, &dispatches.0);
         let wires = Wires {
             surroundings: Surroundings {
                 clock: Arc::clone(&clock),
@@ -358,8 +408,7 @@ impl Scheduler {
             stopping,
             closed,
             left: wires.left,
-            phase: Mutex::new(Phase::Running),
-            ended: Condvar::new(),
+            life,
         })
     }
 
@@ -374,6 +423,9 @@ impl Scheduler {
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
+    ///
+    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]) ends the node and the wait: false. A
+    /// shutdown then lets running jobs end.
     pub fn wait(&self) -> bool {
         self.inner.wait()
     }
@@ -394,7 +446,7 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         /// How long running jobs may still end behind a scheduler that was dropped.
         const BEHIND: Duration = Duration::from_secs(24 * 3_600);
-        if *self.inner.phase() != Phase::Running {
+        if !matches!(*self.inner.life.phase(), Phase::Running | Phase::Panicked) {
             return;
         }
         self.inner.events.emit(Event::Dropped);
@@ -410,29 +462,27 @@ impl Drop for Scheduler {
 }
 
 impl Inner {
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wait(&self) -> bool {
-        let mut phase = self.phase();
-        loop {
-            if let Phase::Stopped { clean } = *phase {
-                return clean;
-            }
-            phase = self.ended.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        let phase = self.life.wait();
+        if phase == Phase::Panicked {
+            // The process may end as soon as this returns.
+            self.events.flush(LAST_WORDS.1);
         }
+        phase == Phase::Stopped { clean: true }
     }
 
-    /// As [`Inner::wait`], but false if the deadline, on the boot clock, comes first.
+    /// Whether another thread's shutdown is clean; false if the deadline, on the boot clock, comes first.
     fn wait_until(&self, deadline: Millis) -> bool {
-        let mut phase = self.phase();
+        let mut phase = self.life.phase();
         loop {
             let left = self.clock.until_boot(deadline);
             match *phase {
                 Phase::Stopped { clean } => return clean,
                 _ if left.is_zero() => return false,
-                _ => phase = self.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0,
+                _ => {
+                    phase =
+                        self.life.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0
+                }
             }
         }
     }
@@ -447,14 +497,7 @@ impl Inner {
     }
 
     fn shutdown(&self, deadline: Duration) -> bool {
-        let first = {
-            let mut phase = self.phase();
-            let first = *phase == Phase::Running;
-            if first {
-                *phase = Phase::Stopping;
-            }
-            first
-        };
+        let first = self.life.stop();
         let deadline = self.clock.now().boot.saturating_add(millis(deadline));
         if !first {
             return self.wait_until(deadline);
@@ -464,8 +507,7 @@ impl Inner {
         self.events.emit(Event::Stopped { clean });
         // The process may end as soon as this returns.
         self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
-        *self.phase() = Phase::Stopped { clean };
-        self.ended.notify_all();
+        self.life.stopped(clean);
         clean
     }
 
@@ -649,14 +691,17 @@ impl Wires {
 /// A node with a dead loop must not look alive: it stops claiming and beating, and others take its work over.
 fn stop_on_panic(
     events: &Arc<Events>,
+    life: &Arc<Life>,
     heart: &Sender<NodeInput>,
     dispatch: &Sender<DispatchInput>,
 ) -> OnPanic {
-    let (events, heart, dispatch) = (Arc::clone(events), heart.clone(), dispatch.clone());
+    let (events, life) = (Arc::clone(events), Arc::clone(life));
+    let (heart, dispatch) = (heart.clone(), dispatch.clone());
     Arc::new(move |name, reason| {
         send(&heart, NodeInput::Stop { leave: false });
         send(&dispatch, DispatchInput::Stop);
         events.emit(Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
+        life.panicked();
     })
 }
 
@@ -845,14 +890,29 @@ mod tests {
     fn a_second_shutdown_keeps_its_own_deadline() {
         let scheduler = Arc::new(Starting::new().start().unwrap());
         // As if another thread waited for an hour.
-        *scheduler.inner.phase() = Phase::Stopping;
+        *scheduler.inner.life.phase() = Phase::Stopping;
         let (done, ended) = bounded(1);
         let second = Arc::clone(&scheduler);
         driver::spawn("second", move || done.send(second.shutdown(Duration::from_millis(100))).unwrap())
             .unwrap();
         assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
-        *scheduler.inner.phase() = Phase::Running;
+        *scheduler.inner.life.phase() = Phase::Running;
         assert!(scheduler.shutdown(Duration::from_secs(20)));
+    }
+
+    /// It waited for a shutdown that nobody would call.
+    #[test]
+    fn a_wait_ends_with_a_panicked_loop_and_a_shutdown_still_stops_in_order() {
+        let starting = Starting::new();
+        let scheduler = starting.start().unwrap();
+        scheduler.inner.life.panicked();
+        assert!(!scheduler.wait());
+        assert!(scheduler.shutdown(SOON), "no loop has panicked in truth");
+        assert!(scheduler.wait());
+        scheduler.inner.life.panicked();
+        assert!(scheduler.wait(), "it has stopped before");
+        drop(scheduler);
+        starting.assert_over();
     }
 
     #[test]
@@ -879,9 +939,11 @@ mod tests {
     fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
         let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))]);
         let ((heart, hearts), (dispatch, dispatches)) = (inbox(), inbox());
-        stop_on_panic(&Arc::new(events), &heart, &dispatch)("a loop", "said");
+        let life = Arc::default();
+        stop_on_panic(&Arc::new(events), &life, &heart, &dispatch)("a loop", "said");
         assert!(matches!(hearts.try_recv(), Ok(NodeInput::Stop { leave: false })));
         assert!(matches!(dispatches.try_recv(), Ok(DispatchInput::Stop)));
+        assert_eq!(life.wait(), Phase::Panicked);
         teller.run();
     }
 }
