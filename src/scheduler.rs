@@ -25,7 +25,7 @@ use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
 use crate::runner::Runner;
 use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
-use crate::window::{MOST_ABANDONED, millis, span};
+use crate::window::{MOST_ABANDONED, Window, millis, span};
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
 pub struct Builder {
@@ -153,7 +153,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`Kind::Config`] for a configuration that cannot work, [`Kind::Unavailable`] if the database cannot be
-    /// reached, [`Kind::Schema`] if its tables do not fit this version.
+    /// reached, [`Kind::Schema`] if its tables do not fit this version, [`Kind::Unknown`] if the node was to
+    /// join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         if let Some(job) = self.twice {
             return Err(Error::new(Kind::Config, format!("job {job:?} has two handlers; each job has one")));
@@ -352,7 +353,7 @@ impl Scheduler {
     ) -> Result<Inner, Error> {
         let Config { application, limits, window, .. } = config;
         let identity = identity(&application, &handlers);
-        let (lease, offset, members) = join(stores.heart.as_ref(), &identity, node, &clock, window.lease())?;
+        let (lease, offset, members) = join_within(&stores.heart, &identity, node, &clock, window)?;
         events.emit(Event::Joined { node });
 
         let (polls, dispatches, starts, completes) = (inbox(), inbox(), inbox(), inbox());
@@ -722,6 +723,30 @@ fn identity(application: &str, handlers: &Handlers) -> Identity {
     }
 }
 
+/// As [`join`], within the time of its two store calls: MariaDB's client waits for ever on a network that has
+/// gone silent.
+fn join_within(
+    store: &Arc<dyn Store>,
+    identity: &Identity,
+    id: NodeId,
+    clock: &Arc<Clock>,
+    window: Window,
+) -> Result<(Lease, Offset, Vec<Member>), Error> {
+    let (reply, answer) = bounded(0);
+    let (store, identity, clock) = (Arc::clone(store), identity.clone(), Arc::clone(clock));
+    driver::spawn("firetime-join", move || {
+        let joined = join(store.as_ref(), &identity, id, &clock, window.lease());
+        if reply.send(joined).is_err() {
+            // The start has failed; if this fails, too, the node is found dead.
+            store.leave(id, clock.now().db).ok();
+        }
+    })?;
+    let limit = span(2 * window.call);
+    answer.recv_timeout(limit).unwrap_or_else(|_| {
+        Err(Error::new(Kind::Unknown, format!("joining: no answer within {limit:?}; the call was abandoned")))
+    })
+}
+
 /// Registers and beats once: gives the first lease, the offset to the database's clock, and the
 /// live nodes.
 fn join(
@@ -829,6 +854,10 @@ mod tests {
         }
 
         fn start(&self) -> Result<Scheduler, Error> {
+            self.start_with(|builder| builder)
+        }
+
+        fn start_with(&self, configure: impl FnOnce(Builder) -> Builder) -> Result<Scheduler, Error> {
             let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
             let builder = Scheduler::builder("app", "sqlite:unused.db")
                 .handler(Job::<()>::new("job"), move |_, ()| {
@@ -838,6 +867,7 @@ mod tests {
                 .on_event(move |_| drop(Arc::clone(&heard)));
             let shared = || -> Arc<dyn Store> { Arc::clone(&self.store) as _ };
             let stores = Stores { work: shared(), heart: shared(), clients: shared() };
+            let builder = configure(builder);
             let config = builder.raw.resolve().unwrap();
             Scheduler::run(config, builder.handlers, builder.observers, Arc::default(), stores)
         }
@@ -858,7 +888,7 @@ mod tests {
 
     #[test]
     fn a_start_that_gets_no_thread_for_a_loop_leaves_nothing_behind() {
-        for name in ["events", "complete", "dispatch", "start", "misfire", "heartbeat", "poll"] {
+        for name in ["events", "join", "complete", "dispatch", "start", "misfire", "heartbeat", "poll"] {
             let starting = Starting::new();
             let refused: &'static str = format!("firetime-{name}").leak();
             let error = driver::refused::during(refused, || starting.start()).unwrap_err();
@@ -883,6 +913,21 @@ mod tests {
         let error = starting.start().unwrap_err();
         assert!(error.is_unknown(), "{error}");
         assert_eq!(starting.store.nodes(None).unwrap().len(), 1);
+        starting.assert_over();
+    }
+
+    /// MariaDB's client waits for ever on a network that has gone silent.
+    #[test]
+    fn a_start_whose_database_does_not_answer_the_join_ends_and_leaves_no_node() {
+        let starting = Arc::new(Starting::new());
+        let held = starting.store.hold_registrations();
+        let (done, ended) = bounded(1);
+        let begins = Arc::clone(&starting);
+        let short = |builder: Builder| builder.store_timeout(Duration::from_millis(500));
+        driver::spawn("start", move || done.send(begins.start_with(short).err()).unwrap()).unwrap();
+        let error = ended.recv_timeout(SOON).unwrap().expect("nobody has answered");
+        assert!(error.is_unknown() && error.to_string().contains("joining"), "{error}");
+        drop(held);
         starting.assert_over();
     }
 

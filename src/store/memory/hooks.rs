@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use crossbeam::channel::{Receiver, Sender, bounded};
 use uuid::Uuid;
 
 use super::MemoryStore;
@@ -22,6 +23,8 @@ pub(crate) struct Hooks {
     pub(super) beats_refused: bool,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
+    /// Registrations wait until its other side is gone.
+    pub(super) registrations_held: Option<Receiver<()>>,
     /// Every change of an execution's row, in order, once somebody wants them.
     pub(super) changes: Vec<judge::Change>,
     noted: bool,
@@ -70,6 +73,13 @@ impl MemoryStore {
     /// From now on every registration is made, and its answer lost.
     pub(crate) fn lose_registrations(&self) {
         self.tables().hooks.registrations_lost = true;
+    }
+
+    /// From now on a registration gets no answer before the sender is dropped.
+    pub(crate) fn hold_registrations(&self) -> Sender<()> {
+        let (held, gate) = bounded(0);
+        self.tables().hooks.registrations_held = Some(gate);
+        held
     }
 
     /// From now on no node can leave.

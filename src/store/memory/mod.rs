@@ -97,6 +97,9 @@ impl Tables {
 
 impl Store for MemoryStore {
     fn register(&self, node: &NewNode) -> Result<TimeSample> {
+        let held = self.tables().hooks.registrations_held.clone();
+        // An error says that the test has dropped its side.
+        held.map(|gate| gate.recv().ok());
         let sample = self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))?;
         if self.tables().hooks.registrations_lost {
             return Err(crate::error::Error::new(crate::error::Kind::Unknown, "as the test asked"));
