@@ -44,7 +44,7 @@ pub enum Event {
         /// Why it failed.
         error: Error,
     },
-    /// A claim's commit is unknown: its rows are being locked to find out.
+    /// The commit of some claims is unknown: their rows are being locked to find out.
     CommitUnknown {
         /// How many claims.
         claims: usize,

@@ -1,7 +1,7 @@
 //! Wheel, permit, claim, pool: shortly before a planned occurrence comes due, reserve a seat, claim it, hand
 //! it over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::ahead::Ahead;
@@ -24,6 +24,8 @@ const BATCH: usize = 500;
 const TEND: Millis = 250;
 /// After a failed claim nothing is tried for this long.
 const FAILURE_PAUSE: Millis = 500;
+/// How often it is asked what became of claims whose rows others hold.
+const DOUBT_PAUSE: Millis = 1_000;
 /// So many schedules whose claim failed alone are remembered.
 const MOST_SUSPECTS: usize = 10_000;
 
@@ -100,15 +102,23 @@ impl Operation for ClaimOp {
     }
 }
 
-/// Claims that were asked for, each with the seat it would fill.
+/// Claims that were asked for, or asked about; each with the seat it would fill, if it has one.
 struct InFlight<P> {
     requests: Arc<Vec<ClaimRequest>>,
-    seats: Vec<(Slot, P)>,
+    seats: Vec<(Slot, Option<P>)>,
+    resolving: bool,
+}
+
+/// A claim that may have been made: nobody knows yet.
+struct Doubt<P> {
+    request: ClaimRequest,
+    slot: Slot,
+    permit: Option<P>,
 }
 
 impl<P> Default for InFlight<P> {
     fn default() -> Self {
-        Self { requests: Arc::default(), seats: Vec::new() }
+        Self { requests: Arc::default(), seats: Vec::new(), resolving: false }
     }
 }
 
@@ -121,7 +131,10 @@ pub(crate) struct DispatchMachine<S: Seats> {
     lease: Lease,
     enabled: bool,
     in_flight: InFlight<S::Permit>,
-    /// The in-flight claims' commit is unknown: they are resolved before anything else is claimed.
+    /// Claims whose commit is unknown, and when they are asked about.
+    doubtful: VecDeque<Doubt<S::Permit>>,
+    resolve_at: Millis,
+    /// Nothing has been learnt of the last of them yet: nothing else is claimed before.
     unresolved: bool,
     hold: Millis,
     tend_at: Millis,
@@ -146,6 +159,8 @@ impl<S: Seats> DispatchMachine<S> {
             lease,
             enabled: false,
             in_flight: InFlight::default(),
+            doubtful: VecDeque::new(),
+            resolve_at: Millis::MIN,
             unresolved: false,
             hold: now.boot,
             tend_at: Millis::MIN,
@@ -187,7 +202,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn may_claim(&self, now: Now) -> bool {
-        let settled = !self.unresolved && self.broken.is_empty();
+        let settled = !self.unresolved && self.broken.is_empty() && !self.is_to_resolve(now);
         settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
     }
 
@@ -213,11 +228,41 @@ impl<S: Seats> DispatchMachine<S> {
         let mut seats = Vec::with_capacity(picked.len());
         for (slot, candidate, permit) in picked {
             requests.push(self.request(candidate, token, S::seat(&permit), now));
-            seats.push((slot, permit));
+            seats.push((slot, Some(permit)));
             token = token.next();
         }
-        self.in_flight = InFlight { requests: Arc::new(requests), seats };
+        self.in_flight = InFlight { requests: Arc::new(requests), seats, resolving: false };
         Some(Arc::clone(&self.in_flight.requests))
+    }
+
+    fn is_to_resolve(&self, now: Now) -> bool {
+        !self.doubtful.is_empty() && now.boot >= self.resolve_at
+    }
+
+    /// The next claims to be asked about, the last that came into doubt first; at most one per schedule.
+    fn doubts(&mut self, now: Now) -> Arc<Vec<ClaimRequest>> {
+        let mut schedules = HashSet::new();
+        let (mut requests, mut seats) = (Vec::new(), Vec::new());
+        for mut doubt in std::mem::take(&mut self.doubtful) {
+            let is_asked = requests.len() < BATCH && schedules.insert(doubt.request.candidate.entry().id);
+            if !is_asked {
+                self.doubtful.push_back(doubt);
+                continue;
+            }
+            if doubt.permit.is_none() && !self.stopping && doubt.request.lease.holds(now) {
+                // Whether it counts as begun was decided for the seat it had: only a thread is never worse.
+                doubt.permit = self.seats.reserve().filter(|permit| S::seat(permit) == Seat::Thread);
+            }
+            requests.push(doubt.request);
+            seats.push((doubt.slot, doubt.permit));
+        }
+        self.in_flight = InFlight { requests: Arc::new(requests), seats, resolving: true };
+        Arc::clone(&self.in_flight.requests)
+    }
+
+    /// Its row is held, and may be for long: its seat is for others meanwhile.
+    fn still_in_doubt(&mut self, request: &ClaimRequest, slot: Slot) {
+        self.doubtful.push_back(Doubt { request: request.clone(), slot, permit: None });
     }
 
     fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
@@ -231,8 +276,11 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn claimed(&mut self, claims: Vec<Claim>, now: Now) {
-        self.unresolved = false;
-        let InFlight { requests, seats } = std::mem::take(&mut self.in_flight);
+        let InFlight { requests, seats, resolving } = std::mem::take(&mut self.in_flight);
+        if resolving {
+            self.unresolved = false;
+            self.resolve_at = now.boot + DOUBT_PAUSE;
+        }
         let mut won = Vec::with_capacity(claims.len());
         let many = claims.len() > 1;
         let (before, mut failure) = (self.wins, None);
@@ -240,7 +288,10 @@ impl<S: Seats> DispatchMachine<S> {
             if let Claim::Failed(error) = &claim {
                 failure.get_or_insert_with(|| error.clone());
             }
-            won.extend(self.ended(request, seat, claim, now));
+            match claim {
+                Claim::Skipped if resolving => self.still_in_doubt(request, seat.0),
+                claim => won.extend(self.ended(request, seat, claim, now)),
+            }
         }
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
@@ -258,7 +309,7 @@ impl<S: Seats> DispatchMachine<S> {
     fn ended(
         &mut self,
         request: &ClaimRequest,
-        (slot, permit): (Slot, S::Permit),
+        (slot, permit): (Slot, Option<S::Permit>),
         claim: Claim,
         now: Now,
     ) -> Option<Ready<S::Permit>> {
@@ -268,11 +319,12 @@ impl<S: Seats> DispatchMachine<S> {
                 self.wins += 1;
                 self.suspects.remove(&request.candidate.entry().id);
                 // A claim that comes in after the stop finds nobody to run it.
-                if claimed.may_start(now) && !self.stopping {
-                    return Some(Ready { due: request.candidate.due(), permit, claimed });
-                }
-                self.give_back(claimed, now);
-                return None;
+                let permit = permit.filter(|_| claimed.may_start(now) && !self.stopping);
+                let Some(permit) = permit else {
+                    self.give_back(claimed, now);
+                    return None;
+                };
+                return Some(Ready { due: request.candidate.due(), permit, claimed });
             }
             Claim::Lost => {
                 let schedule = Arc::clone(&request.candidate.entry().name);
@@ -316,19 +368,32 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed_call(&mut self, error: Error, now: Now) {
         self.hold = now.boot + FAILURE_PAUSE;
-        if error.is_unknown() && !std::mem::replace(&mut self.unresolved, true) {
-            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown {
-                claims: self.in_flight.seats.len(),
-            }));
-        }
-        if !self.unresolved {
-            let InFlight { requests, seats } = std::mem::take(&mut self.in_flight);
+        let InFlight { requests, seats, resolving } = std::mem::take(&mut self.in_flight);
+        let claims = seats.len();
+        if resolving {
+            // What else is to be claimed has its turn first, unless it waits for this.
+            self.resolve_at = if self.unresolved { self.hold } else { now.boot + DOUBT_PAUSE };
+            self.doubt(&requests, seats);
+        } else if claims > 0 && error.is_unknown() {
+            self.unresolved = true;
+            self.resolve_at = self.hold;
+            self.doubt(&requests, seats);
+            self.outbox.push_back(DispatchOutput::Event(Event::CommitUnknown { claims }));
+        } else {
             for (request, (slot, _)) in requests.iter().zip(seats) {
                 self.held.remove(request.token);
                 self.plan.again(slot);
             }
         }
         self.outbox.push_back(DispatchOutput::Event(Event::StoreFailed { operation: "claim", error }));
+    }
+
+    /// These are asked about first.
+    fn doubt(&mut self, requests: &[ClaimRequest], seats: Vec<(Slot, Option<S::Permit>)>) {
+        for (request, (slot, permit)) in requests.iter().zip(seats).rev() {
+            let permit = permit.filter(|_| self.unresolved);
+            self.doubtful.push_front(Doubt { request: request.clone(), slot, permit });
+        }
     }
 
     /// When to look again if nothing else happens.
@@ -340,7 +405,8 @@ impl<S: Seats> DispatchMachine<S> {
         } else {
             self.plan.next_due().map(|at| now.boot_at(at.saturating_sub(self.ahead.lead())))
         };
-        [due, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
+        let resolve = (!self.doubtful.is_empty()).then_some(self.resolve_at);
+        [due, resolve, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
 }
 
@@ -368,17 +434,17 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
+        if self.is_to_resolve(now) {
+            return Step::Do(ClaimOp::Resolve(self.doubts(now)));
+        }
         if self.unresolved {
-            if now.boot < self.hold {
-                return Step::Wait(self.hold);
-            }
-            return Step::Do(ClaimOp::Resolve(Arc::clone(&self.in_flight.requests)));
+            return Step::Wait(self.resolve_at);
         }
         if let Some(broken) = self.broken.pop_front() {
             return Step::Do(ClaimOp::Quarantine(broken));
         }
         if self.stopping {
-            return Step::Stop;
+            return if self.doubtful.is_empty() { Step::Stop } else { Step::Wait(self.resolve_at) };
         }
         if self.may_claim(now) && self.plan.wants_poll() {
             return Step::Tell(DispatchOutput::WakePoll);

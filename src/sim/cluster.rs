@@ -11,7 +11,7 @@ use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::{Faults, RETENTION, Scenario};
 use super::wire::{Wire, Wires};
-use crate::model::{ExecutionId, Millis, NodeId};
+use crate::model::{ExecutionId, Millis, NodeId, ScheduleId};
 use crate::store::NodeRow;
 use crate::window::Window;
 
@@ -35,6 +35,11 @@ const OFF: Millis = 240_000;
 const ONE_POLL: Millis = 5_100;
 /// Under fire it may be stopped for 90 s, and then cut off for 60 s, before a poll of its own is answered.
 const LEARNS_WITHIN: Millis = 165_000;
+
+/// Somebody holds a schedule's row for this long.
+const HELD: Millis = 60_000;
+/// The node that claims it is cut off for this long: a claim of each second is under way then.
+const CUT: Millis = 2_000;
 
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
@@ -106,6 +111,9 @@ pub(super) struct Cluster {
     kept: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
+    /// Nodes are cut off for a moment then, and somebody takes hold of these rows.
+    held_at: Millis,
+    held: Vec<ScheduleId>,
     /// All nodes but one die then, and polls end no more.
     mass_death_at: Millis,
     stranded: (usize, Millis),
@@ -145,6 +153,8 @@ impl Cluster {
             ends,
             outage_until: now,
             outage_at: Millis::MAX,
+            held_at: Millis::MAX,
+            held: Vec::new(),
             mass_death_at: Millis::MAX,
             stranded: (0, 0),
             pace: Pace::default(),
@@ -250,6 +260,33 @@ impl Cluster {
         cluster.plans.add_nobodys(nobodys, now + 20_000, store);
         (1..=large).for_each(|n| cluster.plans.add_large(n, now + 20_000, 200_000, store));
         cluster
+    }
+
+    /// Two schedules that fire every second, claimed together by one node. It is cut off while it claims, and
+    /// somebody holds the row of the second for long.
+    pub(super) fn beside_a_held_row(seed: u64, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed, nodes: 1, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let (now, store, window) = (cluster.now, cluster.database.store(), Window::default());
+        cluster.plans.add_every_second(0, now + 10_000, store);
+        cluster.plans.keep_punctual(window.poll + window.call);
+        cluster.plans.add_every_second(1, now + 10_000, store);
+        cluster.held = vec![store.find(APPLICATION, "schedule-3").unwrap().unwrap().id];
+        cluster.held_at = now + 20_000;
+        cluster
+    }
+
+    /// Takes hold of rows, or lets them go.
+    fn hold(&mut self) {
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        if self.now == self.held_at {
+            wire.lock(&self.held);
+            for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
+                process.cut_until = self.now + CUT;
+            }
+        } else if self.now == self.held_at.saturating_add(HELD) {
+            wire.unlock(&self.held);
+        }
     }
 
     /// How long each death went unnoticed, or has been by now.
@@ -363,6 +400,7 @@ impl Cluster {
     /// Once a second: what may happen to the database, the nodes and the schedules.
     fn misfortune(&mut self) {
         self.count_unnoticed();
+        self.hold();
         if self.now == self.mass_death_at {
             self.kill_all_but_one();
         } else if self.now > self.mass_death_at {

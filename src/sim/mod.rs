@@ -236,6 +236,24 @@ fn a_schedule_beside_misbehaving_neighbours_goes_on() {
     }
 }
 
+/// A node that did not know what its last claims came to claimed nothing more while somebody held one of
+/// their rows.
+#[test]
+fn a_schedule_beside_a_held_row_goes_on_after_a_cut() {
+    let play = |seed, sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::beside_a_held_row(seed, sabotages);
+        cluster.run();
+        judge(&cluster.history())
+    };
+    let is_stopped = |seed: &u64| {
+        play(*seed, &[]).assert_clean();
+        play(*seed, &[Sabotage::ResolveTogether]).violations.iter().any(|it| it.contains("schedule-0"))
+    };
+    let stopped = (0..10).filter(is_stopped).count();
+    println!("beside a held row: seeds=10 stopped_if_resolved_together={stopped}");
+    assert!(stopped > 0, "no cut leaves a commit unknown");
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };

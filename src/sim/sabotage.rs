@@ -9,8 +9,10 @@ use crate::store::guard::{self, Column, Guard};
 pub(super) enum Sabotage {
     /// A guard does not compare this column.
     Blind(&'static Guard, Column),
-    /// A row held locked by a claim under way counts as lost.
-    ResolveWithoutWaiting,
+    /// Of an unknown commit, a row held locked by a claim under way counts as lost.
+    HeldIsLost,
+    /// Nothing is learnt of an unknown commit while somebody holds one of its rows.
+    ResolveTogether,
     /// What is claimed has no seat in the pool yet; without one it is dropped.
     ClaimWithoutPermit,
     /// What was claimed may start however late.
@@ -79,7 +81,7 @@ impl Sabotage {
             ),
             ("the revocation's guard: state", Faults::DYING, blind(&guard::REVOKE, &[State])),
             ("the guard of a death: beat", Faults::FROZEN, blind(&guard::BEAT, &[Beat])),
-            ("the waiting resolution of an unknown commit", MANY, vec![Self::ResolveWithoutWaiting]),
+            ("the doubt about an unknown commit whose row is held", MANY, vec![Self::HeldIsLost]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
             ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
             (

@@ -291,10 +291,11 @@ impl Store for Wire<'_> {
     }
 
     fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        if !self.is(Sabotage::ResolveWithoutWaiting) {
+        if self.is(Sabotage::ResolveTogether) {
             requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
         }
-        self.apart(requests, || Claim::Lost, |free| self.store.resolve(free))
+        let held = || if self.is(Sabotage::HeldIsLost) { Claim::Lost } else { Claim::Skipped };
+        self.apart(requests, held, |free| self.store.resolve(free))
     }
 
     fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {

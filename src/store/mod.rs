@@ -68,9 +68,10 @@ pub(crate) trait Store: Send + Sync {
     /// nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
-    /// Settles a `claim` call whose commit is unknown: locks each schedule's row *waiting*, then per row:
-    /// the guard still matches: claims it now; an execution carries the request's token in
-    /// CLAIMED/RUNNING: won; anything else: lost. Never answers `Skipped`.
+    /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
+    /// execution carries the request's token in CLAIMED/RUNNING: won. Somebody holds the schedule's row
+    /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
+    /// matches: claims it now. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Moves executions on, each guarded by id, token and state; answered in the order asked. Repeating

@@ -51,6 +51,7 @@ macro_rules! conformance {
                 what_the_guard_still_matches_is_claimed_now,
                 what_carries_the_token_is_won_and_not_claimed_again,
                 what_another_took_is_lost,
+                what_is_gone_is_lost,
                 what_has_ended_is_lost,
                 what_was_given_back_is_lost,
                 a_pending_claim_is_resolved_by_its_token,
@@ -267,7 +268,10 @@ macro_rules! conformance_of_row_locks {
     ($database:ident, $fixture:ty) => {
         $crate::store::conformance::for_each_case! { $database, $fixture;
             claims { a_locked_row_is_skipped_and_the_others_win, }
-            resolve { a_locked_row_is_waited_for, }
+            resolve {
+                a_locked_row_stays_in_doubt_and_the_others_do_not,
+                what_carries_the_token_is_won_although_its_row_is_locked,
+            }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
         }
     };

@@ -252,9 +252,25 @@ impl Bench {
     }
 
     pub fn resolve(&self, request: &ClaimRequest) -> Claim {
-        let mut claims = self.store.resolve(std::slice::from_ref(request)).unwrap();
-        assert_eq!(claims.len(), 1);
-        claims.remove(0)
+        self.resolve_all(std::slice::from_ref(request)).remove(0)
+    }
+
+    /// As [`Bench::claim`]: until none of the rows is held.
+    pub fn resolve_all(&self, requests: &[ClaimRequest]) -> Vec<Claim> {
+        self.resolve_until(requests, |claims| !claims.iter().any(|claim| matches!(claim, Claim::Skipped)))
+    }
+
+    /// Resolves again and again, until it ends so.
+    pub fn resolve_until(&self, requests: &[ClaimRequest], ends: impl Fn(&[Claim]) -> bool) -> Vec<Claim> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let claims = self.store.resolve(requests).unwrap();
+            assert_eq!(claims.len(), requests.len());
+            if ends(&claims) {
+                return claims;
+            }
+            assert!(Instant::now() < deadline, "{claims:?}");
+        }
     }
 
     pub fn claim_head(&self, entry: &Arc<Entry>) -> Claimed {

@@ -32,6 +32,13 @@ pub(crate) fn what_another_took_is_lost(db: &Bench) {
     assert_eq!(db.executions().len(), 1);
 }
 
+/// A row that is not there is not taken for one that somebody holds.
+pub(crate) fn what_is_gone_is_lost(db: &Bench) {
+    let gone = Entry { id: ScheduleId(i64::MAX), ..(*db.schedule("s")).clone() };
+    let claims = db.store.resolve(&[db.head(&Arc::new(gone))]).unwrap();
+    assert!(matches!(claims[..], [Claim::Lost]), "{claims:?}");
+}
+
 pub(crate) fn what_has_ended_is_lost(db: &Bench) {
     let entry = db.schedule("s");
     let request = ClaimRequest { at_once: true, ..db.head(&entry) };
@@ -67,22 +74,32 @@ pub(crate) fn a_batch_is_resolved_row_by_row(db: &Bench) {
     let requests = [&entries[2], &entries[0], &entries[1]].map(|entry| db.head(entry));
     drop_claimed(db.claim(&requests[2]));
     drop_claimed(db.claim(&db.head(&entries[2])));
-    let claims = db.store.resolve(&requests).unwrap();
+    let claims = db.resolve_all(&requests);
     assert!(matches!(claims[..], [Claim::Lost, Claim::Won(_), Claim::Won(_)]), "{claims:?}");
     assert_eq!(db.executions().len(), 3);
 }
 
-/// `claim` would skip the row; `resolve` has to know.
-pub(crate) fn a_locked_row_is_waited_for(db: &Bench) {
+/// Its holder may be the very claim that is asked about: nothing can be said of the row, all of the others.
+pub(crate) fn a_locked_row_stays_in_doubt_and_the_others_do_not(db: &Bench) {
+    let entries = ["open", "held", "taken"].map(|name| db.schedule(name));
+    let pending = db.pending("pending");
+    drop_claimed(db.claim(&db.head(&entries[2])));
+    let mut requests: Vec<_> = entries.iter().map(|entry| db.head(entry)).collect();
+    requests.push(db.request(Candidate::Pending(pending.clone())));
+    let held = (db.lock(entries[1].id), db.lock(pending.entry.id));
+    db.resolve_until(&requests, |claims| {
+        matches!(claims, [Claim::Won(_), Claim::Skipped, Claim::Lost, Claim::Skipped])
+    });
+    drop(held);
+    let claims = db.resolve_all(&requests);
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_), Claim::Lost, Claim::Won(_)]), "{claims:?}");
+}
+
+/// The lock is another's: a claim whose execution is there has been committed.
+pub(crate) fn what_carries_the_token_is_won_although_its_row_is_locked(db: &Bench) {
     let entry = db.schedule("s");
     let request = db.head(&entry);
-    let held = db.lock(entry.id);
-    let claims = db.store.claim(std::slice::from_ref(&request)).unwrap();
-    assert!(matches!(claims[..], [Claim::Skipped]));
-    let claim = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| db.resolve(&request));
-        drop(held);
-        asked.join().unwrap()
-    });
-    drop_claimed(claim);
+    let first = drop_claimed(db.claim(&request));
+    let _held = db.lock(entry.id);
+    assert_eq!(drop_claimed(db.resolve(&request)), first);
 }

@@ -10,6 +10,9 @@ use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled
 impl Tables {
     /// One request, as a savepoint of its batch.
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Claim {
+        if self.is_held(request.candidate.entry().id) {
+            return Claim::Skipped;
+        }
         let claimed = self.atomically(|tables| match &request.candidate {
             Candidate::Planned(occurrence) => tables.claim_planned(request, occurrence),
             Candidate::Pending(pending) => tables.claim_pending(request, pending),

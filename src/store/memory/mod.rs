@@ -138,18 +138,11 @@ impl Store for MemoryStore {
     }
 
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        self.transaction(|tables| {
-            let claim = |request: &ClaimRequest| {
-                let held = tables.is_held(request.candidate.entry().id);
-                if held { Claim::Skipped } else { tables.claim(request) }
-            };
-            Ok(requests.iter().map(claim).collect())
-        })
+        self.transaction(|tables| Ok(requests.iter().map(|request| tables.claim(request)).collect()))
     }
 
     fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        let rows = requests.iter().map(|request| request.candidate.entry().id);
-        self.locking(rows, |tables| Ok(requests.iter().map(|request| tables.resolve(request)).collect()))
+        self.transaction(|tables| Ok(requests.iter().map(|request| tables.resolve(request)).collect()))
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {

@@ -10,6 +10,7 @@
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
@@ -57,8 +58,12 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
     let claims = or_apart(requests, &|part| {
-        let wins = store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
-        Ok(part.iter().map(|request| won(request, &wins).unwrap_or(Claim::Lost)).collect())
+        let (wins, held) =
+            store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
+        let ending = |request: &ClaimRequest| {
+            if held.contains(&key(request).0) { Claim::Skipped } else { Claim::Lost }
+        };
+        Ok(part.iter().map(|request| won(request, &wins).unwrap_or_else(|| ending(request))).collect())
     })?;
     let known = |claim| if matches!(claim, Claim::Failed(_)) { Claim::Lost } else { claim };
     Ok(claims.into_iter().map(known).collect())
@@ -215,13 +220,17 @@ fn first_attempt(dialect: Dialect) -> String {
         + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
 }
 
-fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::result::Result<Wins, Fault> {
+/// The claims won, and the schedules of which nothing else can be said yet: others hold their rows.
+///
+/// A call whose commit is unknown may still be under way. It locks its schedules' rows before it changes
+/// anything, and holds them until it has ended: where this transaction holds the row it has ended, or comes
+/// too late for its guard.
+fn resolve_once(
+    session: &mut dyn Session,
+    requests: &[ClaimRequest],
+) -> std::result::Result<(Wins, HashSet<i64>), Fault> {
     let ((planned, pending), dialect) = (split(requests), session.dialect());
-    let mut schedules: Vec<i64> = requests.iter().map(|request| key(request).0).collect();
-    schedules.sort_unstable();
-    let lock = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules);
-    session.rows(&lock.push(&format!(" ORDER BY e.id{}", session.dialect().lock("e"))))?;
-
+    let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
     let mut wins = Wins {
         planned: in_batches(session, &planned, |session, planned| {
             mine(session, &planned_want(planned).of(FOUND), "r.execute_id", &first_attempt(dialect))
@@ -230,12 +239,29 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest]) -> std::re
             mine(session, &pending_want(pending.iter()), "r.id", &seek(dialect, "r.id", "w.id"))
         })?,
     };
-    let open = |request: &ClaimRequest| wins.of(request).is_none();
+    let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
     let planned: Vec<Planned<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
     let pending: Vec<Waiting<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
     wins.planned.extend(win_planned(session, &planned)?);
     wins.pending.extend(win_pending(session, &pending)?);
-    Ok(wins)
+    Ok((wins, held))
+}
+
+/// Locks the rows that nobody holds; gives those that others do. One that is gone is neither: no transaction
+/// under way can have changed it, since whoever deleted it held its lock. It is looked for after the locking,
+/// so that one deleted in between counts as gone; one let go in between still counts as held.
+fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> std::result::Result<HashSet<i64>, Fault> {
+    schedules.sort_unstable();
+    let rows = |schedules: &[i64]| {
+        sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied())
+    };
+    let skipping = session.dialect().lock_free("e");
+    let free = ids(session.rows(&rows(&schedules).push(&format!(" ORDER BY e.id{skipping}")))?)?;
+    schedules.retain(|schedule| !free.contains(schedule));
+    if schedules.is_empty() {
+        return Ok(HashSet::new());
+    }
+    Ok(ids(session.rows(&rows(&schedules))?)?.into_iter().collect())
 }
 
 /// Those whose guard still matches although they did not win: somebody holds them locked.

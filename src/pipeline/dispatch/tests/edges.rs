@@ -88,6 +88,147 @@ fn a_locked_row_is_tried_once_more_after_a_moment() {
     assert_eq!((bench.now, bench.machine.planned()), (Millis::MAX, 0), "then it is left to the next poll");
 }
 
+/// A machine of two schedules whose claims are in doubt because of a lost connection, and of which the second
+/// schedule's row is held; when they are asked about.
+fn in_doubt() -> (Bench, Vec<ClaimRequest>) {
+    let mut bench = Bench::new(2, 9);
+    bench.poll(START + 3_000);
+    bench.now = START + 1_000;
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("two claims are due") };
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke")));
+    assert_eq!(waits_until(&mut bench), bench.now + FAILURE_PAUSE);
+    bench.now += FAILURE_PAUSE;
+    (bench, requests.to_vec())
+}
+
+/// The claims it asks about.
+fn doubts(bench: &mut Bench) -> Vec<Token> {
+    match bench.next() {
+        Some(ClaimOp::Resolve(requests)) => requests.iter().map(|request| request.token).collect(),
+        _ => panic!("something is in doubt"),
+    }
+}
+
+/// The first of two is resolved, the row of the second is held.
+fn answer_the_first(bench: &mut Bench, requests: &[ClaimRequest]) {
+    assert_eq!(doubts(bench).len(), 2);
+    let first = bench.store.resolve(&requests[..1]).unwrap().remove(0);
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![first, Claim::Skipped])));
+}
+
+#[test]
+fn a_row_held_beside_a_lost_commit_holds_up_no_others() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.run(bench.now);
+    assert_eq!(bench.chairs.load(Ordering::Relaxed), 8, "its seat is for others meanwhile");
+    let asked = bench.now + DOUBT_PAUSE;
+    bench.run(START + 2_000);
+    assert_eq!(bench.times(), [1_000, 2_000], "of the first");
+    assert_eq!(waits_until(&mut bench), asked);
+    for _ in 0..3 {
+        bench.now = waits_until(&mut bench);
+        assert!(bench.held.contains(requests[1].token));
+        assert_eq!(doubts(&mut bench), [requests[1].token]);
+        answer(&mut bench, Claim::Skipped);
+    }
+    bench.run(bench.now + DOUBT_PAUSE);
+    let times = bench.times();
+    assert_eq!(times.iter().filter(|at| **at == 1_000).count(), 2, "{times:?}");
+    let told = bench.events.iter().filter(|event| matches!(event, Event::CommitUnknown { .. }));
+    assert_eq!(told.count(), 1);
+}
+
+/// Between two tries to find out, what can be claimed has its turn.
+#[test]
+fn a_doubt_that_cannot_be_asked_about_holds_up_no_others() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.now += DOUBT_PAUSE;
+    assert_eq!(doubts(&mut bench), [requests[1].token]);
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    bench.now = waits_until(&mut bench);
+    assert_eq!(bench.chairs.load(Ordering::Relaxed), 8, "its seat is for others meanwhile");
+    assert_eq!(claim_due(&mut bench).candidate.entry().id, requests[0].candidate.entry().id);
+}
+
+/// Another connection is lost before the first row is free.
+#[test]
+fn the_last_that_came_into_doubt_is_asked_about_with_the_others() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.now = START + 2_000;
+    let next = claim_due(&mut bench);
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke again")));
+    bench.now += FAILURE_PAUSE;
+    assert_eq!(doubts(&mut bench), [next.token, requests[1].token]);
+}
+
+/// A retry of a schedule may be claimed while another execution of it is in doubt.
+#[test]
+fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.run(bench.now);
+    let (entry, token) = (Arc::clone(requests[1].candidate.entry()), Token::fresh());
+    let id = ExecutionId(99);
+    let retry = Pending { id, entry, scheduled: START, due: START, attempt: 2, origin: 0, token };
+    let planned = Planned { pendings: vec![retry], ..bench.planned(START + 1_500) };
+    bench.machine.receive(bench.now(), DispatchInput::Planned(planned));
+    let retried = claim_due(&mut bench);
+    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke again")));
+    bench.now += FAILURE_PAUSE;
+    assert_eq!(doubts(&mut bench), [retried.token]);
+    answer(&mut bench, Claim::Lost);
+    bench.now = waits_until(&mut bench);
+    assert_eq!(doubts(&mut bench), [requests[1].token]);
+}
+
+/// Its row was free only when the lease it was claimed under had ended.
+#[test]
+fn a_doubt_won_after_its_lease_goes_back_and_takes_no_seat() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.run(bench.now);
+    bench.ran.clear();
+    let late = START + 60_000;
+    bench.machine.receive(bench.now(), DispatchInput::Lease(lease(late + 60_000)));
+    bench.poll(START + 1_500);
+    bench.now = late;
+    assert_eq!(doubts(&mut bench), [requests[1].token]);
+    assert_eq!(bench.chairs.load(Ordering::Relaxed), 9);
+    let won = bench.store.resolve(&requests[1..]).unwrap().remove(0);
+    assert!(matches!(won, Claim::Won(_)));
+    answer(&mut bench, won);
+    bench.next();
+    assert_eq!((bench.ran.len(), bench.given_back.len()), (0, 1));
+}
+
+/// What runs on a thread counts as begun when it is claimed; a place in the queue is no thread.
+#[test]
+fn a_doubt_won_without_a_free_thread_goes_back() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.run(bench.now);
+    bench.chairs.store(0, Ordering::Relaxed);
+    bench.run(bench.now + DOUBT_PAUSE);
+    assert_eq!(bench.given_back.len(), 1);
+    assert_eq!(bench.given_back[0].token, requests[1].token);
+}
+
+/// It may hold an execution by then: it must not leave before it knows.
+#[test]
+fn a_node_does_not_stop_while_a_claim_is_in_doubt() {
+    let (mut bench, requests) = in_doubt();
+    answer_the_first(&mut bench, &requests);
+    bench.machine.receive(bench.now(), DispatchInput::Stop);
+    bench.run(bench.now);
+    assert_eq!(waits_until(&mut bench), bench.now + DOUBT_PAUSE);
+    bench.run(bench.now + DOUBT_PAUSE);
+    assert!(matches!(bench.machine.next(bench.now()), Step::Stop));
+    assert_eq!(bench.given_back.len(), 1, "a claim that comes in after the stop goes back");
+}
+
 fn too_large() -> Claim {
     Claim::Failed(Error::new(Kind::Data, "too large"))
 }
@@ -301,6 +442,45 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         machine.receive(now, DispatchInput::Planned(planned));
         let Step::Do(ClaimOp::Claim(requests)) = machine.next(now) else { panic!("nothing due") };
         assert_eq!(requests[0].at_once, at_once, "{context}");
+    }
+}
+
+/// It was recorded as begun for a thread it no longer has: a place in the queue is none.
+#[test]
+fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
+    for (seat, runs) in [(Seat::Thread, true), (Seat::Soon, false), (Seat::Place, false)] {
+        let store = MemoryStore::new(START);
+        let every = Trigger::every(Duration::from_secs(3_600)).unwrap().anchored(START).unwrap();
+        store.ensure(&definition("s", every)).unwrap();
+        let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
+        let mut now = Now { db: START, boot: START, apart: 0 };
+        let mut machine =
+            DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
+        let planned = Planned {
+            occurrences: vec![Occurrence::head(&entry).unwrap()],
+            pendings: Vec::new(),
+            complete: true,
+            covered: Covered::ALL,
+            enabled: true,
+            sent: START,
+        };
+        machine.receive(now, DispatchInput::Planned(planned));
+        let held = Ok(ClaimAnswer::Claims(vec![Claim::Skipped]));
+        for answer in [Err(Error::new(Kind::Unknown, "the connection broke")), held] {
+            while !matches!(machine.next(now), Step::Do(_)) {}
+            machine.done(now, answer);
+            now = Now { db: now.db + DOUBT_PAUSE, boot: now.boot + DOUBT_PAUSE, ..now };
+        }
+        let op = loop {
+            if let Step::Do(op) = machine.next(now) {
+                break op;
+            }
+        };
+        let answer = op.perform(&store);
+        machine.done(now, answer);
+        let told = std::iter::from_fn(|| machine.meanwhile());
+        let is_won = |told: DispatchOutput<Seat>| matches!(told, DispatchOutput::Won(_));
+        assert_eq!(told.into_iter().any(is_won), runs, "{seat:?}");
     }
 }
 

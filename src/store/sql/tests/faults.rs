@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::clock::Clock;
 use crate::error::{Error, Kind};
-use crate::model::{Entry, NodeId, Outcome};
+use crate::model::{Candidate, Entry, NodeId, Outcome};
 use crate::store::Limits;
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::connection::{Dialect, LOCK_WAIT};
+use crate::store::sql::planned;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore};
 use crate::store::{Beat, Claim, ClaimRequest, Claimed, Ensured, Figures, Pulse, Settled, Settlement, Store};
@@ -37,6 +38,21 @@ impl Case {
 
     fn run(&self) -> Claimed {
         won(self.store.claim(&[self.request()]).unwrap())
+    }
+
+    /// Resolves without waiting for a lock, until it ends so: others may hold a row for a moment.
+    fn resolve_until(&self, requests: &[ClaimRequest], ends: impl Fn(&[Claim]) -> bool) -> Vec<Claim> {
+        let limit = Duration::from_millis(u64::try_from(LOCK_WAIT).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let begun = Instant::now();
+            let claims = self.store.resolve(requests).unwrap();
+            assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
+            if ends(&claims) {
+                return claims;
+            }
+            assert!(Instant::now() < deadline, "{claims:?}");
+        }
     }
 
     /// The number the server knows the store's only connection by.
@@ -145,10 +161,8 @@ fn a_lock_held_too_long_ends_the_wait(database: &Database) {
     let case = Case::new(database);
     let held = database.lock(case.entry.id);
     let begun = Instant::now();
-    let resolved = case.store.resolve(&[case.request()]).unwrap_err();
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    assert_eq!(resolved.kind(), Kind::Unknown, "{resolved}");
     let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(paused.kind(), Kind::Unavailable, "{paused}");
     drop(held);
     drop(case.run().give_back(AT));
@@ -159,17 +173,49 @@ fn a_lock_held_too_long_ends_the_wait(database: &Database) {
 fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait(database: &Database) {
     let case = Case::new(database);
     case.store.ensure(&definition(&case.application, "second")).unwrap();
-    let second = Arc::new(case.store.find(&case.application, "second").unwrap().unwrap());
-    let requests = [case.request(), request(&second, NodeId::fresh())];
-    let held = database.lock(second.id);
+    let second = case.store.find(&case.application, "second").unwrap().unwrap().id;
+    let lock = || {
+        let text = "SELECT id FROM QRTZ_EXECUTE WHERE id IN (?, ?) ORDER BY id FOR UPDATE";
+        let rows = sql(text).bind(case.entry.id.0).bind(second.0);
+        case.store.write("lock", |session| session.rows(&rows))
+    };
+    let held = database.lock(second);
     for _ in 0..2 {
         let begun = Instant::now();
-        assert_eq!(case.store.resolve(&requests).unwrap_err().kind(), Kind::Unknown);
+        assert_eq!(lock().unwrap_err().kind(), Kind::Unavailable);
         assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     }
     drop(held);
+    assert_eq!(lock().unwrap().len(), 2);
+}
+
+/// The rows of the rest of its batch do not wait for it, nor does the call.
+fn a_lock_held_too_long_leaves_its_own_claim_in_doubt(database: &Database) {
+    let case = Case::new(database);
+    case.store.ensure(&definition(&case.application, "second")).unwrap();
+    let second = Arc::new(case.store.find(&case.application, "second").unwrap().unwrap());
+    let requests = [case.request(), request(&second, NodeId::fresh())];
+    let held = database.lock(second.id);
+    case.resolve_until(&requests, |claims| matches!(claims, [Claim::Won(_), Claim::Skipped]));
+    drop(held);
+    case.resolve_until(&requests, |claims| matches!(claims, [Claim::Won(_), Claim::Won(_)]));
+}
+
+/// The claim is under way: it has made its execution, and nobody sees it before its commit.
+fn a_claim_that_has_not_committed_yet_stays_in_doubt(database: &Database, commits: bool) {
+    let case = Case::new(database);
+    let request = case.request();
+    let Candidate::Planned(occurrence) = &request.candidate else { panic!("a planned one was asked for") };
+    let mut session = database.session();
+    session.batch(database.dialect().begin()).unwrap();
+    let made = planned::win_planned(session.as_mut(), &[(&request, occurrence)]).unwrap();
+    let requests = [request.clone()];
     let claims = case.store.resolve(&requests).unwrap();
-    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_)]), "{claims:?}");
+    assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
+    session.batch(if commits { "COMMIT" } else { "ROLLBACK" }).unwrap();
+    let claimed = won(case.resolve_until(&requests, |claims| !matches!(claims, [Claim::Skipped])));
+    let is_the_same = made.values().any(|(execution, _)| *execution == claimed.execution().0);
+    assert_eq!(is_the_same, commits);
 }
 
 /// The server dies between taking the COMMIT and answering it: a trigger does it, at the commit.
@@ -284,9 +330,9 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
+    use crate::store::sql::claim;
     use crate::store::sql::claim::Found;
     use crate::store::sql::session::Nature;
-    use crate::store::sql::{claim, connection, planned};
     use crate::window::SKIP_RETRY;
 
     #[test]
@@ -303,13 +349,13 @@ mod postgres {
         let begun = Instant::now();
         let claims = case.store.claim(&[case.request()]).unwrap();
         assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
-        let limit = Duration::from_millis(u64::try_from(connection::LOCK_WAIT).unwrap());
+        let limit = Duration::from_millis(u64::try_from(LOCK_WAIT).unwrap());
         assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
         drop(held);
         let claimed = case.run();
         let question = sql("SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'");
         let left = case.store.read("setting", |session| single(session.rows(&question)?)).unwrap();
-        assert_eq!(left, connection::LOCK_WAIT);
+        assert_eq!(left, LOCK_WAIT);
         drop(claimed.give_back(AT));
     }
 
@@ -404,6 +450,18 @@ mod postgres {
     }
 
     #[test]
+    fn a_lock_held_too_long_leaves_its_own_claim_in_doubt() {
+        super::a_lock_held_too_long_leaves_its_own_claim_in_doubt(&Database::postgres());
+    }
+
+    #[test]
+    fn a_claim_that_has_not_committed_yet_stays_in_doubt() {
+        for commits in [true, false] {
+            super::a_claim_that_has_not_committed_yet_stays_in_doubt(&Database::postgres(), commits);
+        }
+    }
+
+    #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
         super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
     }
@@ -434,8 +492,6 @@ mod postgres {
 #[cfg(feature = "mysql")]
 mod mariadb {
     use super::*;
-    use crate::model::Candidate;
-    use crate::store::sql::planned;
 
     #[test]
     fn a_silent_clients_locks_end() {
@@ -465,6 +521,18 @@ mod mariadb {
     #[test]
     fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait() {
         super::a_lock_held_too_long_halfway_through_a_result_ends_the_wait(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_lock_held_too_long_leaves_its_own_claim_in_doubt() {
+        super::a_lock_held_too_long_leaves_its_own_claim_in_doubt(&Database::mariadb());
+    }
+
+    #[test]
+    fn a_claim_that_has_not_committed_yet_stays_in_doubt() {
+        for commits in [true, false] {
+            super::a_claim_that_has_not_committed_yet_stays_in_doubt(&Database::mariadb(), commits);
+        }
     }
 
     /// Read back by the first id: what others commit meanwhile lies behind it as well.
