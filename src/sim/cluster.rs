@@ -36,7 +36,7 @@ const ONE_POLL: Millis = 5_100;
 /// Under fire it may be stopped for 90 s, and then cut off for 60 s, before a poll of its own is answered.
 const LEARNS_WITHIN: Millis = 165_000;
 
-/// Somebody holds a schedule's row for this long.
+/// Somebody holds a schedule's row for this long at most.
 const HELD: Millis = 60_000;
 /// The node that claims it is cut off for this long: a claim of each second is under way then.
 const CUT: Millis = 2_000;
@@ -111,9 +111,11 @@ pub(super) struct Cluster {
     kept: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
-    /// Nodes are cut off for a moment then, and somebody takes hold of these rows.
-    held_at: Millis,
-    held: Vec<ScheduleId>,
+    /// Nodes are cut off for a moment then, and somebody takes hold of this row.
+    hold_at: (Millis, ScheduleId),
+    /// The rows that somebody holds, and until when.
+    held: Vec<(ScheduleId, Millis)>,
+    holders: Dice,
     /// All nodes but one die then, and polls end no more.
     mass_death_at: Millis,
     stranded: (usize, Millis),
@@ -153,8 +155,9 @@ impl Cluster {
             ends,
             outage_until: now,
             outage_at: Millis::MAX,
-            held_at: Millis::MAX,
+            hold_at: (Millis::MAX, ScheduleId(0)),
             held: Vec::new(),
+            holders: stream(6),
             mass_death_at: Millis::MAX,
             stranded: (0, 0),
             pace: Pace::default(),
@@ -271,21 +274,31 @@ impl Cluster {
         cluster.plans.add_every_second(0, now + 10_000, store);
         cluster.plans.keep_punctual(window.poll + window.call);
         cluster.plans.add_every_second(1, now + 10_000, store);
-        cluster.held = vec![store.find(APPLICATION, "schedule-3").unwrap().unwrap().id];
-        cluster.held_at = now + 20_000;
+        cluster.hold_at = (now + 20_000, store.find(APPLICATION, "schedule-3").unwrap().unwrap().id);
         cluster
     }
 
-    /// Takes hold of rows, or lets them go.
+    /// Lets go of rows that were held for long enough, and takes hold of others.
     fn hold(&mut self) {
+        let (now, is_over) = (self.now, self.now >= self.ends);
+        let over: Vec<_> = self.held.extract_if(.., |(_, until)| *until <= now || is_over).collect();
         let wire = Wire::new(self.database.store(), &self.wires, 0);
-        if self.now == self.held_at {
-            wire.lock(&self.held);
+        wire.unlock(&over.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+        let (at, row) = self.hold_at;
+        let taken = if now == at {
             for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
-                process.cut_until = self.now + CUT;
+                process.cut_until = now + CUT;
             }
-        } else if self.now == self.held_at.saturating_add(HELD) {
-            wire.unlock(&self.held);
+            Some((row, now + HELD))
+        } else if !is_over && self.holders.strikes(self.faults.holds) {
+            let rows = self.database.store().schedules(Some(APPLICATION)).unwrap();
+            let chosen = usize::try_from(self.holders.below(rows.len() as Millis)).unwrap();
+            Some((ScheduleId(rows[chosen].id), now + self.holders.below(HELD)))
+        } else {
+            None
+        };
+        if let Some((id, until)) = taken {
+            self.held.extend(wire.lock(&[id]).into_iter().map(|id| (id, until)));
         }
     }
 
@@ -302,7 +315,8 @@ impl Cluster {
 
     /// Faults that happened: to the cluster, and to single calls.
     pub(super) fn faults(&self) -> u64 {
-        self.fate.struck + self.orders.struck + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
+        let shared = self.fate.struck + self.orders.struck + self.holders.struck;
+        shared + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
     }
 
     /// What is wrong beside what the history shows.

@@ -36,6 +36,8 @@ pub(super) struct Faults {
     pub edits: Millis,
     /// Per second: somebody writes PAUSED into a schedule's row, and nothing else.
     pub hands: Millis,
+    /// Per second: somebody takes hold of a schedule's row, for up to a minute.
+    pub holds: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
     /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
@@ -68,6 +70,7 @@ impl Faults {
         pauses: 0,
         edits: 0,
         hands: 0,
+        holds: 0,
         long_jobs: 0,
         switches: 0,
         refusals: 0,
@@ -89,6 +92,7 @@ impl Faults {
         pauses: 20_000,
         edits: 20_000,
         hands: 5_000,
+        holds: 10_000,
         long_jobs: 20_000,
         switches: 2_000,
         refusals: 1_000,
@@ -111,6 +115,7 @@ impl Faults {
         pauses: 200_000,
         edits: 100_000,
         hands: 200_000,
+        holds: 30_000,
         long_jobs: 200_000,
         switches: 2_000,
         refusals: 1_000,
@@ -154,7 +159,7 @@ impl Faults {
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
     pub(super) const FORGETFUL: Self = Self { edits: 300_000, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 18] {
+    fn each(&mut self) -> [(&'static str, &mut Millis); 19] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -167,6 +172,7 @@ impl Faults {
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
             ("hands", &mut self.hands),
+            ("holds", &mut self.holds),
             ("long_jobs", &mut self.long_jobs),
             ("switches", &mut self.switches),
             ("refusals", &mut self.refusals),
