@@ -106,6 +106,11 @@ impl Clock {
     }
 }
 
+/// The boot clock, to measure what something takes.
+pub(crate) fn boot() -> Micros {
+    read(BOOT)
+}
+
 /// The boot clock, shifted by less than a millisecond so that it passes to the next one together with
 /// database time: a wait on the one for an instant of the other ends at that instant.
 fn in_step(boot: Micros, ahead: Micros) -> Micros {

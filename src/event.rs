@@ -81,11 +81,12 @@ pub enum Event {
         /// The execution.
         execution: ExecutionId,
     },
-    /// A schedule is left alone because no handler here can decode its payload.
+    /// A schedule is left alone because no handler here can decode its payload; told once for each version,
+    /// and again for one that the node has not met for long.
     Undecodable {
         /// The schedule's name.
         schedule: Arc<str>,
-        /// What the decoder said.
+        /// What the decoder said, or that it has not returned.
         reason: String,
     },
     /// A node was declared dead.

@@ -10,10 +10,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 
+use crate::clock::{self, Micros};
 use crate::model::{ExecutionId, JobPolicy, JobSpec};
 use crate::panics::{brief, guarded};
 use crate::payload;
-use crate::pipeline::poll::Catalog;
+use crate::pipeline::poll::decode::Catalog;
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
@@ -225,6 +226,10 @@ impl Catalog for Handlers {
         // The application's code: a payload whose decoding panics is one that cannot be decoded.
         guarded(|| (handler.check)(payload))
             .unwrap_or_else(|said| Err(brief(format_args!("decoding panicked: {said}"))))
+    }
+
+    fn clock(&self) -> Micros {
+        clock::boot()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::model::Millis;
 use crate::store::Store;
 
-/// One store call, owned, so that it can be performed anywhere.
+/// One store call, or the application's code, owned, so that it can be performed anywhere.
 pub(crate) trait Operation: Send + 'static {
     type Answer: Send + 'static;
 

@@ -14,7 +14,7 @@ pub(crate) fn decode<P: DeserializeOwned>(text: &str) -> Result<P, serde_json::E
     serde_json::from_str(text)
 }
 
-/// Whether a handler of `P` can be given this text, or why not: asked before each claim.
+/// Whether a handler of `P` can be given this text, or why not: asked before the claims of each version.
 pub(crate) fn check<P: DeserializeOwned>(text: &str) -> Result<(), String> {
     decode::<P>(text).map(drop).map_err(|error| {
         let said = error.to_string();

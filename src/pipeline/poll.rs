@@ -7,10 +7,16 @@
 //! Each of its calls is bounded in rows and in bytes, and it begins none after [`PATIENCE`]. What does not
 //! fit is cut off fairly: pages bring the same share of each job, and large payloads are fetched for each job
 //! in turn. A call that fails makes the next poll's pages smaller.
+//!
+//! At last it [decodes](decode) the new payloads in the time that is left, as an operation like any other: a
+//! decoder that does not return is given up on, as a store call is.
+
+pub(crate) mod decode;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use self::decode::{Catalog, Decode, Decoders};
 use crate::clock::{Micros, Now, Offset};
 use crate::error::Error;
 use crate::event::Event;
@@ -35,6 +41,8 @@ const PAYLOADS: usize = 256;
 /// A poll begins no call after so long, but for the first that may bring rows and the first that brings large
 /// payloads.
 const PATIENCE: Millis = 1_000;
+/// Payloads are decoded for so long at least, however late it is.
+const LEAST_DECODING: Millis = 100;
 /// The most schedules and pending executions of others' shards one poll brings,
 const OTHERS: usize = 1_000;
 /// while fewer than this of the node's own are late.
@@ -85,12 +93,6 @@ impl Ticker {
     fn last_at(&self, now: Millis) -> Millis {
         now - (now - self.phase).rem_euclid(self.period)
     }
-}
-
-/// Tells which rows this node can run: the jobs it knows, the payloads it can decode.
-pub(crate) trait Catalog: Send + Sync + 'static {
-    fn jobs(&self) -> Vec<String>;
-    fn decodes(&self, job: &str, payload: &str) -> Result<(), String>;
 }
 
 pub(crate) enum PollInput {
@@ -166,11 +168,13 @@ impl Covered {
 pub(crate) enum PollOp {
     Page(PollQuery),
     Payloads(Vec<ScheduleId>),
+    Decode(Decode),
 }
 
 pub(crate) enum PollAnswer {
     Page(Polled),
     Payloads(Vec<LargePayload>),
+    Decoded,
 }
 
 impl Operation for PollOp {
@@ -184,6 +188,10 @@ impl Operation for PollOp {
         match self {
             Self::Page(query) => store.poll(&query).map(PollAnswer::Page),
             Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
+            Self::Decode(decode) => {
+                decode.perform();
+                Ok(PollAnswer::Decoded)
+            }
         }
     }
 }
@@ -217,6 +225,8 @@ struct Asked {
     /// Those to fetch, each with its schedule's version and its bytes, and those that were.
     wanted: VecDeque<(ScheduleId, i64, usize)>,
     fetched: HashMap<ScheduleId, Arc<str>>,
+    /// What is to be decoded next.
+    decode: Option<Decode>,
     signs: Signs,
 }
 
@@ -251,14 +261,18 @@ impl Asked {
         self.complete && !is_whole(&self.home) && entries.count() + pendings.count() < BACKLOG
     }
 
+    /// What it has brought, each row with its due time.
+    fn rows(&self) -> impl Iterator<Item = (Millis, &Arc<Entry>)> {
+        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
+        let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
+        schedules.chain(self.pendings.iter().map(|pending| (pending.due, &pending.entry)))
+    }
+
     /// Chooses the large payloads to fetch: of each job in turn that of the schedule due first, until the
     /// bytes are used up. One may go beyond them, or a larger one would never come.
     fn choose(&mut self) {
-        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
-        let schedules = self.entries.iter().map(|entry| (due(entry), entry));
-        let executions = self.pendings.iter().map(|pending| (pending.due, &pending.entry));
         let is_large = |(_, entry): &(Millis, &Arc<Entry>)| self.large.contains_key(&entry.id);
-        let mut all: Vec<(Millis, &Arc<Entry>)> = schedules.chain(executions).filter(is_large).collect();
+        let mut all: Vec<(Millis, &Arc<Entry>)> = self.rows().filter(is_large).collect();
         all.sort_by_key(|(due, entry)| (*due, entry.id));
         let (mut seen, mut turns) = (HashSet::new(), HashMap::new());
         let mut in_turn: Vec<(usize, &Arc<Entry>)> = Vec::new();
@@ -335,7 +349,7 @@ fn is_whole(home: &[Share]) -> bool {
 pub(crate) struct PollMachine {
     node: NodeId,
     application: String,
-    catalog: Arc<dyn Catalog>,
+    decoders: Decoders,
     window: Window,
     ticker: Ticker,
     /// An extra poll is wanted.
@@ -347,7 +361,6 @@ pub(crate) struct PollMachine {
     asked: Option<Asked>,
     offset: Offset,
     outbox: Vec<PollOutput>,
-    refused: HashMap<ScheduleId, i64>,
     members: Vec<Member>,
     /// What is home here: everything, while nobody else is known.
     home: Vec<Share>,
@@ -380,7 +393,7 @@ impl PollMachine {
         Self {
             node,
             application,
-            catalog,
+            decoders: Decoders::new(catalog),
             window,
             ticker: Ticker::new(window.poll, phase, now.db),
             wanted: true,
@@ -389,7 +402,6 @@ impl PollMachine {
             asked: None,
             offset,
             outbox: Vec::new(),
-            refused: HashMap::new(),
             members: Vec::new(),
             home,
             changed: VecDeque::new(),
@@ -427,6 +439,7 @@ impl PollMachine {
             large: HashMap::new(),
             wanted: VecDeque::new(),
             fetched: HashMap::new(),
+            decode: None,
             signs: Signs::default(),
         };
         let op = self.call(&asked);
@@ -542,9 +555,25 @@ impl PollMachine {
         if self.asked.as_ref().is_some_and(goes_on) {
             return;
         }
-        if let Some(asked) = self.asked.take() {
+        if let Some(mut asked) = self.asked.take() {
+            asked.complete_payloads();
+            self.decode(now, asked);
+        }
+    }
+
+    /// Decodes what is new, in the time that is left, far less than a call may take. Mostly nothing is new.
+    fn decode(&mut self, now: Now, mut asked: Asked) {
+        let left = (asked.sent + PATIENCE - now.boot).max(LEAST_DECODING).min(self.window.call / 2);
+        asked.decode = self.decoders.ask(asked.rows(), 1_000 * left);
+        if asked.decode.is_some() {
+            self.asked = Some(asked);
+        } else {
             self.planned(now, asked);
         }
+    }
+
+    fn listen(&mut self) {
+        self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
     }
 
     fn take_in(&mut self, now: Now, asked: &mut Asked, entries: Vec<Arc<Entry>>, pendings: Vec<Pending>) {
@@ -554,9 +583,8 @@ impl PollMachine {
         let known = |entry: &Entry| again && asked.names.iter().any(|name| **name == *entry.name);
         let large = &asked.large;
         // What nobody here can decode need not be fetched again.
-        let refused = |entry: &Entry| {
-            large.contains_key(&entry.id) && self.refused.get(&entry.id) == Some(&entry.version)
-        };
+        let refused =
+            |entry: &Entry| large.contains_key(&entry.id) && self.decoders.verdict(entry) == Some(false);
         let plannable =
             |entry: &Arc<Entry>| !known(entry) && !refused(entry) && !entry.is_misfired(now.db, least);
         let before = asked.entries.len() + asked.pendings.len();
@@ -575,7 +603,7 @@ impl PollMachine {
 
     /// Who lives has changed, or one's own name: so may what is home.
     fn resettle(&mut self) {
-        let home = shards::home(self.node, &self.catalog.jobs(), &self.members);
+        let home = shards::home(self.node, &self.decoders.jobs(), &self.members);
         self.wanted |= home != self.home;
         self.home = home;
     }
@@ -601,22 +629,19 @@ impl PollMachine {
         }
     }
 
-    /// Leaves out what no handler here can decode, saying so once per version.
-    fn understood(&mut self, entry: &Arc<Entry>) -> bool {
-        let Err(reason) = self.catalog.decodes(&entry.job, &entry.payload) else { return true };
-        if self.refused.insert(entry.id, entry.version) != Some(entry.version) {
-            let schedule = Arc::clone(&entry.name);
-            self.outbox.push(PollOutput::Event(Event::Undecodable { schedule, reason }));
-        }
-        false
-    }
-
+    /// Plans what handlers here can decode. What they had no time for is cut off; another poll follows soon.
     fn planned(&mut self, now: Now, mut asked: Asked) {
-        asked.complete_payloads();
-        let entries: Vec<Arc<Entry>> =
-            std::mem::take(&mut asked.entries).into_iter().filter(|entry| self.understood(entry)).collect();
-        let pendings: Vec<Pending> =
-            std::mem::take(&mut asked.pendings).into_iter().filter(|it| self.understood(&it.entry)).collect();
+        let mut unknown = false;
+        let mut understood = |entry: &Entry| {
+            let verdict = self.decoders.verdict(entry);
+            unknown |= verdict.is_none();
+            verdict == Some(true)
+        };
+        let entries: Vec<Arc<Entry>> = asked.entries.into_iter().filter(|it| understood(it)).collect();
+        asked.pendings.retain(|it| understood(&it.entry));
+        asked.complete &= !unknown;
+        self.wanted |= unknown;
+        let pendings = asked.pendings;
         let Signs { app, node, election, late } = asked.signs;
         self.hold = now.boot + EXTRA_PAUSE;
         self.limit = (2 * self.limit).min(PAGE);
@@ -661,6 +686,9 @@ impl Machine for PollMachine {
         if self.stopping {
             return Step::Stop;
         }
+        if let Some(decode) = self.asked.as_mut().and_then(|asked| asked.decode.take()) {
+            return Step::Do(PollOp::Decode(decode));
+        }
         if let Some(asked) = &self.asked {
             return Step::Do(self.call(asked));
         }
@@ -681,6 +709,7 @@ impl Machine for PollMachine {
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
         let Some(mut asked) = self.asked.take() else { return };
+        self.listen();
         match answer {
             Ok(PollAnswer::Page(polled)) => self.brought(now, asked, polled),
             Ok(PollAnswer::Payloads(payloads)) => {
@@ -688,7 +717,12 @@ impl Machine for PollMachine {
                 self.asked = Some(asked);
                 self.next_payloads(now);
             }
+            Ok(PollAnswer::Decoded) => self.planned(now, asked),
             Err(error) => {
+                if let Some(hangs) = self.decoders.give_up() {
+                    self.outbox.push(PollOutput::Event(hangs));
+                    return self.planned(now, asked);
+                }
                 self.limit = (self.limit / 2).max(LEAST_PAGE);
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;

@@ -1,6 +1,7 @@
 //! A machine between `next` and `done`: the simulator's thread.
 
 use super::dice::Dice;
+use super::sabotage::Sabotage;
 use super::scenario::Faults;
 use super::wire::{Rows, Wire};
 use crate::clock::Now;
@@ -9,7 +10,7 @@ use crate::machine::{Machine, Operation, Step};
 use crate::model::{Millis, ScheduleId};
 
 /// The watchdog's limit, and how long past it a database may still work on a call given up on.
-const CALL: Millis = 3_000;
+pub(super) const CALL: Millis = 3_000;
 const LATEST: Millis = 3_900;
 
 /// What becomes of an operation.
@@ -242,6 +243,15 @@ where
         };
         if scene.refuses && op.writes() {
             return failed(Kind::Refused, 2);
+        }
+        let timeless = scene.wire.is(Sabotage::DecodeAllAtOnce);
+        if let Some(takes) = op.decoding(timeless) {
+            if takes > CALL && !timeless {
+                self.late.push(Late { op, at: time + takes, locked: Vec::new() });
+                return failed(Kind::Unknown, CALL);
+            }
+            let locked = Vec::new();
+            return Doing::Asked { op, since: time, at: time + takes, then: 0, heard: true, locked };
         }
         let rows = Millis::try_from(op.written()).unwrap_or(Millis::MAX);
         let work = scene.pace.call + rows.saturating_mul(scene.pace.row);

@@ -129,6 +129,17 @@ pub(super) struct Cluster {
     aligned: bool,
 }
 
+/// One-shots that come due together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Neighbours {
+    /// Of a job that no node runs.
+    pub nobodys: usize,
+    /// With large payloads.
+    pub large: usize,
+    /// How long decoding each of these takes.
+    pub slow: &'static [Millis],
+}
+
 impl Cluster {
     pub(super) fn new(scenario: &Scenario, database: Database, sabotages: &[Sabotage]) -> Self {
         let stream = |n| Dice::new(scenario.seed, n);
@@ -252,9 +263,9 @@ impl Cluster {
         self.ends
     }
 
-    /// A schedule that fires every second, beside so many one-shots of a job that no node runs and so many
-    /// with large payloads, all overdue or due at once.
-    pub(super) fn beside_neighbours(nobodys: usize, large: usize, sabotages: &[Sabotage]) -> Self {
+    /// A schedule that fires every second, beside neighbours that are all overdue or due at once.
+    pub(super) fn beside_neighbours(neighbours: Neighbours, sabotages: &[Sabotage]) -> Self {
+        let Neighbours { nobodys, large, slow } = neighbours;
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         let (now, store) = (cluster.now, cluster.database.store());
@@ -262,6 +273,9 @@ impl Cluster {
         cluster.plans.keep_punctual(Window::default().poll);
         cluster.plans.add_nobodys(nobodys, now + 20_000, store);
         (1..=large).for_each(|n| cluster.plans.add_large(n, now + 20_000, 200_000, store));
+        for (n, takes) in (1..).zip(slow) {
+            cluster.plans.add_slow(n, now + 20_000, *takes, store);
+        }
         cluster
     }
 

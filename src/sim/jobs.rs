@@ -22,6 +22,16 @@ pub(super) fn all() -> [JobSpec; 3] {
         .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
 }
 
+/// A payload whose decoding takes so long.
+pub(super) fn slow(takes: Millis) -> String {
+    format!("\"decoded within {takes}\"")
+}
+
+pub(super) fn decoding(payload: &str) -> Millis {
+    let takes = payload.strip_prefix("\"decoded within ").and_then(|rest| rest.strip_suffix('"'));
+    takes.map_or(0, |takes| takes.parse().unwrap())
+}
+
 /// What failures say. The database cannot hold the last one: see `Wire::settle`.
 const TEXTS: [&str; 3] =
     ["called `Option::unwrap()` on \"none\"", "C:\\tmp\n\tisn't a 'file'\\", "naïve \"☕\"\r\n\\\\"];

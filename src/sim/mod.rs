@@ -19,7 +19,7 @@ mod wire;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cluster::Cluster;
+use cluster::{Cluster, Neighbours};
 use judge::judge;
 use sabotage::Sabotage;
 use scenario::{Faults, Played, Scenario};
@@ -217,22 +217,28 @@ fn a_short_retention_removes_what_has_ended_and_nothing_else() {
     assert!(removed.iter().all(|removed| *removed > 1_000), "{removed:?}");
 }
 
-/// A poll once brought all that was due: neighbours that are too many or too large stopped every other
-/// schedule.
+/// A poll once brought all that was due, and decoded it: neighbours that are too many, too large or too slow
+/// stopped every other schedule.
 #[test]
 fn a_schedule_beside_misbehaving_neighbours_goes_on() {
-    let play = |nobodys, large, sabotages: &[Sabotage]| {
-        let mut cluster = Cluster::beside_neighbours(nobodys, large, sabotages);
+    const NONE: Neighbours = Neighbours { nobodys: 0, large: 0, slow: &[] };
+    let play = |neighbours, sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::beside_neighbours(neighbours, sabotages);
         cluster.run();
         judge(&cluster.history())
     };
-    for (nobodys, large) in [(4_000, 0), (0, 300)] {
-        let verdict = play(nobodys, large, &[]);
+    for (neighbours, sabotage) in [
+        (Neighbours { nobodys: 4_000, ..NONE }, Sabotage::UnboundedPolls),
+        (Neighbours { large: 300, ..NONE }, Sabotage::UnboundedPolls),
+        (Neighbours { slow: &[100; 300], ..NONE }, Sabotage::DecodeAllAtOnce),
+        (Neighbours { slow: &[30_000, 30_000, 1, 1], ..NONE }, Sabotage::DecodeAllAtOnce),
+    ] {
+        let verdict = play(neighbours, &[]);
         verdict.assert_clean();
-        assert_eq!(verdict.fired + verdict.skipped, 51 + large);
-        let missed = play(nobodys, large, &[Sabotage::UnboundedPolls]).violations;
+        assert_eq!(verdict.fired + verdict.skipped, 51 + neighbours.large + neighbours.slow.len());
+        let missed = play(neighbours, &[sabotage]).violations;
         let stopped = |it: &String| it.contains("schedule-0");
-        assert!(missed.iter().any(stopped), "without bounds {nobodys} and {large} neighbours stop nobody");
+        assert!(missed.iter().any(stopped), "without bounds {neighbours:?} stop nobody");
     }
 }
 

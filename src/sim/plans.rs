@@ -66,10 +66,19 @@ impl Plans {
 
     /// A one-shot with a payload of so many bytes, of the job that all nodes run.
     pub(super) fn add_large(&mut self, n: usize, at: Millis, bytes: usize, store: &dyn Store) {
+        self.add_with(3 * n, at, format!("\"{}\"", "x".repeat(bytes)), store);
+    }
+
+    /// A one-shot whose payload takes so long to be decoded, of another job than the first schedule's.
+    pub(super) fn add_slow(&mut self, n: usize, at: Millis, takes: Millis, store: &dyn Store) {
+        self.add_with(3 * n + 2, at, jobs::slow(takes), store);
+    }
+
+    fn add_with(&mut self, n: usize, at: Millis, payload: String, store: &dyn Store) {
         let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
-        self.make(3 * n, at, trigger, vec![at], store);
+        self.make(n, at, trigger, vec![at], store);
         let made = self.made.last_mut().unwrap();
-        made.definition.payload = format!("\"{}\"", "x".repeat(bytes));
+        made.definition.payload = payload;
         made.payloads = vec![(Millis::MIN, made.definition.payload.clone())];
         assert_eq!(store.ensure(&made.definition).unwrap(), Ensured::Changed);
     }

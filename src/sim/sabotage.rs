@@ -37,6 +37,8 @@ pub(super) enum Sabotage {
     TornFollowUp,
     /// A poll reads the due rows of all jobs and their payloads in one call.
     UnboundedPolls,
+    /// A poll decodes all payloads that are new, however long that takes.
+    DecodeAllAtOnce,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.

@@ -1,14 +1,17 @@
 //! What stands between a node and the database: row locks that outlast an instant, the host's clock in every
 //! comparison with the database's, and what a sabotage does to a call.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::actor::CALL;
 use super::dice::Dice;
 use super::jobs;
 use super::sabotage::Sabotage;
-use crate::clock::TimeSample;
+use crate::clock::{Micros, TimeSample};
 use crate::error::{Error, Kind};
 use crate::machine::Operation;
 use crate::misfire::MisfireOp;
@@ -16,6 +19,7 @@ use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId, ScheduleI
 use crate::node::NodeOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
+use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::pipeline::start::NoOp;
 use crate::shards::Share;
@@ -43,6 +47,11 @@ pub(super) trait Rows: Operation {
         self.rows().len()
     }
 
+    /// How long it takes, if it is none for the database.
+    fn decoding(&self, _timeless: bool) -> Option<Millis> {
+        None
+    }
+
     /// How long its answer takes to be found and brought.
     fn takes(_answer: &Self::Answer) -> Millis {
         0
@@ -58,6 +67,20 @@ impl Rows for PollOp {
         false
     }
 
+    fn decoding(&self, timeless: bool) -> Option<Millis> {
+        let Self::Decode(decode) = self else { return None };
+        let spent = Cell::new(0);
+        let most = if timeless { Micros::MAX } else { decode.most };
+        let decode_one = |row: &Arc<Entry>| {
+            spent.set(spent.get() + 1_000 * jobs::decoding(&row.payload));
+            if spent.get() > 1_000 * CALL {
+                decode.hang(row);
+            }
+        };
+        in_turn(decode.jobs.clone(), most, || spent.get(), decode_one);
+        Some(spent.get() / 1_000)
+    }
+
     fn takes(answer: &PollAnswer) -> Millis {
         let (rows, bytes) = match answer {
             PollAnswer::Page(polled) => {
@@ -68,6 +91,7 @@ impl Rows for PollOp {
             PollAnswer::Payloads(payloads) => {
                 (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
             }
+            PollAnswer::Decoded => (0, 0),
         };
         takes(rows, bytes)
     }

@@ -47,6 +47,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
         trials.push(trial("idle::jobs_start_on_time".to_owned(), jobs_start_on_time));
         let name = "sqlite::life::polls_stay_on_the_grid_for_two_minutes";
         trials.push(trial(name.to_owned(), polls_stay_on_the_grid_for_two_minutes));
+        let name = "sqlite::life::slow_decoders_hold_up_no_other_job";
+        trials.push(trial(name.to_owned(), slow_decoders_hold_up_no_other_job));
     }
 }
 
@@ -183,6 +185,73 @@ fn what_nobody_can_decode_is_left_alone(kind: Kind) {
     assert!(scheduler.shutdown(SOON));
     assert!(states(&client).is_empty());
     assert_eq!(client.schedules().unwrap()[0].state, "active");
+}
+
+/// A payload whose decoding takes 200 ms.
+#[cfg(feature = "sqlite")]
+struct Slow;
+
+#[cfg(feature = "sqlite")]
+impl<'de> serde::Deserialize<'de> for Slow {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // The decoder's own work: nothing is waited for.
+        std::thread::sleep(Duration::from_millis(200));
+        <()>::deserialize(from).map(|()| Self)
+    }
+}
+
+/// A payload whose decoding never ends.
+#[cfg(feature = "sqlite")]
+struct Endless;
+
+#[cfg(feature = "sqlite")]
+impl<'de> serde::Deserialize<'de> for Endless {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        let (_open, never) = channel::<()>();
+        never.recv().unwrap();
+        Ok(Self)
+    }
+}
+
+/// Payloads that take 20 s to be decoded come due at once, and one whose decoder does not return: a schedule
+/// of another job goes on.
+#[cfg(feature = "sqlite")]
+fn slow_decoders_hold_up_no_other_job() {
+    const BOUND: Duration = Duration::from_secs(8);
+    let database = Kind::Sqlite.fresh();
+    let client = client(&database);
+    let (tell, told) = teller();
+    let (with_events, events) = listen(Scheduler::builder(APPLICATION, &database.url));
+    let scheduler = with_events
+        .handler(TEXT, move |_, _| Ok(tell.lock().unwrap().send(Instant::now()).map_err(|_| "gone")?))
+        .handler(Job::<Slow>::new("slow"), |_, _| Ok(()))
+        .handler(Job::<Endless>::new("endless"), |_, _| Ok(()))
+        .start()
+        .unwrap();
+    let every_second = Trigger::every(Duration::from_secs(1)).unwrap();
+    let others = Schedule::new("others", TEXT, &String::new(), every_second).unwrap();
+    scheduler.client().ensure(&others).unwrap();
+    let mut last = told.recv_timeout(SOON).unwrap();
+    let soon = Trigger::once(Utc::now() + TimeDelta::seconds(2)).unwrap();
+    for n in 0..100 {
+        let slow = Schedule::new(&format!("slow-{n}"), Job::<()>::new("slow"), &(), soon.clone()).unwrap();
+        client.ensure(&slow).unwrap();
+    }
+    client.ensure(&Schedule::new("endless", Job::<()>::new("endless"), &(), soon).unwrap()).unwrap();
+    let begun = Instant::now();
+    let mut longest = Duration::ZERO;
+    while begun.elapsed() < 2 * BOUND {
+        let next = told.recv_timeout(SOON).unwrap();
+        longest = longest.max(next - last);
+        last = next;
+    }
+    wait_for(&events, |event| match event {
+        Event::Undecodable { schedule, .. } => (schedule.as_ref() == "endless").then_some(()),
+        _ => None,
+    });
+    println!("the longest pause beside slow decoders: {longest:?}");
+    assert!(longest <= BOUND, "{longest:?}");
+    assert!(scheduler.shutdown(SOON));
 }
 
 fn a_one_shot_in_the_past_fires_once(kind: Kind) {

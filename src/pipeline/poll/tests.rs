@@ -4,6 +4,7 @@ use crate::error::Kind;
 use crate::model::{ExecutionId, Token};
 use crate::pipeline::fixtures::{calls_while_down, cron};
 use crate::store::Lane;
+use crate::store::memory::MemoryStore;
 
 const PERIOD: Millis = 5_000;
 
@@ -16,6 +17,10 @@ impl Catalog for Strict {
 
     fn decodes(&self, _job: &str, payload: &str) -> Result<(), String> {
         if payload == "null" { Ok(()) } else { Err("no such field".to_owned()) }
+    }
+
+    fn clock(&self) -> Micros {
+        0
     }
 }
 
@@ -54,11 +59,17 @@ fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
     }
 }
 
+/// Decodes within no time.
+fn decode(machine: &mut PollMachine, now: Millis, op: PollOp) {
+    machine.done(at(now), op.perform(&MemoryStore::new(0)));
+}
+
 /// Runs until the next poll is asked for; gives when, and what was told on the way.
 fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
+            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
             Step::Do(_) => return (now, told),
             Step::Tell(output) => told.push(output),
             Step::Wait(until) => now = now.max(until),
@@ -231,6 +242,65 @@ fn a_payload_nobody_here_can_decode_is_left_alone_and_said_once() {
     assert_eq!(said, 1);
 }
 
+/// A job's rows, brought again by each poll: when it polled, how many it decoded, how many it planned.
+fn polls(machine: &mut PollMachine, most: Micros, count: usize) -> Vec<(Millis, usize, usize)> {
+    let entries: Vec<Entry> = (1..=10).map(|id| cron(id, "0 * * * * ?", 1_000_000)).collect();
+    let mut now = 1_000_000;
+    let mut polls = Vec::new();
+    for _ in 0..count {
+        now = asked(machine, now).0;
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, entries.clone()))));
+        let mut decoded = 0;
+        let mut told = Vec::new();
+        loop {
+            match machine.next(at(now)) {
+                Step::Do(PollOp::Decode(mut op)) => {
+                    decoded = op.jobs.iter().map(VecDeque::len).sum();
+                    op.most = most;
+                    decode(machine, now, PollOp::Decode(op));
+                }
+                Step::Tell(output) => told.push(output),
+                _ => break,
+            }
+        }
+        polls.push((now - 1_000_000, decoded, planned(told).occurrences.len()));
+    }
+    polls
+}
+
+#[test]
+fn what_is_known_is_not_decoded_again() {
+    assert_eq!(polls(&mut machine(1_000_000), 1, 2), [(0, 10, 10), (PERIOD, 0, 10)]);
+}
+
+/// Another poll follows soon, and each decodes something.
+#[test]
+fn what_there_was_no_time_to_decode_is_cut_off() {
+    let polled = polls(&mut machine(1_000_000), 0, 11);
+    let expected = (0..10).map(|n| (n * EXTRA_PAUSE, 10 - n as usize, n as usize + 1));
+    assert_eq!(polled[..10], expected.collect::<Vec<_>>());
+    assert_eq!(polled[10], (PERIOD, 0, 10));
+}
+
+#[test]
+fn a_poll_whose_decoding_hangs_plans_what_is_known() {
+    let mut machine = machine(1_000_000);
+    let known = cron(1, "0 * * * * ?", 1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![known.clone()]))));
+    let (now, _) = asked(&mut machine, now);
+    let hangs = cron(2, "0 * * * * ?", 1_000_000);
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![known, hangs]))));
+    let Step::Do(PollOp::Decode(op)) = machine.next(at(now)) else { panic!("something is new") };
+    op.hang(&op.jobs[0][0]);
+    machine.done(at(now + 3_000), Err(Error::new(Kind::Unknown, "no answer within 3 s")));
+    let (_, told) = until_asked(&mut machine, now + 3_000);
+    assert!(told.iter().any(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))));
+    assert!(!told.iter().any(|it| matches!(it, PollOutput::Event(Event::StoreFailed { .. }))));
+    let plan = planned(told);
+    assert_eq!((plan.occurrences.len(), plan.complete), (1, true), "it is not worth another poll");
+}
+
 fn me() -> NodeId {
     NodeId(uuid::Uuid::nil())
 }
@@ -249,6 +319,7 @@ fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
         match machine.next(at(now)) {
             Step::Do(PollOp::Page(query)) => return (now, query),
             Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
+            Step::Do(op) => decode(machine, now, op),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -357,6 +428,7 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
 fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
     loop {
         match machine.next(at(now)) {
+            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
             Step::Do(op) => return (now, op),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
@@ -456,7 +528,10 @@ fn large_payloads_are_fetched_for_each_job_in_turn_until_the_bytes_are_used() {
     let told = loop {
         let op = match machine.next(at(now)) {
             Step::Do(PollOp::Payloads(schedules)) => schedules,
-            Step::Tell(output) => break vec![output],
+            Step::Do(op) => {
+                decode(&mut machine, now, op);
+                break Vec::new();
+            }
             _ => panic!("payloads are to be fetched"),
         };
         assert!(op.len() * 200_000 <= PAGE_BYTES, "{} in one call", op.len());
@@ -565,6 +640,10 @@ impl Waiting {
             loop {
                 match machine.next(at(now)) {
                     Step::Do(PollOp::Page(next)) if told.is_empty() => query = next,
+                    Step::Do(op @ PollOp::Decode(_)) => {
+                        decode(machine, now, op);
+                        continue;
+                    }
                     Step::Tell(output) => {
                         told.push(output);
                         continue;

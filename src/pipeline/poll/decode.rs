@@ -1,0 +1,228 @@
+//! Which rows the handlers here understand: asked once for each version of a schedule.
+//!
+//! A decoder is the application's code. It may take its time, and then the jobs share the time a poll has for
+//! it; or it does not return, and then nothing more of its job is decoded until it does. What it says at last
+//! is taken with the next poll.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
+use rustc_hash::FxHashMap;
+
+use super::POLL_LIMIT;
+use crate::clock::Micros;
+use crate::event::Event;
+use crate::model::{Entry, Millis, ScheduleId};
+
+/// The most decoders that may hang at once, each of another job: each keeps a thread.
+const MOST_HANGING: usize = 8;
+/// Verdicts in one generation: as many as one poll may ask for.
+const GENERATION: usize = 2 * POLL_LIMIT;
+
+/// Tells which rows this node can run: the jobs it knows, the payloads it can decode.
+pub(crate) trait Catalog: Send + Sync + 'static {
+    fn jobs(&self) -> Vec<String>;
+    fn decodes(&self, job: &str, payload: &str) -> Result<(), String>;
+    /// Microseconds on any clock that shows what decoding takes.
+    fn clock(&self) -> Micros;
+}
+
+/// Rows of one job, those due first in front.
+pub(crate) type Rows = VecDeque<Arc<Entry>>;
+
+/// Decodes payloads for so long, and one at least. What it came to is reported row by row, so that what is
+/// known of the others stays known if one decoder does not return.
+#[derive(Clone)]
+pub(crate) struct Decode {
+    pub jobs: Vec<Rows>,
+    pub most: Micros,
+    catalog: Arc<dyn Catalog>,
+    reports: Sender<Report>,
+}
+
+enum Report {
+    Begins(Arc<Entry>),
+    Ends(Result<(), String>),
+}
+
+impl Decode {
+    /// As if this row's decoder had been called and had not returned.
+    #[cfg(test)]
+    pub(crate) fn hang(&self, row: &Arc<Entry>) {
+        self.reports.send(Report::Begins(Arc::clone(row))).ok();
+    }
+
+    pub(super) fn perform(self) {
+        let Self { jobs, most, catalog, reports } = self;
+        in_turn(
+            jobs,
+            most,
+            || catalog.clock(),
+            |row| {
+                // Nobody reads them once the machine is gone.
+                reports.send(Report::Begins(Arc::clone(row))).ok();
+                reports.send(Report::Ends(catalog.decodes(&row.job, &row.payload))).ok();
+            },
+        );
+    }
+}
+
+/// Decodes the next row of the job that has taken least time, until `most` is used up.
+pub(crate) fn in_turn(
+    jobs: Vec<Rows>,
+    most: Micros,
+    clock: impl Fn() -> Micros,
+    mut decode: impl FnMut(&Arc<Entry>),
+) {
+    let mut jobs: Vec<(Micros, Rows)> = jobs.into_iter().map(|rows| (0, rows)).collect();
+    let begin = clock();
+    let mut now = begin;
+    while let Some((spent, rows)) = jobs.iter_mut().min_by_key(|(spent, _)| *spent) {
+        match rows.pop_front() {
+            Some(row) => decode(&row),
+            None => {
+                jobs.retain(|(_, rows)| !rows.is_empty());
+                continue;
+            }
+        }
+        let before = std::mem::replace(&mut now, clock());
+        *spent += now - before;
+        if now - begin >= most {
+            return;
+        }
+    }
+}
+
+/// What is known of versions: bounded, those not asked for the longest go first.
+#[derive(Default)]
+struct Verdicts {
+    recent: FxHashMap<ScheduleId, (i64, bool)>,
+    before: FxHashMap<ScheduleId, (i64, bool)>,
+}
+
+impl Verdicts {
+    fn get(&self, entry: &Entry) -> Option<bool> {
+        let known = self.recent.get(&entry.id).or_else(|| self.before.get(&entry.id));
+        known.filter(|(version, _)| *version == entry.version).map(|(_, decodes)| *decodes)
+    }
+
+    fn learn(&mut self, entry: &Entry, decodes: bool) {
+        if self.recent.len() >= GENERATION {
+            self.before = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(entry.id, (entry.version, decodes));
+    }
+
+    /// The same, and what is asked for is kept.
+    fn ask(&mut self, entry: &Entry) -> Option<bool> {
+        let known = self.get(entry);
+        if let Some(decodes) = known
+            && !self.recent.contains_key(&entry.id)
+        {
+            self.learn(entry, decodes);
+        }
+        known
+    }
+}
+
+/// An operation under way, and the row that it decodes.
+struct UnderWay {
+    reports: Receiver<Report>,
+    row: Option<Arc<Entry>>,
+}
+
+pub(super) struct Decoders {
+    catalog: Arc<dyn Catalog>,
+    verdicts: Verdicts,
+    asked: Option<UnderWay>,
+    /// Those given up on, whose decoder has not returned yet.
+    hanging: Vec<UnderWay>,
+}
+
+impl Decoders {
+    pub(super) fn new(catalog: Arc<dyn Catalog>) -> Self {
+        Self { catalog, verdicts: Verdicts::default(), asked: None, hanging: Vec::new() }
+    }
+
+    pub(super) fn jobs(&self) -> Vec<String> {
+        self.catalog.jobs()
+    }
+
+    /// Whether the payload can be decoded, which nothing can be while its job's decoder hangs; `None` while
+    /// that is not known.
+    pub(super) fn verdict(&self, entry: &Entry) -> Option<bool> {
+        self.verdicts.get(entry).or_else(|| self.holds(entry).then_some(false))
+    }
+
+    fn holds(&self, entry: &Entry) -> bool {
+        let same = |it: &UnderWay| it.row.as_ref().is_some_and(|row| row.job == entry.job);
+        self.hanging.len() >= MOST_HANGING || self.hanging.iter().any(same)
+    }
+
+    /// Decodes those of the rows of which nothing is known, if there are any. Each comes with its due time.
+    pub(super) fn ask<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (Millis, &'a Arc<Entry>)>,
+        most: Micros,
+    ) -> Option<Decode> {
+        let mut rows: Vec<(Millis, &Arc<Entry>)> =
+            rows.filter(|(_, row)| self.verdicts.ask(row).is_none()).collect();
+        rows.retain(|(_, row)| !self.holds(row));
+        if rows.is_empty() {
+            return None;
+        }
+        rows.sort_by_key(|(due, row)| (*due, row.id));
+        let (mut seen, mut places) = (HashSet::new(), HashMap::new());
+        let mut jobs: Vec<Rows> = Vec::new();
+        for (_, row) in rows {
+            if seen.insert((row.id, row.version)) {
+                let place = *places.entry(&*row.job).or_insert(jobs.len());
+                if place == jobs.len() {
+                    jobs.push(Rows::new());
+                }
+                jobs[place].push_back(Arc::clone(row));
+            }
+        }
+        let (sender, reports) = unbounded();
+        self.asked = Some(UnderWay { reports, row: None });
+        Some(Decode { jobs, most, catalog: Arc::clone(&self.catalog), reports: sender })
+    }
+
+    /// Takes in what decoders have said by now; tells of the rows that cannot be decoded.
+    pub(super) fn listen(&mut self) -> Vec<Event> {
+        let mut told = Vec::new();
+        let mut hear = |verdicts: &mut Verdicts, it: &mut UnderWay| {
+            loop {
+                match it.reports.try_recv() {
+                    Ok(Report::Begins(row)) => it.row = Some(row),
+                    Ok(Report::Ends(said)) => {
+                        let Some(row) = it.row.take() else { continue };
+                        verdicts.learn(&row, said.is_ok());
+                        told.extend(said.err().map(|reason| undecodable(&row, reason)));
+                    }
+                    Err(error) => return error == TryRecvError::Empty,
+                }
+            }
+        };
+        self.asked.take_if(|it| !hear(&mut self.verdicts, it));
+        self.hanging.retain_mut(|it| hear(&mut self.verdicts, it));
+        told
+    }
+
+    /// The operation was given up on. If a decoder is to blame, it hangs from now on, and that is told.
+    pub(super) fn give_up(&mut self) -> Option<Event> {
+        let given_up = self.asked.take()?;
+        let told =
+            given_up.row.as_ref().map(|row| undecodable(row, "its decoder has not returned".to_owned()));
+        self.hanging.extend(told.is_some().then_some(given_up));
+        told
+    }
+}
+
+fn undecodable(row: &Entry, reason: String) -> Event {
+    Event::Undecodable { schedule: Arc::clone(&row.name), reason }
+}
+
+#[cfg(test)]
+mod tests;
