@@ -115,6 +115,8 @@ pub(crate) enum MisfireInput {
         node: bool,
         election: Option<Millis>,
         late: bool,
+        /// No schedule is due before this.
+        from: Millis,
     },
     Stop,
 }
@@ -175,6 +177,8 @@ pub(crate) struct MisfireMachine {
     node: bool,
     /// Something is late; otherwise nothing can have stalled.
     late: bool,
+    /// No schedule is due before this.
+    from: Millis,
     repaired: bool,
     /// Where the step of the walk in search of broken rows began, and where the next one does if nothing cuts
     /// this short.
@@ -204,6 +208,7 @@ impl MisfireMachine {
             cursors: true,
             node: true,
             late: true,
+            from: 0,
             repaired: false,
             walked: FIRST,
             walks_on: FIRST,
@@ -252,6 +257,7 @@ impl MisfireMachine {
                 application,
                 after,
                 step: STEP,
+                from: self.from,
                 before: if self.late { self.left_behind(now) } else { Millis::MIN },
                 limit: MOST_BROKEN,
             })));
@@ -295,6 +301,7 @@ impl MisfireMachine {
     fn stalled(&self, now: Now, lanes: Option<Vec<Lane>>) -> Task {
         Task::Ask(MisfireOp::Stalled(StalledQuery {
             application: self.application.clone(),
+            from: self.from,
             before: self.left_behind(now),
             lanes,
             limit: LOOK,
@@ -547,8 +554,8 @@ impl Machine for MisfireMachine {
 
     fn receive(&mut self, now: Now, input: MisfireInput) {
         match input {
-            MisfireInput::Polled { app, node, election, late } => {
-                (self.cursors, self.node, self.late) = (app, node, late);
+            MisfireInput::Polled { app, node, election, late, from } => {
+                (self.cursors, self.node, self.late, self.from) = (app, node, late, from);
                 self.alone_at = Some(now.boot + 2 * self.window.poll);
                 let due = is_election_due(election, now.db, self.window.election);
                 if node && due && self.is_idle() {

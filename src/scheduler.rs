@@ -661,8 +661,8 @@ impl Wires {
             (Arc::clone(&self.events), self.dispatch.clone(), self.misfire.clone());
         drive("firetime-poll", machine, inbox, &self.surroundings, move |output| match output {
             PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
-            PollOutput::Seen { app, node, election, late } => {
-                send(&misfire, MisfireInput::Polled { app, node, election, late });
+            PollOutput::Seen { app, node, election, late, from } => {
+                send(&misfire, MisfireInput::Polled { app, node, election, late, from });
             }
             PollOutput::Offset(offset) => clock.set_offset(offset),
             PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),

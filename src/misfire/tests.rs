@@ -324,7 +324,10 @@ fn a_look_that_always_fails_keeps_nothing_else_from_being_done() {
     let mut asked = Vec::new();
     for round in 0..20 {
         let mut now = Now { boot: round * 15_000, db: NOW + round * 15_000, apart: 0 };
-        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
+        machine.receive(
+            now,
+            MisfireInput::Polled { app: true, node: true, election: None, late: true, from: 0 },
+        );
         loop {
             match machine.next(now) {
                 Step::Do(op) => {

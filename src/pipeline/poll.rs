@@ -10,10 +10,14 @@
 //!
 //! At last it [decodes](decode) the new payloads in the time that is left, as an operation like any other: a
 //! decoder that does not return is given up on, as a store call is.
+//!
+//! A poll begins where schedules may be due: dead index entries of earlier claims lie before that, and while
+//! an old snapshot keeps them, walking over them takes longer than a call may. What comes to lie there all
+//! the same, such as the commit of a long transaction, is found by a look of its own.
 
 pub(crate) mod decode;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decode, Decoders};
@@ -53,6 +57,10 @@ const CHANGED: usize = 64;
 const FAILURE_PAUSE: Millis = 1_000;
 /// Extra polls are at least this far apart.
 const EXTRA_PAUSE: Millis = 100;
+/// Polls look back at least this far: transactions take time to commit, and clocks differ.
+const MARGIN: Millis = 60_000;
+/// The time from one look at all overdue schedules to the next.
+const LOOK_AGAIN: Millis = 60_000;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
 #[derive(Debug)]
@@ -112,13 +120,14 @@ pub(crate) enum PollInput {
 pub(crate) enum PollOutput {
     /// What to do next, for dispatch.
     Planned(Planned),
-    /// For the misfire handler: the states of application and node, the election mark, and whether anything
-    /// is late.
+    /// For the misfire handler: the states of application and node, the election mark, whether anything is
+    /// late, and before which instant no schedule is due.
     Seen {
         app: bool,
         node: bool,
         election: Option<Millis>,
         late: bool,
+        from: Millis,
     },
     /// Database time is the host's time plus this from now on.
     Offset(Micros),
@@ -169,6 +178,8 @@ pub(crate) enum PollOp {
     Page(PollQuery),
     Payloads(Vec<ScheduleId>),
     Decode(Decode),
+    /// For overdue schedules, however old.
+    Look(PollQuery),
 }
 
 pub(crate) enum PollAnswer {
@@ -177,16 +188,22 @@ pub(crate) enum PollAnswer {
     Decoded,
 }
 
+const POLL: &str = "poll";
+const LOOK: &str = "looking for long overdue schedules";
+
 impl Operation for PollOp {
     type Answer = PollAnswer;
 
     fn name(&self) -> &'static str {
-        "poll"
+        match self {
+            Self::Page(_) | Self::Payloads(_) | Self::Decode(_) => POLL,
+            Self::Look(_) => LOOK,
+        }
     }
 
     fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
         match self {
-            Self::Page(query) => store.poll(&query).map(PollAnswer::Page),
+            Self::Page(query) | Self::Look(query) => store.poll(&query).map(PollAnswer::Page),
             Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
             Self::Decode(decode) => {
                 decode.perform();
@@ -200,6 +217,7 @@ impl Operation for PollOp {
 struct Asked {
     tick: Option<Millis>,
     sent: Millis,
+    from: Millis,
     until: Millis,
     late: Millis,
     home: Vec<Share>,
@@ -237,6 +255,13 @@ struct Signs {
     node: bool,
     election: Option<Millis>,
     late: bool,
+}
+
+impl Signs {
+    fn of(polled: &Polled) -> Self {
+        let Polled { app_enabled: app, node_enabled: node, election, late, .. } = *polled;
+        Self { app, node, election, late }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -359,6 +384,15 @@ pub(crate) struct PollMachine {
     /// Not before this boot-clock instant.
     hold: Millis,
     asked: Option<Asked>,
+    /// No schedule of a listed job is due before this, as far as is known: it held for all of them when it
+    /// was found, and each has only moved on since.
+    known: Option<Millis>,
+    /// From when on (boot clock) a poll is followed by a look at all overdue schedules,
+    look_at: Millis,
+    /// one is to follow the last poll,
+    looks: bool,
+    /// or is under way: it reaches as far as this.
+    looking: Option<Millis>,
     offset: Offset,
     outbox: Vec<PollOutput>,
     members: Vec<Member>,
@@ -400,6 +434,10 @@ impl PollMachine {
             retry: None,
             hold: now.boot,
             asked: None,
+            known: None,
+            look_at: Millis::MIN,
+            looks: false,
+            looking: None,
             offset,
             outbox: Vec::new(),
             members: Vec::new(),
@@ -422,6 +460,7 @@ impl PollMachine {
         let asked = Asked {
             tick,
             sent: now.boot,
+            from: self.floor(now),
             until,
             late: now.db - GRACE,
             home: self.home.clone(),
@@ -447,6 +486,68 @@ impl PollMachine {
         op
     }
 
+    /// Where polls begin. Schedules that nobody claims hold it back, and so does an outage.
+    fn floor(&self, now: Now) -> Millis {
+        self.known.unwrap_or(Millis::MAX).min(now.db - MARGIN)
+    }
+
+    /// The jobs that live nodes list.
+    fn listed(&self) -> Vec<String> {
+        let others = self.members.iter().flat_map(|member| member.jobs.iter().cloned());
+        others.chain(self.decoders.jobs()).collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// Whether a look follows the poll that ends now: not before it is time for one, and if that time has
+    /// come only lately not when it may hold up the next tick.
+    fn looks_after(&self, now: Now) -> bool {
+        let left = self.ticker.next() - now.db;
+        let in_time = left >= self.window.call.min(self.window.poll / 2) && !self.wanted;
+        now.boot >= self.look_at && in_time || now.boot >= self.look_at.saturating_add(LOOK_AGAIN)
+    }
+
+    fn look(&mut self, now: Now) -> PollOp {
+        self.look_at = now.boot + LOOK_AGAIN;
+        let late = now.db - GRACE;
+        self.looking = Some(self.floor(now));
+        PollOp::Look(PollQuery {
+            node: self.node,
+            application: self.application.clone(),
+            shares: Vec::new(),
+            names: Vec::new(),
+            listed: self.listed(),
+            from: 0,
+            until: late,
+            late,
+            page: Page { schedules: Due::Lanes(Vec::new()), pendings: Page::END, newest: false },
+            limit: 0,
+        })
+    }
+
+    /// Takes the answer to a look in. What lies before the reach of polls is brought by one at once.
+    fn looked(&mut self, now: Now, reach: Millis, polled: &Polled) {
+        self.measure(polled);
+        if let Some(earliest) = polled.earliest {
+            self.wanted |= earliest < reach;
+            self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
+        }
+        self.seen(now, Signs::of(polled));
+    }
+
+    /// A look that failed is due again with the next one; polls go on.
+    fn look_done(&mut self, now: Now, reach: Millis, answer: Result<PollAnswer, Error>) {
+        match answer {
+            Ok(PollAnswer::Page(polled)) => self.looked(now, reach, &polled),
+            Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
+            Err(error) => {
+                self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: LOOK, error }));
+            }
+        }
+    }
+
+    fn seen(&mut self, now: Now, Signs { app, node, election, late }: Signs) {
+        self.outbox.push(PollOutput::Seen { app, node, election, late, from: self.floor(now) });
+    }
+
     /// When an extra poll brings a retry in time to wait for its instant.
     fn extra_at(&self) -> Millis {
         self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
@@ -468,6 +569,8 @@ impl PollMachine {
             application: self.application.clone(),
             shares,
             names,
+            listed: self.listed(),
+            from: asked.from,
             until,
             late: asked.late,
             page: asked.page.clone(),
@@ -482,12 +585,10 @@ impl PollMachine {
     /// Takes a page in.
     fn brought(&mut self, now: Now, mut asked: Asked, mut polled: Polled) {
         self.measure(&polled);
-        asked.signs = Signs {
-            app: polled.app_enabled,
-            node: polled.node_enabled,
-            election: polled.election,
-            late: polled.late,
-        };
+        asked.signs = Signs::of(&polled);
+        if asked.stage == Stage::Home && asked.page.schedules == Due::All {
+            self.known = Some(polled.earliest.unwrap_or(asked.until));
+        }
         let entries = std::mem::take(&mut polled.entries);
         let pendings = std::mem::take(&mut polled.pendings);
         asked.large.extend(std::mem::take(&mut polled.large));
@@ -642,7 +743,8 @@ impl PollMachine {
         asked.complete &= !unknown;
         self.wanted |= unknown;
         let pendings = asked.pendings;
-        let Signs { app, node, election, late } = asked.signs;
+        let Signs { app, node, .. } = asked.signs;
+        self.looks = self.looks_after(now);
         self.hold = now.boot + EXTRA_PAUSE;
         self.limit = (2 * self.limit).min(PAGE);
         // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
@@ -656,7 +758,7 @@ impl PollMachine {
             pending: pendings.len(),
             took: span(now.boot - asked.sent),
         }));
-        self.outbox.push(PollOutput::Seen { app, node, election, late });
+        self.seen(now, asked.signs);
         self.outbox.push(PollOutput::Planned(Planned {
             occurrences,
             pendings,
@@ -692,6 +794,9 @@ impl Machine for PollMachine {
         if let Some(asked) = &self.asked {
             return Step::Do(self.call(asked));
         }
+        if std::mem::take(&mut self.looks) {
+            return Step::Do(self.look(now));
+        }
         if now.boot < self.hold {
             return Step::Wait(self.hold);
         }
@@ -708,6 +813,9 @@ impl Machine for PollMachine {
     }
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
+        if let Some(reach) = self.looking.take() {
+            return self.look_done(now, reach, answer);
+        }
         let Some(mut asked) = self.asked.take() else { return };
         self.listen();
         match answer {
@@ -726,7 +834,7 @@ impl Machine for PollMachine {
                 self.limit = (self.limit / 2).max(LEAST_PAGE);
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;
-                self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: "poll", error }));
+                self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: POLL, error }));
             }
         }
     }
@@ -748,8 +856,12 @@ impl Machine for PollMachine {
             // The poll of the next tick brings it in time.
             PollInput::Retry(_) => {}
             PollInput::Members(members) => {
+                let before = self.listed();
                 self.members = members;
                 self.resettle();
+                if self.listed().iter().any(|job| !before.contains(job)) {
+                    (self.wanted, self.look_at) = (true, Millis::MIN);
+                }
             }
             PollInput::Reborn(node) => {
                 self.members.retain(|member| member.id != self.node);

@@ -472,6 +472,9 @@ impl Cluster {
         if self.fate.strikes(self.faults.edits) {
             self.pauses.extend(self.plans.edit(self.now, &wire));
         }
+        if self.fate.strikes(self.faults.arrears) {
+            self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
+        }
         if self.fate.strikes(self.faults.hands) {
             self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));
         }

@@ -210,6 +210,32 @@ impl Plans {
             kind => self.trigger(kind == 1, start),
         };
         let start = times.first().copied().unwrap_or(start);
+        self.re_time(n, now, start, (trigger, times), store)
+    }
+
+    /// Some schedule gets a trigger that lay ahead when the transaction began which commits it now.
+    pub(super) fn edit_belatedly(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
+        let n = self.any();
+        let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
+        if store.is_locked(entry.id) {
+            return None;
+        }
+        let begun = now - 120_000 - self.dice.below(60_000);
+        let (trigger, times) = self.short_trigger(begun);
+        self.re_time(n, now, times[0], (trigger, times), store)
+    }
+
+    /// Gives a schedule another trigger; gives the pause that has so ended.
+    fn re_time(
+        &mut self,
+        n: usize,
+        now: Millis,
+        start: Millis,
+        (trigger, times): (Trigger, Vec<Millis>),
+        store: &Wire<'_>,
+    ) -> Option<Pause> {
+        let schedule = self.made[n].definition.name.clone();
+        let entry = store.find(APPLICATION, &schedule).unwrap().unwrap();
         let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
         if store.ensure(&definition).unwrap() == Ensured::Changed {
             let database = store.time().unwrap().millis();
@@ -217,7 +243,6 @@ impl Plans {
             self.made[n].generations.insert(entry.generation + 1, times);
             self.made[n].definition = definition;
         }
-        let schedule = self.made[n].definition.name.clone();
         let is_paused = store.find(APPLICATION, &schedule).unwrap().unwrap().state == ScheduleState::Paused;
         let from = self.made[n].paused.take_if(|_| !is_paused)?;
         Some(Pause { schedule, from, until: now })

@@ -447,8 +447,9 @@ impl Process {
         for output in told {
             match output {
                 PollOutput::Planned(planned) => self.dispatch.receive(now, DispatchInput::Planned(planned)),
-                PollOutput::Seen { app, node, election, late } => {
-                    self.misfire.receive(now, MisfireInput::Polled { app, node, election, late });
+                PollOutput::Seen { app, node, election, late, from } => {
+                    let polled = MisfireInput::Polled { app, node, election, late, from };
+                    self.misfire.receive(now, polled);
                 }
                 PollOutput::Offset(offset) => self.clocks.offset = offset,
                 PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),

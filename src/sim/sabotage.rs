@@ -39,6 +39,8 @@ pub(super) enum Sabotage {
     UnboundedPolls,
     /// A poll decodes all payloads that are new, however long that takes.
     DecodeAllAtOnce,
+    /// Nobody looks for overdue schedules that lie before the beginning of polls.
+    NoLook,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.
@@ -103,6 +105,7 @@ impl Sabotage {
             ("the span of the retention", Faults::FORGETFUL, vec![Self::PurgeAtOnce]),
             ("an attempt and the next in one transaction", MANY, vec![Self::TornFollowUp]),
             ("the bound of a poll", Faults::CROWDED, vec![Self::UnboundedPolls]),
+            ("the look at all overdue schedules", Faults::BELATED, vec![Self::NoLook]),
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
         ]

@@ -34,6 +34,9 @@ pub(super) struct Faults {
     pub pauses: Millis,
     /// Per second: a schedule gets another trigger, or another payload.
     pub edits: Millis,
+    /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
+    /// past.
+    pub arrears: Millis,
     /// Per second: somebody writes PAUSED into a schedule's row, and nothing else.
     pub hands: Millis,
     /// Per second: somebody takes hold of a schedule's row, for up to a minute.
@@ -69,6 +72,7 @@ impl Faults {
         clocks: 0,
         pauses: 0,
         edits: 0,
+        arrears: 0,
         hands: 0,
         holds: 0,
         long_jobs: 0,
@@ -91,6 +95,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 20_000,
         edits: 20_000,
+        arrears: 5_000,
         hands: 5_000,
         holds: 10_000,
         long_jobs: 20_000,
@@ -114,6 +119,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 200_000,
         edits: 100_000,
+        arrears: 5_000,
         hands: 200_000,
         holds: 30_000,
         long_jobs: 200_000,
@@ -157,9 +163,13 @@ impl Faults {
     pub(super) const LEAVING: Self = Self { leaves: 12_000, long_jobs: 250_000, ..Self::NONE };
 
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
-    pub(super) const FORGETFUL: Self = Self { edits: 300_000, kills: 6_000, forgets: 700_000, ..Self::MANY };
+    pub(super) const FORGETFUL: Self =
+        Self { edits: 300_000, arrears: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
-    fn each(&mut self) -> [(&'static str, &mut Millis); 19] {
+    /// Nothing goes wrong but that edits are committed late.
+    pub(super) const BELATED: Self = Self { arrears: 20_000, ..Self::NONE };
+
+    fn each(&mut self) -> [(&'static str, &mut Millis); 20] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -171,6 +181,7 @@ impl Faults {
             ("clocks", &mut self.clocks),
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
+            ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),
             ("holds", &mut self.holds),
             ("long_jobs", &mut self.long_jobs),

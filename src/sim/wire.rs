@@ -397,7 +397,10 @@ impl Store for Wire<'_> {
                 return Err(Error::new(Kind::Unknown, "no answer in time"));
             }
         }
-        let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
+        let is_look = query.from == 0;
+        let from = if is_look && self.is(Sabotage::NoLook) { query.until } else { query.from };
+        let query = PollQuery { from, ..query.clone() };
+        let mut polled = Polled { time: self.sample(), ..self.store.poll(&query)? };
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }

@@ -17,6 +17,7 @@ pub(crate) mod sql;
 pub(crate) mod when;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(not(feature = "sql"))]
@@ -82,8 +83,8 @@ pub(crate) trait Store: Send + Sync {
     /// [is due](crate::window::is_election_due).
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
 
-    /// Active schedules whose next fire time is before `before` and whose job some live node lists, in id
-    /// order after `after`, at most `limit`.
+    /// Active schedules due before `before`, but not before `from`, whose job some live node lists, at most
+    /// `limit`.
     fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
 
     /// Moves cursors and writes their ledger rows, all in one transaction, each where its guard still
@@ -221,6 +222,10 @@ pub(crate) struct PollQuery {
     pub shares: Vec<Share>,
     /// and those of the schedules of these names, whatever their shards, if a share has their jobs.
     pub names: Vec<String>,
+    /// The jobs that live nodes list.
+    pub listed: Vec<String>,
+    /// Schedules due before this are not looked for: lately there were none.
+    pub from: Millis,
     /// The window's end (exclusive), database time.
     pub until: Millis,
     /// What is due before this is late, and anybody's.
@@ -265,13 +270,13 @@ pub(crate) struct Lane {
 impl Lane {
     /// The lanes of a job in a shard: overdue rows, of which there may be any number, and the others.
     pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
-        let late = query.late.min(query.until);
-        [Self { job, shard, after: (late - 1, i64::MAX), until: query.until }, Self::whole(job, shard, late)]
+        let late = query.late.clamp(query.from, query.until.max(query.from));
+        [Self::new(job, shard, late..query.until), Self::new(job, shard, query.from..late)]
     }
 
-    /// From the first row on.
-    pub(crate) fn whole(job: i64, shard: i64, until: Millis) -> Self {
-        Self { job, shard, after: (-1, i64::MAX), until }
+    /// The rows due in this span.
+    pub(crate) fn new(job: i64, shard: i64, due: Range<Millis>) -> Self {
+        Self { job, shard, after: (due.start - 1, i64::MAX), until: due.end }
     }
 }
 
@@ -310,8 +315,10 @@ pub(crate) struct Polled {
     pub node_enabled: bool,
     /// The application's election mark.
     pub election: Option<Millis>,
-    /// Some active schedule or PENDING execution of the application is late, whatever its shard and job.
+    /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.
     pub late: bool,
+    /// The earliest next fire time in the window of those schedules.
+    pub earliest: Option<Millis>,
     /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,
     /// earliest first.
     pub entries: Vec<Arc<Entry>>,
@@ -365,6 +372,8 @@ pub(crate) enum Settled {
 #[derive(Clone, Debug)]
 pub(crate) struct StalledQuery {
     pub application: String,
+    /// Schedules due before this are not looked for.
+    pub from: Millis,
     pub before: Millis,
     /// What the page before this one left; `None` of the first page.
     pub lanes: Option<Vec<Lane>>,
@@ -522,8 +531,9 @@ pub(crate) struct BrokenQuery {
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
     pub step: usize,
-    /// Rows due before this, database time, whose job a live node lists are looked at with every step; none
-    /// are if it is the earliest instant.
+    /// Rows due from `from` on and before `before`, database time, whose job a live node lists are looked at
+    /// with every step; none are if `before` is the earliest instant.
+    pub from: Millis,
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,

@@ -25,7 +25,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
 
 /// One poll's pass; the names of its operations.
 pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
-    machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
+    machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true, from: 0 });
     let mut done = Vec::new();
     loop {
         match machine.next(now) {
@@ -46,7 +46,7 @@ fn nothing_is_asked_that_the_poll_has_answered() {
     let now = Now { db: NOW, boot: NOW, apart: 0 };
     let after = |election, late| {
         let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-        machine.receive(now, MisfireInput::Polled { app: true, node: true, election, late });
+        machine.receive(now, MisfireInput::Polled { app: true, node: true, election, late, from: 0 });
         let mut asked = Vec::new();
         while let Step::Do(op) = machine.next(now) {
             asked.push(op.name());
@@ -67,7 +67,7 @@ fn in_a_pass(retention: Option<Millis>) -> MisfireMachine {
 }
 
 pub(super) fn polled(app: bool, node: bool) -> MisfireInput {
-    MisfireInput::Polled { app, node, election: None, late: true }
+    MisfireInput::Polled { app, node, election: None, late: true, from: 0 }
 }
 
 /// What the machine does next, leaving out what it tells.
@@ -102,7 +102,10 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
     let now = Now { db: NOW, boot: NOW, apart: 0 };
     let [mut hanging, mut second] = ["one", "two"].map(|application| {
         let mut machine = MisfireMachine::new(application.to_owned(), Window::default());
-        machine.receive(now, MisfireInput::Polled { app: true, node: true, election: None, late: true });
+        machine.receive(
+            now,
+            MisfireInput::Polled { app: true, node: true, election: None, late: true, from: 0 },
+        );
         machine
     });
     assert_eq!(asked(&mut hanging, now), "electing the misfire handler");
@@ -124,7 +127,8 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
 fn no_hot_loop_while_the_database_is_down() {
     for kind in [Kind::Unavailable, Kind::Unknown] {
         let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-        let polled = || Some(MisfireInput::Polled { app: true, node: true, election: None, late: true });
+        let polled =
+            || Some(MisfireInput::Polled { app: true, node: true, election: None, late: true, from: 0 });
         let calls = calls_while_down(&mut machine, NOW, kind, polled);
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
@@ -271,6 +275,25 @@ fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
     }
 }
 
+/// Dead index entries lie before that.
+#[test]
+fn the_handler_looks_from_where_polls_begin() {
+    let mut machine = keeping(None);
+    let from = NOW - 100_000;
+    let polled = MisfireInput::Polled { app: true, node: true, election: None, late: true, from };
+    machine.receive(at(0), polled);
+    let mut begins = Vec::new();
+    while let Step::Do(op) = machine.next(at(0)) {
+        begins.extend(match &op {
+            MisfireOp::Stalled(query) => Some(query.from),
+            MisfireOp::Broken(query) => Some(query.from),
+            _ => None,
+        });
+        machine.done(at(0), Ok(nothing_found(&op)));
+    }
+    assert_eq!(begins, [from, from]);
+}
+
 /// Polls may all fail, or take for ever: dead nodes' work is taken back all the same.
 #[test]
 fn without_polls_the_machine_stands_for_election_by_its_own_clock() {
@@ -278,7 +301,7 @@ fn without_polls_the_machine_stands_for_election_by_its_own_clock() {
     assert_eq!(asked(&mut machine, at(0)), "rest");
     machine.receive(
         at(poll),
-        MisfireInput::Polled { app: true, node: true, election: Some(NOW + 1), late: false },
+        MisfireInput::Polled { app: true, node: true, election: Some(NOW + 1), late: false, from: 0 },
     );
     assert_eq!(asked(&mut machine, at(3 * poll - FAILURE_PAUSE - 1)), "rest", "a poll has ended");
     let pass: Vec<&str> = std::iter::from_fn(|| match machine.next(at(3 * poll)) {

@@ -154,6 +154,8 @@ impl Bench {
             application: "app".to_owned(),
             shares: vec![Share::whole(vec!["job".to_owned()])],
             names: Vec::new(),
+            listed: vec!["job".to_owned()],
+            from: 0,
             until,
             late: self.now,
             page: Page::FIRST,

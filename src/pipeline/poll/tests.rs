@@ -28,7 +28,15 @@ fn at(time: Millis) -> Now {
     Now { db: time, boot: time, apart: 0 }
 }
 
+/// One that does not look at all overdue schedules.
 fn machine(now: Millis) -> PollMachine {
+    let mut machine = first_machine(now);
+    machine.look_at = Millis::MAX;
+    machine
+}
+
+/// One that looks at all overdue schedules behind its first poll.
+fn first_machine(now: Millis) -> PollMachine {
     // A node whose phase on the grid is 0.
     PollMachine::new(
         NodeId(uuid::Uuid::nil()),
@@ -52,6 +60,7 @@ fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
         node_enabled: true,
         election: None,
         late: false,
+        earliest: None,
         entries: entries.into_iter().map(Arc::new).collect(),
         pendings: Vec::new(),
         large: HashMap::new(),
@@ -318,8 +327,8 @@ fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
     loop {
         match machine.next(at(now)) {
             Step::Do(PollOp::Page(query)) => return (now, query),
-            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
-            Step::Do(op) => decode(machine, now, op),
+            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
+            Step::Do(_) => panic!("nothing is large"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -699,4 +708,158 @@ fn a_walk_ends_where_the_newest_begin() {
             (vec![true, false], 1, true),
         ]
     );
+}
+
+/// What the machine asks for next, and when: (the beginning, whether it is a look at all overdue schedules).
+fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis, bool) {
+    loop {
+        match machine.next(at(now)) {
+            Step::Do(PollOp::Page(query)) => return (now, query.from, false),
+            Step::Do(PollOp::Look(query)) => {
+                assert!(query.shares.is_empty() && query.names.is_empty(), "it brings nothing");
+                return (now, query.from, true);
+            }
+            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
+            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
+            Step::Tell(_) => {}
+            Step::Wait(until) => now = now.max(until),
+            Step::Stop => panic!("stopped"),
+        }
+    }
+}
+
+fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Option<Millis>) {
+    let late = earliest.is_some();
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { late, earliest, ..answer(now, Vec::new()) })));
+}
+
+/// However long they stay: an outage, a schedule that nobody claims.
+#[test]
+fn a_poll_begins_where_the_earliest_due_schedule_was() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let mut minutes = 0;
+    let mut begins = |earliest| {
+        minutes += 10;
+        let (now, from, _) = next_question(&mut machine, begin + minutes * 60_000);
+        told_earliest(&mut machine, now, earliest);
+        now - from
+    };
+    assert_eq!(begins(Some(begin)), MARGIN, "nothing is known yet");
+    assert_eq!(begins(Some(begin)), 20 * 60_000);
+    assert_eq!(begins(None), 30 * 60_000);
+    // It begins at the end of the last window, ten minutes ago: in between something may have come due.
+    let since = begins(None);
+    assert!((9 * 60_000..10 * 60_000).contains(&since), "{since}");
+}
+
+#[test]
+fn polls_that_fail_hold_the_beginning_back() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    told_earliest(&mut machine, now, None);
+    let until = machine.known.unwrap();
+    for minute in 2..10 {
+        let (now, from, _) = next_question(&mut machine, begin + minute * 60_000);
+        assert_eq!(from, until.min(now - MARGIN));
+        machine.done(at(now), Err(Error::new(Kind::Unavailable, "down")));
+    }
+}
+
+#[test]
+fn all_overdue_schedules_are_looked_for_behind_the_first_poll_and_once_a_minute() {
+    let begin = 10_000_000;
+    let mut machine = first_machine(begin);
+    let (mut now, mut looks) = (begin, Vec::new());
+    while now < begin + 300_000 {
+        let (asked, from, look) = next_question(&mut machine, now);
+        told_earliest(&mut machine, asked, None);
+        if look {
+            assert_eq!(from, 0);
+            looks.push(asked - begin);
+        }
+        now = asked;
+    }
+    assert_eq!(looks, [0, 60_000, 120_000, 180_000, 240_000]);
+}
+
+/// Until it has been seen to.
+#[test]
+fn what_lies_before_the_beginning_is_polled_at_once() {
+    let begin = 10_000_000;
+    let mut machine = first_machine(begin);
+    let (now, from, _) = next_question(&mut machine, begin);
+    assert_eq!(from, begin - MARGIN);
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    let old = begin - 3_600_000;
+    told_earliest(&mut machine, now, Some(old));
+    let seen = |machine: &mut PollMachine| match machine.next(at(begin)) {
+        Step::Tell(PollOutput::Seen { late, from, .. }) => Some((late, from)),
+        _ => None,
+    };
+    assert_eq!(seen(&mut machine), Some((true, old)), "the misfire handler learns of it");
+    for earliest in [Some(old), None] {
+        let (now, from, look) = next_question(&mut machine, now);
+        assert!(now <= begin + 2 * PERIOD && !look);
+        assert_eq!(from, old);
+        told_earliest(&mut machine, now, earliest);
+        machine.receive(at(now), PollInput::Wake);
+    }
+    let (now, from, _) = next_question(&mut machine, now + PERIOD);
+    assert_eq!(from, now - MARGIN);
+}
+
+#[test]
+fn a_look_that_fails_costs_no_poll() {
+    let begin = 10_000_000;
+    let mut machine = first_machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    machine.done(at(now + 3_000), Err(Error::new(Kind::Unknown, "no answer in time")));
+    let Step::Tell(PollOutput::Event(Event::StoreFailed { operation, .. })) = machine.next(at(now + 3_000))
+    else {
+        panic!("nothing is told")
+    };
+    assert_eq!((operation, machine.limit), (LOOK, PAGE));
+    let tick = machine.ticker.next();
+    assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
+}
+
+/// A look that is given up must not take the next tick's time.
+#[test]
+fn a_look_waits_for_a_poll_that_leaves_it_time() {
+    let begin = 10_000_000;
+    let mut machine = first_machine(begin);
+    machine.look_at = begin;
+    let (now, ..) = next_question(&mut machine, begin + PERIOD - 1_000);
+    assert_eq!(machine.ticker.next(), now + 1_000);
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(!look);
+    told_earliest(&mut machine, now, None);
+    assert!(next_question(&mut machine, now).2);
+}
+
+#[test]
+fn a_job_that_a_node_lists_anew_is_looked_for_at_once() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    told_earliest(&mut machine, now, None);
+    let mut join = |jobs: &[&str]| {
+        let jobs = jobs.iter().map(|job| (*job).to_owned()).collect();
+        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs };
+        machine.receive(at(now), PollInput::Members(vec![other]));
+        let (asked, query) = asked(&mut machine, now);
+        told_earliest(&mut machine, asked, None);
+        (query.listed, next_question(&mut machine, asked).2)
+    };
+    assert_eq!(join(&["job"]), (vec!["job".to_owned()], false));
+    let (listed, looks) = join(&["another", "job"]);
+    assert_eq!((listed, looks), (vec!["another".to_owned(), "job".to_owned()], true));
 }

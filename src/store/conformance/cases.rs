@@ -215,6 +215,8 @@ macro_rules! conformance {
                 pendings_come_with_their_schedules_shards,
                 pages_of_several_shares_follow_one_another,
                 what_is_late_anywhere_is_told,
+                the_earliest_fire_time_of_listed_active_jobs_is_told,
+                what_is_due_before_the_beginning_is_not_looked_for,
                 the_election_mark_is_told,
                 a_row_nobody_understands_does_not_end_the_pages,
                 rows_of_unknown_jobs_are_left_alone,

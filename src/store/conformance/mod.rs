@@ -59,7 +59,7 @@ use crate::store::{
 pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
     let mut found: Vec<Broken> = Vec::new();
     let (application, before) = (application.to_owned(), store.time().unwrap().millis());
-    let mut query = BrokenQuery { application, after: ScheduleId(i64::MIN), step, before, limit };
+    let mut query = BrokenQuery { application, after: ScheduleId(i64::MIN), step, from: 0, before, limit };
     loop {
         let page = store.broken(&query).unwrap();
         found.extend(page.broken);
@@ -313,6 +313,8 @@ impl Bench {
             application: self.app.clone(),
             shares: vec![Share::whole(vec![JOB.to_owned()])],
             names: Vec::new(),
+            listed: vec![JOB.to_owned()],
+            from: 0,
             until,
             late: self.now,
             page: Page::FIRST,
@@ -330,7 +332,7 @@ impl Bench {
     }
 
     pub fn stalled_query(&self, before: Millis) -> StalledQuery {
-        StalledQuery { application: self.app.clone(), before, lanes: None, limit: 1_000 }
+        StalledQuery { application: self.app.clone(), from: 0, before, lanes: None, limit: 1_000 }
     }
 
     pub fn stalled(&self, before: Millis) -> Vec<String> {

@@ -279,12 +279,14 @@ pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     assert_eq!(brought, [ids[3].1.execution, ids[0].1.execution, ids[1].1.execution]);
 }
 
-/// Whoever is at home in them and whoever runs them.
+/// Whoever is at home in them and whichever node runs them.
 pub(crate) fn what_is_late_anywhere_is_told(db: &Bench) {
-    let late =
-        |late| db.store.poll(&PollQuery { shares: Vec::new(), late, ..db.query(db.now) }).unwrap().late;
+    let listed = vec!["other".to_owned(), JOB.to_owned()];
+    let query = PollQuery { shares: Vec::new(), listed, ..db.query(db.now) };
+    let late = |late| db.store.poll(&PollQuery { late, ..query.clone() }).unwrap().late;
     assert!(!late(Millis::MAX), "there is nothing");
     let entry = db.create(&Definition { job: job("other"), ..db.definition("s") });
+    assert!(!db.store.poll(&PollQuery { late: Millis::MAX, ..db.query(db.now) }).unwrap().late, "unlisted");
     assert_eq!((late(db.base), late(db.base + 1)), (false, true));
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
     assert!(!late(Millis::MAX), "it is paused");
@@ -293,6 +295,67 @@ pub(crate) fn what_is_late_anywhere_is_told(db: &Bench) {
     assert!(!late(Millis::MAX), "it is claimed");
     assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
     assert_eq!((late(db.base), late(db.base + 1)), (false, true), "it is PENDING");
+}
+
+/// Those that somebody will claim: others may be overdue for ever.
+pub(crate) fn the_earliest_fire_time_of_listed_active_jobs_is_told(db: &Bench) {
+    let mine = db.schedule("s");
+    let other = db.create(&Definition {
+        trigger: every(db.base - 5_000, 60_000, -1),
+        job: job("other"),
+        ..db.definition("t")
+    });
+    db.set(RowKey::Schedule(other.id), "next_fire_time", &(db.base - 5_000).to_string());
+    let listing = |jobs: &[&str], from, until| {
+        let listed = jobs.iter().map(|job| (*job).to_owned()).collect();
+        let late = db.base + 1;
+        db.store.poll(&PollQuery { listed, from, late, ..db.query(until) }).unwrap()
+    };
+    let earliest = |jobs: &[&str], from, until| listing(jobs, from, until).earliest;
+    let at = db.base;
+    assert_eq!(mine.cursor.next, Some(at));
+    assert_eq!(earliest(&[JOB], 0, Millis::MAX), Some(at));
+    assert_eq!(earliest(&[JOB, "other"], 0, Millis::MAX), Some(at - 5_000));
+    assert_eq!(earliest(&[JOB, "other"], at - 4_999, Millis::MAX), Some(at));
+    assert_eq!(earliest(&[JOB, "other"], at + 1, Millis::MAX), None);
+    assert_eq!(earliest(&[JOB], 0, at), None, "it is not in the window");
+    assert!(listing(&[JOB], 0, at).late, "though late");
+    assert_eq!(earliest(&[], 0, Millis::MAX), None);
+    db.set(RowKey::Job(&db.app, JOB), "state", "'PAUSED'");
+    assert_eq!(earliest(&[JOB], 0, Millis::MAX), None, "its job is paused");
+    assert!(!listing(&[JOB], 0, Millis::MAX).late);
+}
+
+/// By polls whose page holds all due rows, by those whose page does not, and by repair.
+pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
+    for (name, offset) in [("a", 1_000), ("b", 2_000), ("c", 3_000)] {
+        let trigger = every(db.base + offset, 60_000, -1);
+        db.create(&Definition { trigger, ..db.definition(name) });
+    }
+    let (from, until) = (db.base + 2_000, db.base + 10_000);
+    let query = PollQuery { from, late: db.base + 2_500, ..db.query(until) };
+    let all = db.store.poll(&query).unwrap();
+    assert_eq!(names_of(&all), ["b", "c"]);
+    let named = PollQuery {
+        shares: vec![share(JOB, &[])],
+        names: vec!["a".to_owned(), "b".to_owned()],
+        ..query.clone()
+    };
+    assert_eq!(names_of(&db.store.poll(&named).unwrap()), ["b"]);
+    let first = db.store.poll(&PollQuery { limit: 1, ..query.clone() }).unwrap();
+    let page = first.next.expect("two are due");
+    let second = db.store.poll(&PollQuery { page, ..query }).unwrap();
+    let mut lanes = names_of(&second);
+    lanes.sort();
+    assert_eq!(lanes, ["b", "c"]);
+    let stalled = db.store.stalled(&StalledQuery { from, ..db.stalled_query(until) }).unwrap();
+    assert_eq!(names(stalled.entries.iter()), ["b", "c"]);
+    assert_eq!(db.stalled(until), ["a", "b", "c"]);
+    let [a, b, after] = ["a", "b", "c"].map(|name| db.entry(name).id);
+    [a, b].iter().for_each(|id| db.set(RowKey::Schedule(*id), "job_type", "'CALENDAR'"));
+    let broken = BrokenQuery { application: db.app.clone(), after, step: 1, from, before: until, limit: 9 };
+    let found: Vec<_> = db.store.broken(&broken).unwrap().broken.into_iter().map(|it| it.id).collect();
+    assert_eq!(found, [b]);
 }
 
 pub(crate) fn the_election_mark_is_told(db: &Bench) {

@@ -9,7 +9,7 @@ use super::tables::{Index, Tables};
 use crate::error::{Error, Kind};
 use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState};
 use crate::store::guard::{self, Column};
-use crate::store::when::{self, NONE};
+use crate::store::when;
 use crate::store::{
     Beat, Due, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result,
     SMALL_PAYLOAD,
@@ -99,14 +99,21 @@ impl Tables {
             node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
             election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
             late: false,
+            earliest: None,
             entries: Vec::new(),
             pendings: Vec::new(),
             large: HashMap::new(),
             next: None,
         };
         if let Some(index) = self.index(&query.application) {
-            let late = |keys: &BTreeSet<(Millis, i64)>| keys.first().is_some_and(|(at, _)| *at < query.late);
-            polled.late = late(&index.due) || late(&index.pending);
+            let listed: BTreeSet<i64> = self.active(index, &query.listed).collect();
+            let is_listed = |id: i64| self.schedule(id).is_some_and(|row| listed.contains(&row.job));
+            let end = query.until.max(query.late);
+            let mut due = within(&index.due, (query.from - 1, i64::MAX), end);
+            let earliest = due.find(|(_, id)| is_listed(*id)).map(|(at, _)| at);
+            let is_late = |at: Option<Millis>| at.is_some_and(|at| at < query.late);
+            polled.late = is_late(earliest) || is_late(index.pending.first().map(|(at, _)| *at));
+            polled.earliest = earliest.filter(|at| *at < query.until);
             let wanted = self.wanted(index, query);
             let lanes = match &query.page.schedules {
                 Due::All => self.all_due(index, &wanted, query, &mut polled),
@@ -122,18 +129,22 @@ impl Tables {
     fn wanted<'q>(&self, index: &Index, query: &'q PollQuery) -> Wanted<'q> {
         let mut shards: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
         for share in &query.shares {
-            for job in share.jobs.iter().filter_map(|name| index.jobs.get(name.as_str())) {
-                if self.jobs.get(job).is_some_and(|job| job.state == ScheduleState::Active.as_str()) {
-                    shards.entry(*job).or_default().extend(&share.shards);
-                }
+            for job in self.active(index, &share.jobs) {
+                shards.entry(job).or_default().extend(&share.shards);
             }
         }
         Wanted { shards, names: query.names.iter().map(String::as_str).collect() }
     }
 
+    /// Those of the jobs that are active.
+    fn active<'t>(&'t self, index: &'t Index, names: &'t [String]) -> impl Iterator<Item = i64> + 't {
+        let ids = names.iter().filter_map(|name| index.jobs.get(name.as_str()).copied());
+        ids.filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
+    }
+
     /// The lanes of the next page if this one does not hold all.
     fn all_due(&self, index: &Index, rows: &Wanted<'_>, query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
-        let due = within(&index.due, (NONE, i64::MAX), query.until).map(|(_, id)| id);
+        let due = within(&index.due, (query.from - 1, i64::MAX), query.until).map(|(_, id)| id);
         let of = |id: &i64| self.schedule(*id);
         let ids: Vec<i64> = due.filter(|id| of(id).is_some_and(|row| rows.contain(row))).collect();
         let is_named = |id: &&i64| of(id).is_some_and(|row| rows.names.contains(&*row.name));

@@ -58,7 +58,7 @@ impl Tables {
         let Some(index) = self.index(application).filter(|_| self.is_enabled(application)) else {
             return (Vec::new(), Vec::new());
         };
-        let lanes = query.lanes.clone().unwrap_or_else(|| self.lanes_behind(index, query.before));
+        let lanes = query.lanes.clone().unwrap_or_else(|| self.lanes_behind(index, query));
         let lanes: Vec<Lane> =
             lanes.into_iter().filter(|lane| self.is_served(application, lane.job)).collect();
         let (mut rows, next) = self.share_out(index, &lanes, query.limit);
@@ -66,10 +66,12 @@ impl Tables {
         (rows.into_iter().map(|(_, id)| id).collect(), next)
     }
 
-    fn lanes_behind(&self, index: &Index, until: Millis) -> Vec<Lane> {
-        let late = index.due.range(..(until, i64::MIN)).filter_map(|(_, id)| self.schedule(*id));
+    fn lanes_behind(&self, index: &Index, query: &StalledQuery) -> Vec<Lane> {
+        let due = query.from..query.before;
+        let behind = index.due.range((due.start, i64::MIN)..(due.end, i64::MIN).max((due.start, i64::MIN)));
+        let late = behind.filter_map(|(_, id)| self.schedule(*id));
         let lanes: BTreeSet<(i64, i64)> = late.map(|row| (row.job, row.shard)).collect();
-        lanes.into_iter().map(|(job, shard)| Lane::whole(job, shard, until)).collect()
+        lanes.into_iter().map(|(job, shard)| Lane::new(job, shard, due.clone())).collect()
     }
 
     /// Whether the job is active and some live node of the application lists it.
@@ -206,7 +208,8 @@ impl Tables {
         let listed = move |(_, id): &&(Millis, i64)| {
             job(*id).is_some_and(|job| self.is_served(&query.application, job))
         };
-        due.take_while(|(at, _)| *at < query.before).filter(listed).filter_map(|(_, id)| self.as_broken(*id))
+        let due = due.skip_while(|(at, _)| *at < query.from).take_while(|(at, _)| *at < query.before);
+        due.filter(listed).filter_map(|(_, id)| self.as_broken(*id))
     }
 
     fn as_broken(&self, id: i64) -> Option<Broken> {

@@ -1,6 +1,7 @@
 //! What the pipeline and the misfire handler look at.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -26,12 +27,13 @@ pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) 
         node_enabled: signs.node == "Y",
         election: signs.election,
         late: signs.late,
+        earliest: signs.earliest,
         entries: Vec::new(),
         pendings: Vec::new(),
         large: HashMap::new(),
         next: None,
     };
-    if signs.due || signs.pending {
+    if (signs.due || signs.pending) && !query.shares.is_empty() {
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
         let lanes = if signs.due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
@@ -170,6 +172,7 @@ struct Signs {
     due: bool,
     pending: bool,
     late: bool,
+    earliest: Option<Millis>,
 }
 
 fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Signs, Fault> {
@@ -185,13 +188,15 @@ fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<
         due: row.int()? == 1,
         pending: row.int()? == 1,
         late: row.int()? == 1,
+        earliest: row.maybe_int()?.filter(|at| *at < query.until),
         time: session.dialect().sample(asked, row.int()?, answered),
     })
 }
 
 /// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is
-/// due, anything PENDING, and anything of the application late; and the database's time: read last, so that
-/// little time passes between it and the answer's arrival.
+/// due, anything PENDING, whether that or anything of the listed jobs is late, and when the earliest of the
+/// latter is due; and the database's time: read last, so that little time passes between it and the answer's
+/// arrival.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
@@ -203,9 +208,8 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
          (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
          (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, COALESCE(heads.due, 0) AS due, \
          CASE WHEN {pending} THEN 1 ELSE 0 END AS pending, \
-         CASE WHEN heads.late = 1 OR {pending} THEN 1 ELSE 0 END AS late, {} AS now \
-         FROM (SELECT MAX(CASE WHEN head.fire_time < ? THEN 1 ELSE 0 END) AS late, \
-         MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ",
+         CASE WHEN heads.earliest < ? OR {pending} THEN 1 ELSE 0 END AS late, heads.earliest AS earliest, \
+         {} AS now FROM (SELECT MIN(CASE WHEN head.job_class IN ",
         dialect.exact_clock()
     ))
     .bind(application)
@@ -213,26 +217,31 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     .bind(application)
     .bind(application)
     .bind(query.until)
+    .bind(query.late)
     .bind(application)
     .bind(query.late)
-    .bind(query.late)
+    .list(query.listed.iter().map(String::as_str))
+    .push(" THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ")
     .bind(query.until)
     .list(query.shares.iter().flat_map(|share| &share.jobs).map(String::as_str))
     .push(&format!(" THEN 1 ELSE 0 END) AS due FROM ({}) AS head) AS heads", heads()))
+    .bind(query.from)
     .bind(query.until.max(query.late))
     .bind(application)
 }
 
-/// The earliest fire time before an instant (?) in each shard of each job of an application (?): one look
-/// into the index for each, however many rows there are. The limit keeps MariaDB from merging this into a
-/// question around it, where it would no longer know `s`.
+/// The earliest fire time between two instants (?, ?) in each shard of each active job of an application (?):
+/// one look into the index for each, however many rows there are. The limit keeps MariaDB from merging this
+/// into a question around it, where it would no longer know `s`. The states of jobs are asked for by id:
+/// without them the index of names covers the question, and SQLite leaves other applications' jobs alone.
 fn heads() -> String {
     let shards: Vec<String> = shards::every().map(|shard| format!("SELECT {shard} AS shard")).collect();
     format!(
         "SELECT j.id AS pid, j.job_class, s.shard, (SELECT e.next_fire_time FROM QRTZ_EXECUTE e \
          WHERE e.application = j.application AND e.state = 'EXECUTING' AND e.pid = j.id AND e.shard = s.shard \
-         AND e.next_fire_time > -1 AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
-         FROM QRTZ_JOB j CROSS JOIN ({}) AS s WHERE j.application = ? LIMIT 1000000000",
+         AND e.next_fire_time >= ? AND e.next_fire_time < ? ORDER BY e.next_fire_time LIMIT 1) AS fire_time \
+         FROM QRTZ_JOB j CROSS JOIN ({}) AS s WHERE j.application = ? \
+         AND (SELECT a.state FROM QRTZ_JOB a WHERE a.id = j.id) = 'EXECUTING' LIMIT 1000000000",
         shards.join(" UNION ALL ")
     )
 }
@@ -294,7 +303,7 @@ impl Part<'_> {
 /// statistics reads every row of the application instead. There each job and shard, or each name, is a seek
 /// of its own, and OFFSET keeps the planner from turning them into a join that begins with the schedules.
 pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
-    let (application, before) = (query.application.as_str(), query.until);
+    let (application, from, before) = (query.application.as_str(), query.from, query.until);
     let question = sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)));
     let question = if dialect == Dialect::Postgres {
         let seeks = match part.among {
@@ -304,7 +313,7 @@ pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
         let sought = match part.among {
             Among::Shards(_) => {
                 "x.state = 'EXECUTING' AND x.pid = p.id AND x.shard = s.shard \
-                 AND x.next_fire_time > -1 AND x.next_fire_time < ?"
+                 AND x.next_fire_time >= ? AND x.next_fire_time < ?"
             }
             Among::Names(_) => "x.name = n.name",
         };
@@ -312,7 +321,7 @@ pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
             .push(&format!(
                 "{seeks} CROSS JOIN LATERAL (SELECT x.* FROM QRTZ_EXECUTE x WHERE x.application = ? \
                  AND {sought} OFFSET 0) AS e JOIN QRTZ_JOB j ON j.id = e.pid \
-                 WHERE e.pid = p.id AND e.state = 'EXECUTING' AND e.next_fire_time > -1"
+                 WHERE e.pid = p.id AND e.state = 'EXECUTING'"
             ))
             .bind(Value::Ints(Arc::new(part.jobs.clone())));
         let question = match part.among {
@@ -320,21 +329,22 @@ pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
             Among::Names(names) => question.bind(Value::Texts(Arc::new(names.to_vec()))),
         };
         let question = question.bind(application);
-        if part.is_named() { question } else { question.bind(before) }
+        if part.is_named() { question } else { question.bind(from).bind(before) }
     } else {
         let from = format!(
             "QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-             WHERE e.application = ? AND e.state = 'EXECUTING' AND e.next_fire_time > -1 AND ",
+             WHERE e.application = ? AND e.state = 'EXECUTING' AND ",
             join(dialect)
         );
         part.of(question.push(&from).bind(application))
     };
-    question.push(" AND e.next_fire_time < ? LIMIT ?").bind(before).bind(limit)
+    let due = " AND e.next_fire_time >= ? AND e.next_fire_time < ? LIMIT ?";
+    question.push(due).bind(from).bind(before).bind(limit)
 }
 
-/// The lanes of these jobs in all shards.
-pub(super) fn lanes(jobs: &[i64], until: Millis) -> Vec<Lane> {
-    let lane = |job: i64| shards::every().map(move |shard| Lane::whole(job, shard, until));
+/// The lanes of what is due in this span of these jobs in all shards.
+pub(super) fn lanes(jobs: &[i64], due: &Range<Millis>) -> Vec<Lane> {
+    let lane = |job: i64| shards::every().map(move |shard| Lane::new(job, shard, due.clone()));
     jobs.iter().flat_map(|job| lane(*job)).collect()
 }
 
@@ -497,16 +507,18 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
 
 /// The lanes of all jobs that have rows behind.
 fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<Lane>, Fault> {
-    let rows = session.rows(&behind(&query.application, query.before))?;
-    let lane = |mut row: Row| Ok(Lane::whole(row.int()?, row.int()?, query.before));
+    let due = query.from..query.before;
+    let rows = session.rows(&behind(&query.application, &due))?;
+    let lane = |mut row: Row| Ok(Lane::new(row.int()?, row.int()?, due.clone()));
     rows.into_iter().map(lane).collect()
 }
 
-pub(super) fn behind(application: &str, before: Millis) -> Statement {
+pub(super) fn behind(application: &str, due: &Range<Millis>) -> Statement {
     sql(format!("SELECT head.pid, head.shard FROM ({}) AS head WHERE head.fire_time < ?", heads()))
-        .bind(before)
+        .bind(due.start)
+        .bind(due.end)
         .bind(application)
-        .bind(before)
+        .bind(due.end)
 }
 
 /// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to

@@ -271,7 +271,7 @@ fn as_broken(raw: Raw) -> Option<Broken> {
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
 /// has its share, so that the healthy rows of one do not hide what is broken in another.
 fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
-    let lanes = lanes(&listed(session, &query.application)?, query.before);
+    let lanes = lanes(&listed(session, &query.application)?, &(query.from..query.before));
     let mut broken = Vec::new();
     let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
     read_lanes(session, &query.application, &lanes, share, Payload::None, &mut |_, raw| {

@@ -12,6 +12,8 @@ mod plans;
 #[cfg(feature = "postgres")]
 mod pooler;
 #[cfg(feature = "postgres")]
+mod snapshot;
+#[cfg(feature = "postgres")]
 mod under_way;
 mod views;
 

@@ -89,6 +89,8 @@ impl<'a> Case<'a> {
             application,
             shares: vec![Share::whole(vec!["work".to_owned()])],
             names: vec!["named".to_owned()],
+            listed: vec!["work".to_owned()],
+            from: 0,
             until: Millis::MAX,
             late: Millis::MAX,
             page: Page::FIRST,
@@ -96,7 +98,7 @@ impl<'a> Case<'a> {
         };
         self.store.poll(&query).unwrap();
         let application = self.app.clone();
-        let behind = StalledQuery { application, before: AT + 9_000, lanes: None, limit: 1_000 };
+        let behind = StalledQuery { application, from: 0, before: AT + 9_000, lanes: None, limit: 1_000 };
         self.store.stalled(&behind).unwrap();
         self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();

@@ -174,6 +174,8 @@ fn poll_of(application: &str) -> PollQuery {
         application: application.to_owned(),
         shares: vec![Share { jobs: vec!["work".to_owned()], shards: vec![1, 3, 4, 8, 9, 12, 14, 15] }],
         names: vec![format!("{application}-17"), format!("{application}-18")],
+        listed: vec!["work".to_owned()],
+        from: START,
         until: START + 10_000,
         late: START + 2_000,
         page: Page::FIRST,
@@ -199,8 +201,14 @@ fn the_hot_path_never_scans(database: &Database) {
     let query = poll_of(&application);
     let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
     let after = ScheduleId(ROWS / 2);
-    let broken =
-        BrokenQuery { application: application.clone(), after, step: 1_000, before: START, limit: 200 };
+    let broken = BrokenQuery {
+        application: application.clone(),
+        after,
+        step: 1_000,
+        from: 0,
+        before: START,
+        limit: 200,
+    };
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
         ("beat: look", node::live(dialect, &application, NodeId::fresh())),
@@ -212,7 +220,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
         ("page of stranded", revoke::page(dialect, &application, ExecutionId(0), 1_000)),
-        ("lanes behind", poll::behind(&application, START)),
+        ("lanes behind", poll::behind(&application, &(0..START))),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
@@ -266,18 +274,18 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let dialect = database.dialect();
     let late = START + 200_000_000;
     let shares = vec![Share::whole((0..50).map(|number| format!("job-{number}")).collect())];
-    let query = PollQuery { shares, until: late, late, ..poll_of(&application) };
+    let query = PollQuery { shares, from: 0, until: late, late, ..poll_of(&application) };
     let mut jobs = poll::jobs(session.as_mut(), &application).unwrap();
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
     let mut statements = vec![
-        ("lanes behind", poll::behind(&application, late)),
-        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, late)[..64])),
+        ("lanes behind", poll::behind(&application, &(0..late))),
+        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, &(0..late))[..64])),
         ("look", poll::look(dialect, &query)),
     ];
     let parts = poll::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    let lanes = poll::lanes(&[nobodys], late);
+    let lanes = poll::lanes(&[nobodys], &(0..late));
     statements.push(("its own lanes", lane_rows(dialect, &query, &lanes)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
@@ -306,7 +314,7 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     node::register(session, &new).unwrap();
     let mut lanes = None;
     for _ in 0..3 {
-        let query = StalledQuery { application: application.clone(), before, lanes, limit: 200 };
+        let query = StalledQuery { application: application.clone(), from: 0, before, lanes, limit: 200 };
         let read = handler_reads(session);
         let page = poll::stalled(session, &query).unwrap();
         let read = handler_reads(session) - read;
@@ -434,8 +442,14 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let outcome = Settlement { execution: ExecutionId(1), token: Token::fresh(), change };
     let (application, after) = (super::application(), ScheduleId(0));
     let query = poll_of(&application);
-    let broken =
-        BrokenQuery { application: application.clone(), after, step: 1_000, before: START, limit: 200 };
+    let broken = BrokenQuery {
+        application: application.clone(),
+        after,
+        step: 1_000,
+        from: 0,
+        before: START,
+        limit: 200,
+    };
     let by_id = [
         planned::claim_waiting(&want),
         planned::claim_skipping(&want),
@@ -445,7 +459,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = poll::parts(&query, &jobs);
-    let stalled = poll::behind(&application, START);
+    let stalled = poll::behind(&application, &(0..START));
     let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
