@@ -31,8 +31,7 @@ pub(crate) struct Surroundings {
 }
 
 /// A running machine.
-pub(crate) struct Driver<Input> {
-    inbox: Sender<Input>,
+pub(crate) struct Driver {
     ended: Receiver<()>,
     panicked: Arc<AtomicBool>,
 }
@@ -59,16 +58,7 @@ pub(crate) fn wait_in_turns<T>(
     }
 }
 
-impl<Input> Driver<Input> {
-    pub(crate) fn inbox(&self) -> Sender<Input> {
-        self.inbox.clone()
-    }
-
-    pub(crate) fn send(&self, input: Input) {
-        // A machine that has ended needs no more input.
-        self.inbox.send(input).ok();
-    }
-
+impl Driver {
     /// Waits until the machine has ended; nothing if it has not within that time.
     pub(crate) fn join(&self, within: Duration) -> Option<Ended> {
         match self.ended.recv_timeout(within) {
@@ -86,14 +76,14 @@ pub(crate) fn inbox<Input>() -> (Sender<Input>, Receiver<Input>) {
     unbounded()
 }
 
-/// Starts `machine` on a thread called `name`; what it tells goes to `tell`.
+/// Starts `machine` on a thread called `name`; its outputs go to `tell`.
 pub(crate) fn drive<M: Machine>(
     name: &str,
     machine: M,
-    (inbox, messages): (Sender<M::Input>, Receiver<M::Input>),
+    messages: Receiver<M::Input>,
     surroundings: &Surroundings,
     tell: impl FnMut(M::Output) + Send + 'static,
-) -> Result<Driver<M::Input>, Error> {
+) -> Result<Driver, Error> {
     let (alive, ended) = bounded(0);
     let surroundings = surroundings.clone();
     let hands = Hands::new(name, &surroundings);
@@ -107,7 +97,7 @@ pub(crate) fn drive<M: Machine>(
         }
         drop::<Sender<()>>(alive);
     })?;
-    Ok(Driver { inbox, ended, panicked })
+    Ok(Driver { ended, panicked })
 }
 
 fn run<M: Machine>(
@@ -336,7 +326,8 @@ mod tests {
     }
 
     struct Bench {
-        driver: Driver<Order>,
+        driver: Driver,
+        orders: Sender<Order>,
         answers: mpsc::Receiver<Result<(), Kind>>,
         told: mpsc::Receiver<()>,
         panics: mpsc::Receiver<String>,
@@ -363,15 +354,16 @@ mod tests {
         };
         let machine = Caller { todo: Vec::new(), to_tell: 0, ended: answer, stopping: false };
         let tell = move |()| say.send(()).unwrap_or_default();
-        let driver = drive("test", machine, inbox(), &surroundings, tell).unwrap();
-        Bench { driver, answers, told, panics }
+        let (orders, messages) = inbox();
+        let driver = drive("test", machine, messages, &surroundings, tell).unwrap();
+        Bench { driver, orders, answers, told, panics }
     }
 
     #[test]
     fn what_is_to_be_told_is_told_while_the_call_is_under_way() {
         let bench = bench_of(600_000);
         let (open, gate) = bounded(0);
-        bench.driver.send(Order::Perform(Call(Some(gate))));
+        bench.orders.send(Order::Perform(Call(Some(gate)))).unwrap();
         assert_eq!(bench.told.recv_timeout(SOON), Ok(()));
         drop(open);
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())));
@@ -381,9 +373,9 @@ mod tests {
     fn a_call_that_hangs_is_given_up_and_its_result_unknown() {
         let bench = bench();
         let (_open, gate) = bounded(0);
-        bench.driver.send(Order::Perform(Call(Some(gate))));
+        bench.orders.send(Order::Perform(Call(Some(gate)))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
-        bench.driver.send(Order::Perform(Call(None)));
+        bench.orders.send(Order::Perform(Call(None))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())), "the next one has a thread of its own");
     }
 
@@ -392,14 +384,14 @@ mod tests {
         let bench = bench();
         let (open, gate) = bounded(0);
         for _ in 0..MOST_ABANDONED {
-            bench.driver.send(Order::Perform(Call(Some(gate.clone()))));
+            bench.orders.send(Order::Perform(Call(Some(gate.clone())))).unwrap();
             assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
         }
-        bench.driver.send(Order::Perform(Call(None)));
+        bench.orders.send(Order::Perform(Call(None))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unavailable)), "nothing new is tried");
         drop(open);
         loop {
-            bench.driver.send(Order::Perform(Call(None)));
+            bench.orders.send(Order::Perform(Call(None))).unwrap();
             if bench.answers.recv_timeout(SOON) == Ok(Ok(())) {
                 break;
             }
@@ -409,12 +401,12 @@ mod tests {
     #[test]
     fn a_machine_that_panics_is_told_of_and_a_stopped_one_joins() {
         let panicking = bench();
-        panicking.driver.send(Order::Panic);
+        panicking.orders.send(Order::Panic).unwrap();
         assert_eq!(panicking.panics.recv_timeout(SOON).as_deref(), Ok("test: as the test asked"));
         assert_eq!(panicking.driver.join(SOON), Some(Ended::Panicked));
         let stopping = bench();
         assert_eq!(stopping.driver.join(Duration::ZERO), None);
-        stopping.driver.send(Order::Stop);
+        stopping.orders.send(Order::Stop).unwrap();
         assert_eq!(stopping.driver.join(SOON), Some(Ended::InOrder));
     }
 

@@ -1,4 +1,4 @@
-//! What happens to a claimed execution on a pool thread: start, run, outcome.
+//! Performs the life of a claimed execution on a pool thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,11 @@ use crossbeam::channel::{Sender, bounded};
 use crate::clock::Clock;
 use crate::event::{Event, Events};
 use crate::job::{Context, Handlers};
+use crate::lifecycle::{Lifecycle, Running};
 use crate::model::Outcome;
 use crate::panics::{brief, guarded};
 use crate::pipeline::complete::CompleteInput;
-use crate::store::{Begin, Claimed, Settled, Settlement};
+use crate::store::{Claimed, Settled, Settlement};
 
 /// Runs one claimed execution on a pool thread.
 pub(crate) struct Runner {
@@ -27,30 +28,33 @@ pub(crate) struct Runner {
 
 impl Runner {
     pub(crate) fn run(&self, claimed: Claimed) {
-        match claimed.begin(self.clock.now(), self.closed.load(Ordering::Relaxed)) {
-            Begin::Start(settlement, mut claimed) => {
-                if self.start(settlement) {
-                    claimed.mark_started();
-                    self.run(claimed);
+        let mut next = Lifecycle::of(claimed, self.clock.now(), self.is_closed());
+        loop {
+            next = match next {
+                Lifecycle::Start(settlement, starting) => {
+                    let answer = self.start(settlement);
+                    starting.settled(answer, self.clock.now(), self.is_closed())
                 }
-            }
-            Begin::Run(claimed) => {
-                let outcome = self.call(&claimed);
-                self.finish(claimed, outcome);
-            }
-            Begin::GiveBack(settlement) => {
-                self.events.emit(Event::GivenBack { execution: settlement.execution });
-                self.settle(CompleteInput::Settle(settlement, None));
+                Lifecycle::Run(running) => return self.finish(running),
+                Lifecycle::GiveBack(settlement) => {
+                    self.events.emit(Event::GivenBack { execution: settlement.execution });
+                    return self.settle(CompleteInput::Settle(settlement, None));
+                }
+                Lifecycle::Lost => return,
             }
         }
     }
 
-    /// CLAIMED -> RUNNING under the token; false if the execution is no longer ours.
-    fn start(&self, settlement: Settlement) -> bool {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Has the start stored; `None` if the completer has ended: then the node is stopping and others settle
+    /// the row.
+    fn start(&self, settlement: Settlement) -> Option<Settled> {
         let (reply, settled) = bounded(1);
         self.settle(CompleteInput::Settle(settlement, Some(reply)));
-        // A completer that has ended drops the reply: then the node is stopping and others settle the row.
-        matches!(settled.recv(), Ok(Settled::Done))
+        settled.recv().ok()
     }
 
     fn call(&self, claimed: &Claimed) -> Outcome {
@@ -64,16 +68,17 @@ impl Runner {
         }
     }
 
-    fn finish(&self, claimed: Claimed, outcome: Outcome) {
+    fn finish(&self, running: Running) {
+        let claimed = running.claimed();
+        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
+        let policy = self.handlers.policy(&claimed.entry().job);
+        let outcome = self.call(claimed);
         let error = match &outcome {
             Outcome::Succeeded => None,
             Outcome::Failed(error) => Some(error.clone()),
         };
-        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
-        let now = self.clock.now().db;
-        let policy = self.handlers.policy(&claimed.entry().job).filter(|_| error.is_some());
-        let retry = policy.and_then(|policy| policy.retry_at(claimed.attempt(), now));
-        self.settle(CompleteInput::Settle(claimed.finish(outcome, retry, now), None));
+        let settlement = running.ended(outcome, policy, self.clock.now().db);
+        self.settle(CompleteInput::Settle(settlement, None));
         self.events.emit(Event::Finished { execution, schedule, error });
     }
 

@@ -1,6 +1,6 @@
 //! Wiring: the builder, the start, the ordered shutdown.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,20 +8,22 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::de::DeserializeOwned;
 
 use crate::client::Client;
-use crate::clock::{Clock, Lease, Offset};
+use crate::clock::{Clock, Lease, Micros, Offset};
 use crate::config::{Config, RawConfig};
 use crate::driver::{self, Driver, Ended, OnPanic, Surroundings, drive, inbox, wait_in_turns};
 use crate::error::{Error, Kind};
 use crate::event::{Event, Events, Observer, events};
 use crate::job::{Context, HandlerError, Handlers, Job};
-use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
+use crate::misfire::{MisfireInput, MisfireMachine};
 use crate::model::{Millis, NodeId};
-use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
-use crate::pipeline::complete::{CompleteInput, CompleteMachine, CompleteOutput};
-use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
-use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
-use crate::pipeline::pool::{Limits, Notice, Permit, Pool, Seat};
-use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
+use crate::node::{Held, Identity, NodeInput, NodeMachine, members};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, Seats};
+use crate::pipeline::poll::{PollInput, PollMachine};
+use crate::pipeline::pool::{Limits, Permit, Pool, Seat};
+use crate::pipeline::start::{StartInput, StartMachine};
+use crate::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
+use crate::route::{Leaving, Mailboxes, Output, cancel, give_up, route};
 use crate::runner::Runner;
 use crate::shards::Member;
 use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
@@ -300,20 +302,19 @@ struct Inner {
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
     loops: Loops,
+    inboxes: Inboxes,
     stopping: Arc<AtomicBool>,
     closed: Arc<AtomicBool>,
-    /// The node's row says that it has left.
-    left: Arc<AtomicBool>,
     life: Arc<Life>,
 }
 
 struct Loops {
-    poll: Driver<PollInput>,
-    dispatch: Driver<DispatchInput>,
-    start: Driver<StartInput<Permit<Claimed>>>,
-    complete: Driver<CompleteInput>,
-    node: Driver<NodeInput>,
-    misfire: Driver<MisfireInput>,
+    poll: Driver,
+    dispatch: Driver,
+    start: Driver,
+    complete: Driver,
+    node: Driver,
+    misfire: Driver,
 }
 
 impl Scheduler {
@@ -360,51 +361,52 @@ impl Scheduler {
         let (lease, offset, members) = join_within(&stores.heart, &identity, node, &clock, window)?;
         events.emit(Event::Joined { node });
 
-        let (polls, dispatches, starts, completes) = (inbox(), inbox(), inbox(), inbox());
-        let (misfires, hearts) = (inbox(), inbox());
-        send(&polls.0, PollInput::Members(members));
+        let (inboxes, read) = inboxes(&clock, &events);
+        send(&inboxes.poll, PollInput::Members(members));
         let life = Arc::<Life>::default();
-        let panicked = stop_on_panic(&events, &life, &hearts.0, &dispatches.0);
-        let wires = Wires {
-            surroundings: Surroundings {
-                clock: Arc::clone(&clock),
-                store: stores.work,
-                call: window.call,
-                abandoned: Arc::new(AtomicUsize::new(0)),
-                panicked,
-            },
-            events: Arc::clone(&events),
-            held: Arc::new(Held::default()),
-            left: Arc::default(),
-            poll: polls.0.clone(),
-            dispatch: dispatches.0.clone(),
-            start: starts.0.clone(),
-            complete: completes.0.clone(),
-            misfire: misfires.0.clone(),
-            heart: hearts.0.clone(),
-        };
         let handlers = Arc::new(handlers);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let closed = Arc::new(AtomicBool::new(false));
-        let pool = wires.pool(limits, Arc::clone(&handlers), Arc::clone(&stopping), Arc::clone(&closed));
-        let now = clock.now();
-        let polling = PollMachine::new(node, application.clone(), handlers, window, offset, now);
-        let figures = figures_of(Arc::clone(&pool));
-        let beating = NodeMachine::new(node, identity, window, Arc::clone(&wires.held), figures, now);
+        let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let runner = Runner {
+            clock: Arc::clone(&clock),
+            handlers: Arc::clone(&handlers),
+            complete: inboxes.complete.clone(),
+            events: Arc::clone(&events),
+            stopping: Arc::clone(&stopping),
+            closed: Arc::clone(&closed),
+        };
+        let pool = pool(limits, runner, inboxes.clone());
+        let around = Surroundings {
+            clock: Arc::clone(&clock),
+            store: stores.work,
+            call: window.call,
+            abandoned: Arc::default(),
+            panicked: stop_on_panic(inboxes.clone(), Arc::clone(&life)),
+        };
+        // The heartbeat's store calls go over a connection of their own.
+        let alone = Surroundings { store: stores.heart, ..around.clone() };
+        let (held, now) = (Arc::new(Held::default()), clock.now());
+        let seats = PoolSeats(Arc::clone(&pool));
+        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, seats, now);
+        let complete = CompleteMachine::new(Arc::clone(&held));
+        let misfire = MisfireMachine::new(application.clone(), window);
+        let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
+        let heartbeat = NodeMachine::new(node, identity, window, held, figures_of(Arc::clone(&pool)), now);
+        let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
             Ok(Loops {
-                complete: wires.complete(completes)?,
-                dispatch: wires.dispatch(dispatches, node, lease, &pool)?,
-                start: wires.start(starts)?,
-                misfire: wires.misfire(misfires, MisfireMachine::new(application.clone(), window))?,
-                node: wires.heartbeat(hearts, beating, stores.heart)?,
-                poll: wires.poll(polls, polling)?,
+                complete: drive("firetime-complete", complete, read.complete, &around, to.route(Complete))?,
+                dispatch: drive("firetime-dispatch", dispatch, read.dispatch, &around, to.route(Dispatch))?,
+                start: drive("firetime-start", StartMachine::new(), read.start, &around, to.route(Start))?,
+                misfire: drive("firetime-misfire", misfire, read.misfire, &around, to.route(Misfire))?,
+                node: drive("firetime-heartbeat", heartbeat, read.heartbeat, &alone, to.route(Heartbeat))?,
+                poll: drive("firetime-poll", poll, read.poll, &around, to.route(Poll))?,
             })
         };
-        let loops = begin().inspect_err(|_| wires.end())?;
+        let loops = begin().inspect_err(|_| cancel(&mut &inboxes))?;
         Ok(Inner {
             loops,
+            inboxes,
             application,
             clients: stores.clients,
             clock,
@@ -412,7 +414,6 @@ impl Scheduler {
             pool,
             stopping,
             closed,
-            left: wires.left,
             life,
         })
     }
@@ -421,7 +422,7 @@ impl Scheduler {
     /// with their next poll.
     #[must_use]
     pub fn client(&self) -> Client {
-        let poll = self.inner.loops.poll.inbox();
+        let poll = self.inner.inboxes.poll.clone();
         Client::over(&self.inner.application, Arc::clone(&self.inner.clients), move |name| {
             send(&poll, PollInput::Changed(name.to_owned()))
         })
@@ -492,13 +493,9 @@ impl Inner {
         }
     }
 
-    fn stop_claiming(&self) {
+    fn stop_claiming(&self) -> Leaving {
         self.stopping.store(true, Ordering::Relaxed);
-        self.loops.node.send(NodeInput::Withdraw);
-        self.loops.poll.send(PollInput::Stop);
-        self.loops.misfire.send(MisfireInput::Stop);
-        self.loops.dispatch.send(DispatchInput::Stop);
-        self.loops.start.send(StartInput::Stop);
+        Leaving::begin(&mut &self.inboxes)
     }
 
     fn shutdown(&self, deadline: Duration) -> bool {
@@ -517,195 +514,157 @@ impl Inner {
     }
 
     fn stop_by(&self, deadline: Millis) -> bool {
-        let Loops { poll, dispatch, start, complete, node, misfire } = &self.loops;
         let left = || self.clock.until_boot(deadline);
-        self.stop_claiming();
-        let claims = ended(dispatch, left);
-        start.send(StartInput::Close);
-        let claims = ended(start, left) && claims;
-        self.give_queue_back();
-        let jobs = wait_in_turns(left, |turn| self.pool.wait_idle(turn).then_some(())).is_some();
-        complete.send(CompleteInput::Close);
-        let outcomes = ended(complete, left);
-        if !outcomes {
-            complete.send(CompleteInput::Abandon);
+        let queue = || self.pool.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
+        let (mut leaving, mut clean) = (self.stop_claiming(), true);
+        loop {
+            clean &= self.wait_for(leaving, left);
+            if leaving == Leaving::Cluster {
+                return clean;
+            }
+            leaving = leaving.go_on(clean, queue, &mut &self.inboxes);
         }
-        let clean = claims && jobs && outcomes;
-        node.send(NodeInput::Stop { leave: clean });
-        let left_cluster = ended(node, left) && self.left.load(Ordering::Relaxed);
-        let others = ended(poll, left) && ended(misfire, left);
-        clean && left_cluster && others
     }
 
-    fn give_queue_back(&self) {
-        for claimed in self.pool.close() {
-            let execution = claimed.execution();
-            let settlement = claimed.give_back(self.clock.now().db);
-            self.loops.complete.send(CompleteInput::Settle(settlement, None));
-            self.events.emit(Event::GivenBack { execution });
+    /// Waits until this step of the shutdown has ended; whether it did, in order, before nothing was left.
+    fn wait_for(&self, leaving: Leaving, left: impl Fn() -> Duration + Copy) -> bool {
+        let Loops { poll, dispatch, start, complete, node, misfire } = &self.loops;
+        match leaving {
+            Leaving::Claims => ended(dispatch, left),
+            Leaving::Starts => ended(start, left),
+            Leaving::Jobs => wait_in_turns(left, |turn| self.pool.wait_idle(turn).then_some(())).is_some(),
+            Leaving::Outcomes => {
+                let stored = ended(complete, left);
+                if !stored {
+                    send(&self.inboxes.complete, CompleteInput::Abandon);
+                }
+                stored
+            }
+            Leaving::Cluster => {
+                let gone = ended(node, left) && self.inboxes.left.load(Ordering::Relaxed);
+                ended(poll, left) && ended(misfire, left) && gone
+            }
         }
     }
 }
 
 /// Whether the loop ends in order before nothing is left.
-fn ended<Input>(driver: &Driver<Input>, left: impl Fn() -> Duration) -> bool {
+fn ended(driver: &Driver, left: impl Fn() -> Duration) -> bool {
     wait_in_turns(left, |turn| driver.join(turn)) == Some(Ended::InOrder)
 }
 
-type Inbox<Input> = (Sender<Input>, Receiver<Input>);
-
-/// Who tells whom: every machine's output goes to the inbox of the one that acts on it.
-struct Wires {
-    surroundings: Surroundings,
+/// Where the outputs of this node's machines go.
+#[derive(Clone)]
+struct Inboxes {
+    clock: Arc<Clock>,
     events: Arc<Events>,
-    held: Arc<Held>,
+    /// Set once the node's row says that it has left.
     left: Arc<AtomicBool>,
     poll: Sender<PollInput>,
     dispatch: Sender<DispatchInput>,
     start: Sender<StartInput<Permit<Claimed>>>,
     complete: Sender<CompleteInput>,
     misfire: Sender<MisfireInput>,
-    heart: Sender<NodeInput>,
+    heartbeat: Sender<NodeInput>,
 }
 
-impl Wires {
-    /// Ends the loops that have begun, none of which has claimed anything.
-    fn end(&self) {
-        send(&self.poll, PollInput::Stop);
-        send(&self.misfire, MisfireInput::Stop);
-        send(&self.dispatch, DispatchInput::Stop);
-        send(&self.start, StartInput::Stop);
-        send(&self.start, StartInput::Close);
-        send(&self.complete, CompleteInput::Close);
-        send(&self.heart, NodeInput::Stop { leave: false });
+impl Mailboxes for &Inboxes {
+    type Permit = Permit<Claimed>;
+
+    fn poll(&mut self, input: PollInput) {
+        send(&self.poll, input);
     }
 
-    fn pool(
-        &self,
-        limits: Limits,
-        handlers: Arc<Handlers>,
-        stopping: Arc<AtomicBool>,
-        closed: Arc<AtomicBool>,
-    ) -> Arc<Pool<Claimed>> {
-        let runner = Runner {
-            clock: Arc::clone(&self.surroundings.clock),
-            handlers,
-            complete: self.complete.clone(),
-            events: Arc::clone(&self.events),
-            stopping,
-            closed,
-        };
-        let (events, dispatch) = (Arc::clone(&self.events), self.dispatch.clone());
-        let notify = move |notice| noticed(notice, &events, &dispatch);
-        Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), notify))
+    fn dispatch(&mut self, input: DispatchInput) {
+        send(&self.dispatch, input);
     }
 
-    fn complete(&self, inbox: Inbox<CompleteInput>) -> Result<Driver<CompleteInput>, Error> {
-        let (events, poll) = (Arc::clone(&self.events), self.poll.clone());
-        let machine = CompleteMachine::new(Arc::clone(&self.held));
-        drive("firetime-complete", machine, inbox, &self.surroundings, move |output| match output {
-            CompleteOutput::Retry(due) => send(&poll, PollInput::Retry(due)),
-            CompleteOutput::Event(event) => events.emit(event),
-        })
+    fn start(&mut self, input: StartInput<Self::Permit>) {
+        send(&self.start, input);
     }
 
-    fn dispatch(
-        &self,
-        inbox: Inbox<DispatchInput>,
-        node: NodeId,
-        lease: Lease,
-        pool: &Arc<Pool<Claimed>>,
-    ) -> Result<Driver<DispatchInput>, Error> {
-        let clock = Arc::clone(&self.surroundings.clock);
-        let seats = PoolSeats(Arc::clone(pool));
-        let machine = DispatchMachine::new(node, Arc::clone(&self.held), lease, seats, clock.now());
-        let (events, poll, complete) = (Arc::clone(&self.events), self.poll.clone(), self.complete.clone());
-        let (start, heart) = (self.start.clone(), self.heart.clone());
-        drive("firetime-dispatch", machine, inbox, &self.surroundings, move |output| match output {
-            DispatchOutput::Won(won) => send(&start, StartInput::Won(won)),
-            DispatchOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
-            DispatchOutput::WakePoll => send(&poll, PollInput::Wake),
-            DispatchOutput::WakeHeart => send(&heart, NodeInput::Beat),
-            DispatchOutput::Event(event) => events.emit(event),
-        })
+    fn complete(&mut self, input: CompleteInput) {
+        send(&self.complete, input);
     }
 
-    fn start(
-        &self,
-        inbox: Inbox<StartInput<Permit<Claimed>>>,
-    ) -> Result<Driver<StartInput<Permit<Claimed>>>, Error> {
-        let clock = Arc::clone(&self.surroundings.clock);
-        let (events, complete) = (Arc::clone(&self.events), self.complete.clone());
-        drive("firetime-start", StartMachine::new(), inbox, &self.surroundings, move |output| match output {
-            StartOutput::Run(run) => Permit::submit(run, clock.now().boot),
-            StartOutput::GiveBack(settlement) => send(&complete, CompleteInput::Settle(settlement, None)),
-            StartOutput::Event(event) => events.emit(event),
-        })
+    fn misfire(&mut self, input: MisfireInput) {
+        send(&self.misfire, input);
     }
 
-    fn misfire(
-        &self,
-        inbox: Inbox<MisfireInput>,
-        machine: MisfireMachine,
-    ) -> Result<Driver<MisfireInput>, Error> {
-        let (events, poll) = (Arc::clone(&self.events), self.poll.clone());
-        drive("firetime-misfire", machine, inbox, &self.surroundings, move |output| match output {
-            MisfireOutput::WakePoll => send(&poll, PollInput::Wake),
-            MisfireOutput::Event(event) => events.emit(event),
-        })
+    fn heartbeat(&mut self, input: NodeInput) {
+        send(&self.heartbeat, input);
     }
 
-    fn poll(&self, inbox: Inbox<PollInput>, machine: PollMachine) -> Result<Driver<PollInput>, Error> {
-        let clock = Arc::clone(&self.surroundings.clock);
-        let (events, dispatch, misfire) =
-            (Arc::clone(&self.events), self.dispatch.clone(), self.misfire.clone());
-        drive("firetime-poll", machine, inbox, &self.surroundings, move |output| match output {
-            PollOutput::Planned(planned) => send(&dispatch, DispatchInput::Planned(planned)),
-            PollOutput::Seen { app, node, election, late, from } => {
-                send(&misfire, MisfireInput::Polled { app, node, election, late, from });
-            }
-            PollOutput::Offset(offset) => clock.set_offset(offset),
-            PollOutput::Jumped => send(&dispatch, DispatchInput::Jumped),
-            PollOutput::Event(event) => events.emit(event),
-        })
+    fn run(&mut self, due: Vec<(Self::Permit, Claimed)>) {
+        Permit::submit(due, self.clock.now().boot);
     }
 
-    /// The heartbeat's store calls go over a connection of their own.
-    fn heartbeat<F: Fn() -> Figures + Send + 'static>(
-        &self,
-        inbox: Inbox<NodeInput>,
-        machine: NodeMachine<F>,
-        heart: Arc<dyn Store>,
-    ) -> Result<Driver<NodeInput>, Error> {
-        let surroundings = Surroundings { store: heart, ..self.surroundings.clone() };
-        let (events, left) = (Arc::clone(&self.events), Arc::clone(&self.left));
-        let (poll, dispatch) = (self.poll.clone(), self.dispatch.clone());
-        drive("firetime-heartbeat", machine, inbox, &surroundings, move |output| match output {
-            NodeOutput::Lease(lease) => send(&dispatch, DispatchInput::Lease(lease)),
-            NodeOutput::Reborn(node) => {
-                send(&poll, PollInput::Reborn(node));
-                send(&dispatch, DispatchInput::Reborn(node));
-            }
-            NodeOutput::Members(members) => send(&poll, PollInput::Members(members)),
-            NodeOutput::Left => left.store(true, Ordering::Relaxed),
-            NodeOutput::Event(event) => events.emit(event),
-        })
+    fn set_offset(&mut self, offset: Micros) {
+        self.clock.set_offset(offset);
+    }
+
+    fn left(&mut self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.events.emit(event);
     }
 }
 
-/// A node with a dead loop must not look alive: it stops claiming and beating, and others take its work over.
-fn stop_on_panic(
-    events: &Arc<Events>,
-    life: &Arc<Life>,
-    heart: &Sender<NodeInput>,
-    dispatch: &Sender<DispatchInput>,
-) -> OnPanic {
-    let (events, life) = (Arc::clone(events), Arc::clone(life));
-    let (heart, dispatch) = (heart.clone(), dispatch.clone());
+impl Inboxes {
+    /// Routes the outputs of one machine.
+    fn route<O>(&self, of: fn(O) -> Output<Permit<Claimed>>) -> impl FnMut(O) + Send + use<O> {
+        let to = self.clone();
+        move |output| route(of(output), &mut &to)
+    }
+}
+
+/// What each machine receives.
+struct Messages {
+    poll: Receiver<PollInput>,
+    dispatch: Receiver<DispatchInput>,
+    start: Receiver<StartInput<Permit<Claimed>>>,
+    complete: Receiver<CompleteInput>,
+    misfire: Receiver<MisfireInput>,
+    heartbeat: Receiver<NodeInput>,
+}
+
+fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Messages) {
+    let (polls, dispatches, starts) = (inbox(), inbox(), inbox());
+    let (completes, misfires, heartbeats) = (inbox(), inbox(), inbox());
+    let inboxes = Inboxes {
+        clock: Arc::clone(clock),
+        events: Arc::clone(events),
+        left: Arc::default(),
+        poll: polls.0,
+        dispatch: dispatches.0,
+        start: starts.0,
+        complete: completes.0,
+        misfire: misfires.0,
+        heartbeat: heartbeats.0,
+    };
+    let messages = Messages {
+        poll: polls.1,
+        dispatch: dispatches.1,
+        start: starts.1,
+        complete: completes.1,
+        misfire: misfires.1,
+        heartbeat: heartbeats.1,
+    };
+    (inboxes, messages)
+}
+
+fn pool(limits: Limits, runner: Runner, to: Inboxes) -> Arc<Pool<Claimed>> {
+    let notify = move |notice| route(Output::Pool(notice), &mut &to);
+    Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), notify))
+}
+
+/// Nobody is told before the node has been ended.
+fn stop_on_panic(to: Inboxes, life: Arc<Life>) -> OnPanic {
     Arc::new(move |name, reason| {
-        send(&heart, NodeInput::Stop { leave: false });
-        send(&dispatch, DispatchInput::Stop);
-        events.emit(Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
+        give_up(&mut &to);
+        to.events.emit(Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
         life.panicked();
     })
 }
@@ -792,14 +751,6 @@ fn leave(heart: &Arc<dyn Store>, node: NodeId, clock: &Clock, call: Millis) {
 fn send<T>(inbox: &Sender<T>, input: T) {
     // A machine that has ended needs no more input.
     inbox.send(input).ok();
-}
-
-fn noticed(notice: Notice, events: &Events, dispatch: &Sender<DispatchInput>) {
-    match notice {
-        Notice::Freed => send(dispatch, DispatchInput::SeatFreed),
-        Notice::SpawnFailed(error) => events.emit(Event::ThreadRefused { reason: error.to_string() }),
-        Notice::Panicked(reason) => events.emit(Event::JobThreadPanicked { reason }),
-    }
 }
 
 struct PoolSeats(Arc<Pool<Claimed>>);
@@ -987,11 +938,11 @@ mod tests {
     #[test]
     fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
         let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))]);
-        let ((heart, hearts), (dispatch, dispatches)) = (inbox(), inbox());
+        let (to, messages) = inboxes(&Arc::default(), &Arc::new(events));
         let life = Arc::default();
-        stop_on_panic(&Arc::new(events), &life, &heart, &dispatch)("a loop", "said");
-        assert!(matches!(hearts.try_recv(), Ok(NodeInput::Stop { leave: false })));
-        assert!(matches!(dispatches.try_recv(), Ok(DispatchInput::Stop)));
+        stop_on_panic(to, Arc::clone(&life))("a loop", "said");
+        assert!(matches!(messages.heartbeat.try_recv(), Ok(NodeInput::Stop { leave: false })));
+        assert!(matches!(messages.dispatch.try_recv(), Ok(DispatchInput::Stop)));
         assert_eq!(life.wait(), Phase::Panicked);
         teller.run();
     }

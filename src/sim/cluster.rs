@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::actor::Pace;
 use super::database::Database;
 use super::dice::Dice;
-use super::judge::{Bounds, Effect, History, Pause, Switch};
+use super::judge::{Effect, History, Pause, Switch};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -33,8 +33,9 @@ const OFF: Millis = 240_000;
 /// A node learns with its next poll that it is switched off: if all goes well, within a poll interval and the
 /// poll itself.
 const ONE_POLL: Millis = 5_100;
-/// Under fire it may be stopped for 90 s, and then cut off for 60 s, before a poll of its own is answered.
-const LEARNS_WITHIN: Millis = 165_000;
+/// Under fire, once it has been able to for so long, in all: it may be stopped or cut off again and again, and
+/// a call in five fails.
+const LEARNS_WITHIN: Millis = 60_000;
 
 /// Somebody holds a schedule's row for this long at most.
 const HELD: Millis = 60_000;
@@ -43,6 +44,14 @@ const CUT: Millis = 2_000;
 
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
+
+/// Something was switched off by hand.
+struct Off {
+    from: Millis,
+    switch: Switch,
+    /// How long each node of then, by its first name, has been able to learn of it.
+    able: BTreeMap<NodeId, Millis>,
+}
 
 /// A killed node that nobody has declared dead yet.
 struct Kill {
@@ -89,7 +98,7 @@ pub(super) struct Cluster {
     effects: Vec<Effect>,
     pauses: Vec<Pause>,
     /// When the application, or a node, was switched off and on again; what is off now has no end yet.
-    switches: Vec<Switch>,
+    switches: Vec<Off>,
     /// Who could not beat, by its first name, from when to when.
     doomed: Vec<(NodeId, Millis, Millis)>,
     kills: Vec<Kill>,
@@ -123,8 +132,6 @@ pub(super) struct Cluster {
     /// The database's clock against true time, and since when it was how far ahead.
     clock_error: Millis,
     clock_errors: Vec<(Millis, Millis)>,
-    /// Who is switched off has learnt of it after so long.
-    learns_within: Millis,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
 }
@@ -176,7 +183,6 @@ impl Cluster {
             kept: 0,
             clock_error: 0,
             clock_errors: Vec::new(),
-            learns_within: if scenario.faults == Faults::SWITCHED { ONE_POLL } else { LEARNS_WITHIN },
             aligned: false,
             database,
         };
@@ -485,10 +491,13 @@ impl Cluster {
     /// enough.
     fn switch(&mut self) {
         let now = self.now;
-        for off in self.switches.iter_mut().filter(|off| off.until == Millis::MAX) {
-            if now >= off.from + OFF || now >= self.ends {
-                off.until = now;
-                self.database.switch(APPLICATION, off.node.as_deref().map(|id| id.parse().unwrap()), true);
+        self.tell_of_switches();
+        for Off { from, switch, .. } in self.switches.iter_mut().filter(|off| off.switch.until == Millis::MAX)
+        {
+            if now >= *from + OFF || now >= self.ends {
+                switch.until = now;
+                let node = switch.node.as_deref().map(|id| id.parse().unwrap());
+                self.database.switch(APPLICATION, node, true);
             }
         }
         if now >= self.ends || !self.fate.strikes(self.faults.switches) {
@@ -501,9 +510,33 @@ impl Cluster {
             None => None,
         };
         let name = node.map(|id| id.to_string());
-        if self.switches.iter().all(|off| off.until < Millis::MAX || off.node != name) {
+        if self.switches.iter().all(|off| off.switch.until < Millis::MAX || off.switch.node != name) {
             self.database.switch(APPLICATION, node, false);
-            self.switches.push(Switch { node: name, from: now, until: Millis::MAX });
+            let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+            let concerned = processes.filter(|process| node.is_none_or(|id| id == process.id));
+            let able = concerned.map(|process| (process.first_id, 0)).collect();
+            let known = if self.faults == Faults::SWITCHED { now + ONE_POLL } else { now };
+            let switch = Switch { node: name, known, until: Millis::MAX };
+            self.switches.push(Off { from: now, switch, able });
+        }
+    }
+
+    /// Once a second: as long as a node has not been able to learn of a switch, it may not know of it.
+    fn tell_of_switches(&mut self) {
+        if self.faults == Faults::SWITCHED {
+            return;
+        }
+        let reachable = self.outage_until.max(self.refused_until) <= self.now;
+        let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+        for process in processes {
+            let able = reachable && process.is_able(self.now);
+            for off in self.switches.iter_mut().filter(|off| off.switch.until == Millis::MAX) {
+                let Some(so_far) = off.able.get_mut(&process.first_id) else { continue };
+                *so_far += if able { 1_000 } else { 0 };
+                if *so_far < LEARNS_WITHIN {
+                    off.switch.known = self.now + 1_000;
+                }
+            }
         }
     }
 
@@ -601,7 +634,7 @@ impl Cluster {
             effects: self.effects,
             changes,
             pauses: self.pauses,
-            switches: self.switches,
+            switches: self.switches.into_iter().map(|off| off.switch).collect(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
             dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
             doomed,
@@ -610,7 +643,6 @@ impl Cluster {
             kept: RETENTION,
             healed: self.ends,
             read: self.now,
-            bounds: Bounds { switched: self.learns_within, ..Bounds::default() },
             ..History::default()
         }
     }

@@ -54,8 +54,6 @@ pub struct Bounds {
     /// Nothing is claimed or skipped earlier than this before its time. Nothing at all begins before it, but
     /// for what the database's clock was ever ahead.
     pub early: Millis,
-    /// Who is switched off claims and repairs nothing from this long after on.
-    pub switched: Millis,
     /// The most time that one observer's heartbeats cover before a death is noticed, whatever was lost in
     /// between, if few die at once: `death_after` (25 s); an interval each for the heartbeats between which
     /// the node died, for the next one, which shows its last beat, and for the one that ends the count (15
@@ -74,7 +72,6 @@ impl Default for Bounds {
         Self {
             settled: 60_000,
             early: 1_000,
-            switched: 15_000,
             noticed: 47_000,
             again: 12_000,
             begun: Some(60_000 + 15_000 + 3_000),
@@ -160,11 +157,12 @@ pub struct Pause {
     pub until: Millis,
 }
 
-/// A node, or without one the whole application, was switched off by hand from an instant until another.
+/// A node, or without one the whole application, was switched off by hand.
 #[derive(Clone, Debug)]
 pub struct Switch {
     pub node: Option<String>,
-    pub from: Millis,
+    /// Since when everybody whom it concerns must know.
+    pub known: Millis,
     pub until: Millis,
 }
 
@@ -467,8 +465,7 @@ fn pauses(history: &History, verdict: &mut Verdict) {
 fn switches(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     for off in &history.switches {
-        let is_during =
-            |at: Millis| off.from + history.bounds.switched < at && at + history.bounds.early < off.until;
+        let is_during = |at: Millis| off.known < at && at + history.bounds.early < off.until;
         let is_meant = |row: &&Execution| off.node.as_ref().is_none_or(|node| *node == row.node);
         let claimed = |row: &&Execution| row.claimed.is_some_and(is_during);
         if let Some(row) = history.executions.iter().find(|row| is_meant(row) && claimed(row)) {

@@ -276,9 +276,9 @@ fn every_protection_is_missed_when_it_is_gone() {
         while let Some((name, faults, sabotages)) = protections.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut scenarios = (0..100).map(|seed| Scenario::of(*faults, seed));
             let missed = scenarios.find(|scenario| scenario.fails(sabotages));
-            let scenario = missed.unwrap_or_else(|| panic!("nobody misses {name}"));
+            let scenario = missed.unwrap_or_else(|| panic!("nobody misses {name}: {sabotages:?}"));
             assert!(!scenario.fails(&[]), "it fails anyway: {scenario}");
-            println!("without {name} fails {scenario}");
+            println!("without {name} {sabotages:?} fails {scenario}");
         }
     });
     println!("mutations_caught={0}/{0}", protections.len());

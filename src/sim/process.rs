@@ -10,23 +10,25 @@ use super::cluster::APPLICATION;
 use super::dice::Dice;
 use super::jobs;
 use super::judge::Effect;
-use super::sabotage::Sabotage;
+use super::sabotage::{Route, Sabotage};
 use super::scenario::Faults;
 use super::wire::Wire;
 use crate::clock::{Lease, Micros, Now, Offset};
 use crate::event::Event;
+use crate::lifecycle::{Lifecycle, Running, Starting};
 use crate::machine::Machine;
-use crate::misfire::{MisfireInput, MisfireMachine, MisfireOutput};
+use crate::misfire::{MisfireInput, MisfireMachine};
 use crate::model::{Millis, NodeId, Outcome};
 use crate::node::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
-use crate::pipeline::complete::{CompleteInput, CompleteMachine, CompleteOutput};
-use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, DispatchOutput, Seats};
+use crate::pipeline::complete::{CompleteInput, CompleteMachine};
+use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, Seats};
 use crate::pipeline::poll::decode::Catalog;
-use crate::pipeline::poll::{PollInput, PollMachine, PollOutput};
+use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::floor::Floor;
-use crate::pipeline::pool::{Limits, Seat};
-use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
-use crate::store::{Beat, Begin, Claimed, Figures, Pulse, Settled, Store};
+use crate::pipeline::pool::{Limits, Notice, Seat};
+use crate::pipeline::start::{StartInput, StartMachine};
+use crate::route::{Leaving, Mailboxes, Output, route};
+use crate::store::{Beat, Claimed, Figures, Pulse, Settled, Store};
 use crate::window::Window;
 
 /// Small, so that pools are full now and then.
@@ -106,14 +108,9 @@ impl Seats for FloorSeats {
     }
 }
 
-/// A thread that waits for its row to say RUNNING.
-struct Starting {
-    claimed: Claimed,
-    settled: Receiver<Settled>,
-}
-
-struct Running {
-    claimed: Claimed,
+/// A thread whose handler runs.
+struct Job {
+    running: Running,
     outcome: Outcome,
     ends: Millis,
 }
@@ -128,16 +125,6 @@ pub(super) struct Surroundings<'a> {
     pub pace: Pace,
     pub refuses: bool,
     pub effects: &'a mut Vec<Effect>,
-}
-
-/// What a shutdown waits for.
-#[derive(Clone, Copy)]
-enum Leaving {
-    Claims,
-    Starts,
-    Jobs,
-    Outcomes,
-    Cluster,
 }
 
 /// The clocks of a process.
@@ -186,8 +173,11 @@ pub(super) struct Process {
     confirmed: Option<Millis>,
     floor: SharedFloor,
     leaving: Option<Leaving>,
-    starting: Vec<Starting>,
-    running: Vec<Running>,
+    /// Threads that wait for their rows to say RUNNING.
+    starting: Vec<(Starting, Receiver<Settled>)>,
+    running: Vec<Job>,
+    /// A sabotage: outputs of this kind reach nobody.
+    unrouted: Option<Route>,
 }
 
 impl Process {
@@ -258,6 +248,7 @@ impl Process {
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
+            unrouted: wire.unrouted(),
         }
     }
 
@@ -304,47 +295,33 @@ impl Process {
         self.complete.machine.kept()
     }
 
-    /// As the scheduler's shutdown: nothing more is claimed, and the rest follows step by step.
+    /// Begins an orderly shutdown.
     pub(super) fn leave(&mut self, time: Millis) {
-        if self.leaving.is_some() {
-            return;
+        if self.leaving.is_none() {
+            let now = self.now(time);
+            self.leaving = Some(Leaving::begin(&mut Delivery { process: self, now }));
         }
-        let now = self.now(time);
-        self.leaving = Some(Leaving::Claims);
-        self.heart.receive(now, NodeInput::Withdraw);
-        self.poll.receive(now, PollInput::Stop);
-        self.misfire.receive(now, MisfireInput::Stop);
-        self.dispatch.receive(now, DispatchInput::Stop);
-        self.start.receive(now, StartInput::Stop);
     }
 
-    /// The next step of a shutdown, once the one before has ended; false if there is none.
+    /// The next step of a shutdown, once what this one waits for has ended; false if there is none.
     fn goes_on_leaving(&mut self, now: Now, wire: &Wire<'_>) -> bool {
-        let next = match self.leaving {
-            Some(Leaving::Claims) if self.dispatch.has_stopped() => {
-                self.start.receive(now, StartInput::Close);
-                Leaving::Starts
-            }
-            Some(Leaving::Starts) if self.start.has_stopped() => {
-                let queue = lock(&self.floor).close();
-                let dropped = wire.is(Sabotage::DropTheQueue);
-                for claimed in queue.into_iter().filter(|_| !dropped) {
-                    self.complete.receive(now, CompleteInput::Settle(claimed.give_back(now.db), None));
-                }
-                Leaving::Jobs
-            }
-            Some(Leaving::Jobs) if lock(&self.floor).at_rest() || wire.is(Sabotage::LeaveEarly) => {
-                self.complete.receive(now, CompleteInput::Close);
-                Leaving::Outcomes
-            }
-            Some(Leaving::Outcomes) if self.complete.has_stopped() => {
-                self.heart.receive(now, NodeInput::Stop { leave: true });
-                Leaving::Cluster
-            }
-            _ => return false,
+        let Some(leaving) = self.leaving else { return false };
+        let ended = match leaving {
+            Leaving::Claims => self.dispatch.has_stopped(),
+            Leaving::Starts => self.start.has_stopped(),
+            Leaving::Jobs => lock(&self.floor).at_rest() || wire.is(Sabotage::LeaveEarly),
+            Leaving::Outcomes => self.complete.has_stopped(),
+            Leaving::Cluster => false,
         };
-        self.leaving = Some(next);
-        true
+        if ended {
+            let (floor, dropped) = (Arc::clone(&self.floor), wire.is(Sabotage::DropTheQueue));
+            let queue = || {
+                let queue = lock(&floor).close().into_iter().filter(|_| !dropped);
+                queue.map(|claimed| claimed.give_back(now.db)).collect()
+            };
+            self.leaving = Some(leaving.go_on(true, queue, &mut Delivery { process: self, now }));
+        }
+        ended
     }
 
     /// Whether a shutdown has ended.
@@ -387,48 +364,46 @@ impl Process {
         said |= self.run_start(around);
         said |= self.start_jobs(around);
         said |= self.run_complete(around);
-        said | self.starting.iter().any(|it| !it.settled.is_empty())
+        said | self.starting.iter().any(|(_, settled)| !settled.is_empty())
+    }
+
+    /// Routes outputs; true if there were any.
+    fn deliver(&mut self, outputs: impl Iterator<Item = Output<Permit>>, now: Now) -> bool {
+        let mut said = false;
+        for output in outputs {
+            said = true;
+            if self.unrouted.is_none_or(|route| Route::of(&output) != Some(route)) {
+                route(output, &mut Delivery { process: self, now });
+            }
+        }
+        said
     }
 
     fn run_complete(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.complete.run(&mut scene(now, around), &mut told);
-        let said = !told.is_empty();
-        for output in told {
-            if let CompleteOutput::Retry(due) = output {
-                self.poll.receive(now, PollInput::Retry(due));
-            }
-        }
-        said
+        self.deliver(told.into_iter().map(Output::Complete), now)
     }
 
     fn run_heart(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.heart.run(&mut scene(now, around), &mut told);
         let said = !told.is_empty();
-        for output in told {
+        for output in &told {
             match output {
-                NodeOutput::Lease(lease) => {
-                    self.cover(lease);
-                    self.dispatch.receive(now, DispatchInput::Lease(lease));
-                }
-                NodeOutput::Reborn(node) => {
-                    self.id = node;
-                    self.poll.receive(now, PollInput::Reborn(node));
-                    self.dispatch.receive(now, DispatchInput::Reborn(node));
-                }
-                NodeOutput::Members(members) if !self.stranger => {
-                    self.poll.receive(now, PollInput::Members(members));
-                }
+                NodeOutput::Lease(lease) => self.cover(*lease),
+                NodeOutput::Reborn(node) => self.id = *node,
                 NodeOutput::Event(Event::StoreFailed { operation, .. }) => {
                     self.confirmed = None;
-                    if operation == "heartbeat" && around.wire.is(Sabotage::ForgetfulObserver) {
+                    if *operation == "heartbeat" && around.wire.is(Sabotage::ForgetfulObserver) {
                         self.heart.machine.forget();
                     }
                 }
                 NodeOutput::Members(_) | NodeOutput::Left | NodeOutput::Event(_) => {}
             }
         }
+        told.retain(|output| !(self.stranger && matches!(output, NodeOutput::Members(_))));
+        self.deliver(told.into_iter().map(Output::Heartbeat), now);
         said
     }
 
@@ -443,66 +418,25 @@ impl Process {
     fn run_poll(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.poll.run(&mut scene(now, around), &mut told);
-        let said = !told.is_empty();
-        for output in told {
-            match output {
-                PollOutput::Planned(planned) => self.dispatch.receive(now, DispatchInput::Planned(planned)),
-                PollOutput::Seen { app, node, election, late, from } => {
-                    let polled = MisfireInput::Polled { app, node, election, late, from };
-                    self.misfire.receive(now, polled);
-                }
-                PollOutput::Offset(offset) => self.clocks.offset = offset,
-                PollOutput::Jumped => self.dispatch.receive(now, DispatchInput::Jumped),
-                PollOutput::Event(_) => {}
-            }
-        }
-        said
+        self.deliver(told.into_iter().map(Output::Poll), now)
     }
 
     fn run_misfire(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.misfire.run(&mut scene(now, around), &mut told);
-        let said = !told.is_empty();
-        if told.iter().any(|output| matches!(output, MisfireOutput::WakePoll)) {
-            self.poll.receive(now, PollInput::Wake);
-        }
-        said
+        self.deliver(told.into_iter().map(Output::Misfire), now)
     }
 
     fn run_dispatch(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.dispatch.run(&mut scene(now, around), &mut told);
-        let said = !told.is_empty();
-        for output in told {
-            match output {
-                DispatchOutput::Won(won) => self.start.receive(now, StartInput::Won(won)),
-                DispatchOutput::GiveBack(settlement) => {
-                    self.complete.receive(now, CompleteInput::Settle(settlement, None));
-                }
-                DispatchOutput::WakePoll => self.poll.receive(now, PollInput::Wake),
-                DispatchOutput::WakeHeart => self.heart.receive(now, NodeInput::Beat),
-                DispatchOutput::Event(_) => {}
-            }
-        }
-        said
+        self.deliver(told.into_iter().map(Output::Dispatch), now)
     }
 
     fn run_start(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.start.run(&mut scene(now, around), &mut told);
-        let said = !told.is_empty();
-        for output in told {
-            match output {
-                StartOutput::Run(run) => {
-                    run.into_iter().for_each(|(permit, claimed)| self.submit(permit, claimed, now));
-                }
-                StartOutput::GiveBack(settlement) => {
-                    self.complete.receive(now, CompleteInput::Settle(settlement, None));
-                }
-                StartOutput::Event(_) => {}
-            }
-        }
-        said
+        self.deliver(told.into_iter().map(Output::Start), now)
     }
 
     fn submit(&self, mut permit: Permit, claimed: Claimed, now: Now) {
@@ -519,22 +453,24 @@ impl Process {
             let ready = lock(&self.floor).take_ready();
             let Some(claimed) = ready else { break };
             said = true;
-            self.begin(claimed, around);
+            let now = self.now(around.time);
+            self.perform(Lifecycle::of(claimed, now, false), around);
         }
         let mut floor = lock(&self.floor);
         while floor.retires() {}
         said
     }
 
-    fn begin(&mut self, claimed: Claimed, around: &mut Surroundings<'_>) {
+    fn perform(&mut self, next: Lifecycle, around: &mut Surroundings<'_>) {
         let now = self.now(around.time);
-        match claimed.begin(now, false) {
-            Begin::Start(settlement, claimed) => {
+        match next {
+            Lifecycle::Start(settlement, starting) => {
                 let (reply, settled) = bounded(1);
                 self.complete.receive(now, CompleteInput::Settle(settlement, Some(reply)));
-                self.starting.push(Starting { claimed, settled });
+                self.starting.push((starting, settled));
             }
-            Begin::Run(claimed) => {
+            Lifecycle::Run(running) => {
+                let claimed = running.claimed();
                 around.effects.push(Effect {
                     execution: claimed.execution().0,
                     schedule: claimed.entry().name.to_string(),
@@ -546,34 +482,32 @@ impl Process {
                     ended: None,
                 });
                 let (outcome, takes) = jobs::run(&claimed.entry().job, around.dice, around.faults);
-                self.running.push(Running { claimed, outcome, ends: around.time + takes });
+                self.running.push(Job { running, outcome, ends: around.time + takes });
             }
-            Begin::GiveBack(settlement) => {
+            Lifecycle::GiveBack(settlement) => {
                 self.complete.receive(now, CompleteInput::Settle(settlement, None));
                 self.thread_is_free(now);
             }
+            Lifecycle::Lost => self.thread_is_free(now),
         }
     }
 
     fn run_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
         let now = self.now(around.time);
         let mut said = false;
-        for mut it in std::mem::take(&mut self.starting) {
-            match it.settled.try_recv() {
-                Ok(Settled::Done) => {
-                    it.claimed.mark_started();
-                    self.begin(it.claimed, around);
-                    said = true;
+        for (starting, settled) in std::mem::take(&mut self.starting) {
+            let answer = match settled.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    self.starting.push((starting, settled));
+                    continue;
                 }
-                Ok(Settled::Revoked) | Err(TryRecvError::Disconnected) => {
-                    self.thread_is_free(now);
-                    said = true;
-                }
-                Err(TryRecvError::Empty) => self.starting.push(it),
-            }
+                answer => answer.ok(),
+            };
+            self.perform(starting.settled(answer, now, false), around);
+            said = true;
         }
         let (ended, running) =
-            std::mem::take(&mut self.running).into_iter().partition(|it: &Running| it.ends <= around.time);
+            std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
         self.running = running;
         for it in ended {
             self.end(it, around, now);
@@ -582,16 +516,16 @@ impl Process {
         said
     }
 
-    fn end(&mut self, it: Running, around: &mut Surroundings<'_>, now: Now) {
-        let (id, fence) = (it.claimed.execution().0, it.claimed.fence());
+    fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
+        let claimed = it.running.claimed();
+        let (id, fence) = (claimed.execution().0, claimed.fence());
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
             effect.ended = Some(around.time);
         }
-        let failed = it.outcome != Outcome::Succeeded;
-        let policy = jobs::all().into_iter().find(|job| failed && *job.name == *it.claimed.entry().job);
-        let retry = policy.and_then(|job| job.policy.retry_at(it.claimed.attempt(), now.db));
-        let settlement = it.claimed.finish(it.outcome, retry, now.db);
+        let retries = !around.wire.is(Sabotage::NoRetries);
+        let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
+        let settlement = it.running.ended(it.outcome, job.map(|job| job.policy), now.db);
         self.complete.receive(now, CompleteInput::Settle(settlement, None));
         self.thread_is_free(now);
     }
@@ -602,9 +536,55 @@ impl Process {
         let freed = floor.freed();
         drop(floor);
         if freed {
-            self.dispatch.receive(now, DispatchInput::SeatFreed);
+            self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
         }
     }
+}
+
+/// Hands inputs to the machines at once.
+struct Delivery<'p> {
+    process: &'p mut Process,
+    now: Now,
+}
+
+impl Mailboxes for Delivery<'_> {
+    type Permit = Permit;
+
+    fn poll(&mut self, input: PollInput) {
+        self.process.poll.receive(self.now, input);
+    }
+
+    fn dispatch(&mut self, input: DispatchInput) {
+        self.process.dispatch.receive(self.now, input);
+    }
+
+    fn start(&mut self, input: StartInput<Permit>) {
+        self.process.start.receive(self.now, input);
+    }
+
+    fn complete(&mut self, input: CompleteInput) {
+        self.process.complete.receive(self.now, input);
+    }
+
+    fn misfire(&mut self, input: MisfireInput) {
+        self.process.misfire.receive(self.now, input);
+    }
+
+    fn heartbeat(&mut self, input: NodeInput) {
+        self.process.heart.receive(self.now, input);
+    }
+
+    fn run(&mut self, due: Vec<(Permit, Claimed)>) {
+        due.into_iter().for_each(|(permit, claimed)| self.process.submit(permit, claimed, self.now));
+    }
+
+    fn set_offset(&mut self, offset: Micros) {
+        self.process.clocks.offset = offset;
+    }
+
+    fn left(&mut self) {}
+
+    fn emit(&mut self, _: Event) {}
 }
 
 fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {

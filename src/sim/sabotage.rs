@@ -2,6 +2,11 @@
 //! nothing.
 
 use super::scenario::Faults;
+use crate::node::NodeOutput;
+use crate::pipeline::dispatch::DispatchOutput;
+use crate::pipeline::poll::PollOutput;
+use crate::pipeline::start::StartOutput;
+use crate::route::Output;
 use crate::store::guard::{self, Column, Guard};
 
 /// What is switched off.
@@ -45,6 +50,40 @@ pub(super) enum Sabotage {
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.
     LeaveEarly,
+    /// A failure is never retried.
+    NoRetries,
+    /// Outputs of this kind reach nobody.
+    Unrouted(Route),
+}
+
+/// Outputs that somebody must act on. Without the others the work goes on, later or with claims lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Planned,
+    Offset,
+    Won,
+    GivenBack,
+    Lease,
+    Reborn,
+}
+
+impl Route {
+    const ALL: [Self; 6] =
+        [Self::Planned, Self::Offset, Self::Won, Self::GivenBack, Self::Lease, Self::Reborn];
+
+    pub(super) fn of<P>(output: &Output<P>) -> Option<Self> {
+        match output {
+            Output::Poll(PollOutput::Planned(_)) => Some(Self::Planned),
+            Output::Poll(PollOutput::Offset(_)) => Some(Self::Offset),
+            Output::Dispatch(DispatchOutput::Won(_)) => Some(Self::Won),
+            Output::Dispatch(DispatchOutput::GiveBack(_)) | Output::Start(StartOutput::GiveBack(_)) => {
+                Some(Self::GivenBack)
+            }
+            Output::Heartbeat(NodeOutput::Lease(_)) => Some(Self::Lease),
+            Output::Heartbeat(NodeOutput::Reborn(_)) => Some(Self::Reborn),
+            _ => None,
+        }
+    }
 }
 
 impl Sabotage {
@@ -60,7 +99,7 @@ impl Sabotage {
         const STARVED: Faults = Faults::STARVED;
         const STORM: Faults = Faults::STORM;
         let blind = |guard, columns: &[Column]| columns.iter().map(|it| Self::Blind(guard, *it)).collect();
-        vec![
+        let mut all = vec![
             ("the claim's guard: state", MANY, blind(&guard::CLAIM, &[State])),
             ("the claim's guard: version", MANY, blind(&guard::CLAIM, &[Version])),
             ("the claim's guard: prev and next", MANY, blind(&guard::CLAIM, &[PrevFireTime, NextFireTime])),
@@ -108,7 +147,13 @@ impl Sabotage {
             ("the look at all overdue schedules", Faults::BELATED, vec![Self::NoLook]),
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
-        ]
+            ("the retry of a failure", MANY, vec![Self::NoRetries]),
+        ];
+        all.extend(Route::ALL.map(|route| {
+            let faults = if route == Route::Reborn { Faults::FROZEN } else { STORM };
+            ("a route", faults, vec![Self::Unrouted(route)])
+        }));
+        all
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::actor::CALL;
 use super::dice::Dice;
 use super::jobs;
-use super::sabotage::Sabotage;
+use super::sabotage::{Route, Sabotage};
 use crate::clock::{Micros, TimeSample};
 use crate::error::{Error, Kind};
 use crate::machine::Operation;
@@ -267,6 +267,13 @@ impl<'a> Wire<'a> {
             sum.1 += u64::from(matches!(claim, Claim::Lost));
         }
         claims
+    }
+
+    pub(super) fn unrouted(&self) -> Option<Route> {
+        self.shared.sabotages.iter().find_map(|it| match it {
+            Sabotage::Unrouted(route) => Some(*route),
+            _ => None,
+        })
     }
 
     pub(super) fn is(&self, sabotage: Sabotage) -> bool {

@@ -70,20 +70,9 @@ impl Claimed {
         self.token
     }
 
-    #[cfg(test)]
+    /// Whether its row says RUNNING.
     pub(crate) fn is_started(&self) -> bool {
         self.started
-    }
-
-    /// What the thread that has it does next; `closed` when nothing may begin any more.
-    pub(crate) fn begin(self, now: Now, closed: bool) -> Begin {
-        if closed || !self.may_start(now) {
-            Begin::GiveBack(self.give_back(now.db))
-        } else if self.started {
-            Begin::Run(self)
-        } else {
-            Begin::Start(self.start(now.db), self)
-        }
     }
 
     /// Whether the handler may still start. If not, repair may already have given the work to another.
@@ -125,17 +114,6 @@ impl Claimed {
     }
 }
 
-/// The next step on the way from a claim to its handler.
-#[derive(Debug)]
-pub(crate) enum Begin {
-    /// CLAIMED becomes RUNNING; once that is `Done`, [`Claimed::mark_started`] and ask again.
-    Start(Settlement, Claimed),
-    /// The handler runs.
-    Run(Claimed),
-    /// It is too late to begin.
-    GiveBack(Settlement),
-}
-
 /// A guarded change to one's own execution: by id, token and state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settlement {
@@ -161,11 +139,6 @@ mod tests {
     use crate::pipeline::fixtures::simple;
 
     const NOW: Millis = 1_000_000;
-    const DEADLINE: Millis = 5_000;
-
-    fn at(boot: Millis) -> Now {
-        Now { db: NOW, boot, apart: 0 }
-    }
 
     fn token() -> Token {
         Token(uuid::Uuid::from_u128(7))
@@ -183,7 +156,7 @@ mod tests {
             token: Token::fresh(),
         });
         let (token, node) = (token(), NodeId::fresh());
-        let lease = Lease { until: DEADLINE, apart: 0 };
+        let lease = Lease { until: 5_000, apart: 0 };
         let request = ClaimRequest { candidate, token, node, at_once, lease, now: NOW };
         Claimed::won(&request, ExecutionId(6), 9)
     }
@@ -193,45 +166,6 @@ mod tests {
         let claimed = third(false);
         assert_eq!((claimed.execution(), claimed.entry().id), (ExecutionId(6), ScheduleId(4)));
         assert_eq!((claimed.scheduled(), claimed.attempt(), claimed.fence()), (NOW - 60_000, 3, 9));
-    }
-
-    #[test]
-    fn nothing_begins_at_its_deadline_or_after_the_end() {
-        let begun = |at_once, boot, closed| match third(at_once).begin(at(boot), closed) {
-            Begin::Start(..) => "start",
-            Begin::Run(_) => "run",
-            Begin::GiveBack(_) => "give back",
-        };
-        assert_eq!((begun(false, DEADLINE - 1, false), begun(true, DEADLINE - 1, false)), ("start", "run"));
-        for late in [(DEADLINE, false), (DEADLINE + 1, false), (0, true)] {
-            assert_eq!(
-                (begun(false, late.0, late.1), begun(true, late.0, late.1)),
-                ("give back", "give back")
-            );
-        }
-    }
-
-    /// The boot clock did not count the pause, and others may have run it meanwhile: neither a start that is
-    /// to be written nor one that was may be the way to the handler.
-    #[test]
-    fn nothing_begins_after_a_pause_that_only_the_wall_clock_shows() {
-        let paused = Now { apart: 20_000, ..at(0) };
-        assert!(matches!(third(true).begin(paused, false), Begin::GiveBack(_)));
-        assert!(matches!(third(false).begin(paused, false), Begin::GiveBack(_)));
-        let Begin::Start(_, mut claimed) = third(false).begin(at(0), false) else { panic!("not started") };
-        claimed.mark_started();
-        assert!(matches!(claimed.begin(paused, false), Begin::GiveBack(_)));
-    }
-
-    #[test]
-    fn what_has_started_runs_next() {
-        let Begin::Start(start, mut claimed) = third(false).begin(at(0), false) else {
-            panic!("not started")
-        };
-        assert_eq!((start.execution, start.token), (ExecutionId(6), token()));
-        assert_eq!(start.change, Change::Start { now: NOW });
-        claimed.mark_started();
-        assert!(matches!(claimed.begin(at(0), false), Begin::Run(_)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
-pub(crate) use claimed::{Begin, Change, Claimed, Settlement};
+pub(crate) use claimed::{Change, Claimed, Settlement};
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
