@@ -2,7 +2,7 @@
 //! share.
 //!
 //! A server builds a [`Scheduler`] with a handler for each [`Job`], and describes what should happen when as
-//! [`Schedule`]s through a [`Client`]. The README has a program, the promises and the defaults.
+//! [`Schedule`]s through a [`Client`]. The README has a program and the promises.
 //!
 //! # The flow
 //!
