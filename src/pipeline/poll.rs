@@ -393,6 +393,8 @@ pub(crate) struct PollMachine {
     looks: bool,
     /// or is under way: it reaches as far as this.
     looking: Option<Millis>,
+    /// One has succeeded.
+    has_looked: bool,
     offset: Offset,
     outbox: Vec<PollOutput>,
     members: Vec<Member>,
@@ -438,6 +440,7 @@ impl PollMachine {
             look_at: Millis::MIN,
             looks: false,
             looking: None,
+            has_looked: false,
             offset,
             outbox: Vec::new(),
             members: Vec::new(),
@@ -533,12 +536,19 @@ impl PollMachine {
         self.seen(now, Signs::of(polled));
     }
 
-    /// A look that failed is due again with the next one; polls go on.
+    /// After one that failed polls go on. The first is tried again behind the next poll: until it has
+    /// succeeded nothing is known of what was overdue before this node.
     fn look_done(&mut self, now: Now, reach: Millis, answer: Result<PollAnswer, Error>) {
         match answer {
-            Ok(PollAnswer::Page(polled)) => self.looked(now, reach, &polled),
+            Ok(PollAnswer::Page(polled)) => {
+                self.has_looked = true;
+                self.looked(now, reach, &polled);
+            }
             Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
             Err(error) => {
+                if !self.has_looked {
+                    self.look_at = now.boot + self.window.poll;
+                }
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: LOOK, error }));
             }
         }
@@ -834,6 +844,10 @@ impl Machine for PollMachine {
                 self.limit = (self.limit / 2).max(LEAST_PAGE);
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;
+                // While the database was away, somebody may have written what is overdue now.
+                if self.has_looked {
+                    self.look_at = now.boot;
+                }
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: POLL, error }));
             }
         }
