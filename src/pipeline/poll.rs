@@ -60,7 +60,7 @@ const EXTRA_PAUSE: Millis = 100;
 /// Polls look back at least this far: transactions take time to commit, and clocks differ.
 const MARGIN: Millis = 60_000;
 /// The time from one look at all overdue schedules to the next.
-const LOOK_AGAIN: Millis = 60_000;
+const LOOK_AGAIN: Millis = MARGIN;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
 #[derive(Debug)]
