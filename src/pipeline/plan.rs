@@ -315,6 +315,7 @@ impl Plan {
             }
             let Some(granted) = permit() else { break };
             self.ready.remove(&job, &rank);
+            self.ready.serve(&job);
             schedules.insert(schedule);
             ranks.push(rank);
             permits.push(granted);
@@ -406,6 +407,9 @@ impl Plan {
 #[derive(Default)]
 struct Ready {
     jobs: FxHashMap<Arc<str>, BTreeSet<Rank>>,
+    /// How many seats had been given away when each job got its last one.
+    served: FxHashMap<Arc<str>, u64>,
+    seats: u64,
 }
 
 impl Ready {
@@ -433,12 +437,21 @@ impl Ready {
         self.jobs.get(job)?.first().filter(|rank| rank.0 <= now).copied()
     }
 
-    /// The jobs of which something is due, the longest due first.
+    /// The jobs with due items: first who has waited longest for a seat, of equals the longest due. A batch
+    /// may have one seat, and whoever is due longest would take it each time.
     fn jobs_due(&self, now: Millis) -> VecDeque<Arc<str>> {
         let firsts = self.jobs.iter().filter_map(|(job, due)| Some((*due.first()?, job)));
-        let mut due: Vec<_> = firsts.filter(|(rank, _)| rank.0 <= now).collect();
+        let served = |job: &Arc<str>| self.served.get(job).copied().unwrap_or_default();
+        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, job)| (served(job), rank, job));
+        let mut due: Vec<_> = due.collect();
         due.sort_unstable();
-        due.into_iter().map(|(_, job)| Arc::clone(job)).collect()
+        due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
+    }
+
+    /// The job got a seat.
+    fn serve(&mut self, job: &Arc<str>) {
+        self.seats += 1;
+        self.served.insert(Arc::clone(job), self.seats);
     }
 
     /// Everything, earliest first.

@@ -399,3 +399,15 @@ fn one_jobs_due_items_do_not_keep_anothers_waiting() {
     );
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(4), 4), (execution(5), 5), (execution(6), 6)]);
 }
+
+/// Handlers that end one at a time leave one seat to a batch: it was always the job's that was due longest.
+#[test]
+fn batches_of_one_seat_go_from_job_to_job() {
+    let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
+    let pendings = (1..=3).map(|id| pending(id, &of("late", 10 + id), id)).collect();
+    let mut plan = Plan::new(0, CAP);
+    plan.take(Planned { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
+    let execution = |id| Slot::Execution(ExecutionId(id));
+    let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(slot, _)| slot).collect();
+    assert_eq!(picked, [execution(1), schedule(2), execution(2), execution(3)]);
+}
