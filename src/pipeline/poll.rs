@@ -11,9 +11,10 @@
 //! At last it [decodes](decode) the new payloads in the time that is left, as an operation like any other: a
 //! decoder that does not return is given up on, as a store call is.
 //!
-//! A poll begins where schedules may be due: dead index entries of earlier claims lie before that, and while
-//! an old snapshot keeps them, walking over them takes longer than a call may. What comes to lie there all
-//! the same, such as the commit of a long transaction, is found by a look of its own.
+//! A poll begins with the first entry of the index. While an old snapshot keeps the dead entries of earlier
+//! claims there, walking over them takes longer than a call may: after a poll that failed or was slow polls
+//! begin where schedules may be due. What comes to lie before that all the same, such as the commit of a long
+//! transaction, is found by a look of its own, and once that is quick again polls begin with the first entry.
 
 pub(crate) mod decode;
 
@@ -59,7 +60,8 @@ const FAILURE_PAUSE: Millis = 1_000;
 const EXTRA_PAUSE: Millis = 100;
 /// Polls look back at least this far: transactions take time to commit, and clocks differ.
 const MARGIN: Millis = 60_000;
-/// The time from one look at all overdue schedules to the next.
+/// The time from a look that failed or was slow to the next: the poll interval at first, twice as long after
+/// each, and at most this.
 const LOOK_AGAIN: Millis = MARGIN;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
@@ -384,17 +386,21 @@ pub(crate) struct PollMachine {
     /// Not before this boot-clock instant.
     hold: Millis,
     asked: Option<Asked>,
+    /// When the call under way began, boot clock.
+    called: Millis,
     /// No schedule of a listed job is due before this, as far as is known: it held for all of them when it
     /// was found, and each has only moved on since.
     known: Option<Millis>,
-    /// From when on (boot clock) a poll is followed by a look at all overdue schedules,
+    /// Polls begin there: one that began with the first entry failed, or was slow.
+    skips: bool,
+    /// While they do: from when on (boot clock) a poll is followed by a look at all overdue schedules,
     look_at: Millis,
+    /// how long after that comes the next,
+    look_again: Millis,
     /// one is to follow the last poll,
     looks: bool,
     /// or is under way: it reaches as far as this.
     looking: Option<Millis>,
-    /// One has succeeded.
-    has_looked: bool,
     offset: Offset,
     outbox: Vec<PollOutput>,
     members: Vec<Member>,
@@ -436,11 +442,13 @@ impl PollMachine {
             retry: None,
             hold: now.boot,
             asked: None,
+            called: now.boot,
             known: None,
+            skips: false,
             look_at: Millis::MIN,
+            look_again: window.poll,
             looks: false,
             looking: None,
-            has_looked: false,
             offset,
             outbox: Vec::new(),
             members: Vec::new(),
@@ -491,7 +499,20 @@ impl PollMachine {
 
     /// Where polls begin. Schedules that nobody claims hold it back, and so does an outage.
     fn floor(&self, now: Now) -> Millis {
-        self.known.unwrap_or(Millis::MAX).min(now.db - MARGIN)
+        if self.skips { self.known.unwrap_or(Millis::MAX).min(now.db - MARGIN) } else { 0 }
+    }
+
+    /// Polls begin farther on after one that failed or was slow, whatever the reason: the next look tells.
+    fn skip(&mut self, now: Now) {
+        if !self.skips {
+            (self.skips, self.look_again, self.look_at) = (true, self.window.poll, Millis::MAX);
+        }
+        self.look_at = self.look_at.min(now.boot);
+    }
+
+    /// Whether the call that ends now took a good part of what a call may take.
+    fn is_slow(&self, now: Now) -> bool {
+        now.boot - self.called > self.window.call / 3
     }
 
     /// The jobs that live nodes list.
@@ -505,11 +526,11 @@ impl PollMachine {
     fn looks_after(&self, now: Now) -> bool {
         let left = self.ticker.next() - now.db;
         let in_time = left >= self.window.call.min(self.window.poll / 2) && !self.wanted;
-        now.boot >= self.look_at && in_time || now.boot >= self.look_at.saturating_add(LOOK_AGAIN)
+        let since = now.boot.saturating_sub(self.look_at);
+        self.skips && (since >= 0 && in_time || since >= LOOK_AGAIN)
     }
 
     fn look(&mut self, now: Now) -> PollOp {
-        self.look_at = now.boot + LOOK_AGAIN;
         let late = now.db - GRACE;
         self.looking = Some(self.floor(now));
         PollOp::Look(PollQuery {
@@ -526,29 +547,23 @@ impl PollMachine {
         })
     }
 
-    /// Takes the answer to a look in. What lies before the reach of polls is brought by one at once.
-    fn looked(&mut self, now: Now, reach: Millis, polled: &Polled) {
-        self.measure(polled);
-        if let Some(earliest) = polled.earliest {
-            self.wanted |= earliest < reach;
-            self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
-        }
-        self.seen(now, Signs::of(polled));
-    }
-
-    /// After one that failed polls go on. The first is tried again behind the next poll: until it has
-    /// succeeded nothing is known of what was overdue before this node.
-    fn look_done(&mut self, now: Now, reach: Millis, answer: Result<PollAnswer, Error>) {
+    /// Takes the answer to a look in. What lies before the reach of polls is brought by one at once. After one
+    /// that failed polls go on.
+    fn looked(&mut self, now: Now, reach: Millis, answer: Result<PollAnswer, Error>) {
+        self.skips = answer.is_err() || self.is_slow(now);
+        self.look_at = self.called + self.look_again;
+        self.look_again = (2 * self.look_again).min(LOOK_AGAIN);
         match answer {
             Ok(PollAnswer::Page(polled)) => {
-                self.has_looked = true;
-                self.looked(now, reach, &polled);
+                self.measure(&polled);
+                if let Some(earliest) = polled.earliest {
+                    self.wanted |= earliest < reach;
+                    self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
+                }
+                self.seen(now, Signs::of(&polled));
             }
             Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
             Err(error) => {
-                if !self.has_looked {
-                    self.look_at = now.boot + self.window.poll;
-                }
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: LOOK, error }));
             }
         }
@@ -598,6 +613,9 @@ impl PollMachine {
         asked.signs = Signs::of(&polled);
         if asked.stage == Stage::Home && asked.page.schedules == Due::All {
             self.known = Some(polled.earliest.unwrap_or(asked.until));
+            if !self.skips && self.is_slow(now) {
+                self.skip(now);
+            }
         }
         let entries = std::mem::take(&mut polled.entries);
         let pendings = std::mem::take(&mut polled.pendings);
@@ -792,6 +810,7 @@ impl Machine for PollMachine {
     type Output = PollOutput;
 
     fn next(&mut self, now: Now) -> Step<PollOp, PollOutput> {
+        self.called = now.boot;
         if !self.outbox.is_empty() {
             return Step::Tell(self.outbox.remove(0));
         }
@@ -824,7 +843,7 @@ impl Machine for PollMachine {
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
         if let Some(reach) = self.looking.take() {
-            return self.look_done(now, reach, answer);
+            return self.looked(now, reach, answer);
         }
         let Some(mut asked) = self.asked.take() else { return };
         self.listen();
@@ -845,9 +864,7 @@ impl Machine for PollMachine {
                 self.hold = now.boot + FAILURE_PAUSE;
                 self.wanted = true;
                 // While the database was away, somebody may have written what is overdue now.
-                if self.has_looked {
-                    self.look_at = now.boot;
-                }
+                self.skip(now);
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: POLL, error }));
             }
         }

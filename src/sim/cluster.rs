@@ -145,6 +145,8 @@ pub(super) struct Neighbours {
     pub large: usize,
     /// How long decoding each of these takes.
     pub slow: &'static [Millis],
+    /// Somebody holds an old snapshot open.
+    pub snapshot: bool,
 }
 
 impl Cluster {
@@ -271,7 +273,7 @@ impl Cluster {
 
     /// A schedule that fires every second, beside neighbours that are all overdue or due at once.
     pub(super) fn beside_neighbours(neighbours: Neighbours, sabotages: &[Sabotage]) -> Self {
-        let Neighbours { nobodys, large, slow } = neighbours;
+        let Neighbours { nobodys, large, slow, snapshot } = neighbours;
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         let (now, store) = (cluster.now, cluster.database.store());
@@ -281,6 +283,9 @@ impl Cluster {
         (1..=large).for_each(|n| cluster.plans.add_large(n, now + 20_000, 200_000, store));
         for (n, takes) in (1..).zip(slow) {
             cluster.plans.add_slow(n, now + 20_000, *takes, store);
+        }
+        if snapshot {
+            cluster.wires.keep_a_snapshot();
         }
         cluster
     }

@@ -214,14 +214,14 @@ fn a_short_retention_removes_what_has_ended_and_nothing_else() {
     let removed: Vec<usize> =
         (0..3).map(|seed| Scenario::of(Faults::FORGETFUL, seed).prove().verdict.removed).collect();
     println!("removed by retention: {removed:?}");
-    assert!(removed.iter().all(|removed| *removed > 1_000), "{removed:?}");
+    assert!(removed.iter().sum::<usize>() > 3_000, "{removed:?}");
 }
 
 /// A poll once brought all that was due, and decoded it: neighbours that are too many, too large or too slow
 /// stopped every other schedule.
 #[test]
 fn a_schedule_beside_misbehaving_neighbours_goes_on() {
-    const NONE: Neighbours = Neighbours { nobodys: 0, large: 0, slow: &[] };
+    const NONE: Neighbours = Neighbours { nobodys: 0, large: 0, slow: &[], snapshot: false };
     let play = |neighbours, sabotages: &[Sabotage]| {
         let mut cluster = Cluster::beside_neighbours(neighbours, sabotages);
         cluster.run();
@@ -232,6 +232,7 @@ fn a_schedule_beside_misbehaving_neighbours_goes_on() {
         (Neighbours { large: 300, ..NONE }, Sabotage::UnboundedPolls),
         (Neighbours { slow: &[100; 300], ..NONE }, Sabotage::DecodeAllAtOnce),
         (Neighbours { slow: &[30_000, 30_000, 1, 1], ..NONE }, Sabotage::DecodeAllAtOnce),
+        (Neighbours { snapshot: true, ..NONE }, Sabotage::SkipNothing),
     ] {
         let verdict = play(neighbours, &[]);
         verdict.assert_clean();

@@ -46,6 +46,8 @@ pub(super) enum Sabotage {
     DecodeAllAtOnce,
     /// Nobody looks for overdue schedules that lie before the beginning of polls.
     NoLook,
+    /// Polls begin with the first entry, however long that takes.
+    SkipNothing,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.

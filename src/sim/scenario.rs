@@ -166,8 +166,8 @@ impl Faults {
     pub(super) const FORGETFUL: Self =
         Self { edits: 300_000, arrears: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
-    /// Nothing goes wrong but that edits are committed late.
-    pub(super) const BELATED: Self = Self { arrears: 20_000, ..Self::NONE };
+    /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
+    pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     fn each(&mut self) -> [(&'static str, &mut Millis); 20] {
         [

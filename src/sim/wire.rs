@@ -152,6 +152,8 @@ pub(super) struct Wires {
     clock: Mutex<(Millis, Millis)>,
     /// No poll ends any more.
     no_polls: AtomicBool,
+    /// Nor one that begins with the first entry: somebody holds an old snapshot open.
+    old_snapshot: AtomicBool,
 }
 
 impl Wires {
@@ -166,6 +168,7 @@ impl Wires {
             claims: Mutex::default(),
             clock: Mutex::default(),
             no_polls: AtomicBool::new(false),
+            old_snapshot: AtomicBool::new(false),
         }
     }
 
@@ -176,6 +179,10 @@ impl Wires {
 
     pub(super) fn stop_polls(&self) {
         self.no_polls.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn keep_a_snapshot(&self) {
+        self.old_snapshot.store(true, Ordering::Relaxed);
     }
 
     /// Who was declared dead, when, and how long after its last beat.
@@ -404,10 +411,13 @@ impl Store for Wire<'_> {
                 return Err(Error::new(Kind::Unknown, "no answer in time"));
             }
         }
-        let is_look = query.from == 0;
-        let from = if is_look && self.is(Sabotage::NoLook) { query.until } else { query.from };
-        let query = PollQuery { from, ..query.clone() };
-        let mut polled = Polled { time: self.sample(), ..self.store.poll(&query)? };
+        let is_look = query.limit == 0;
+        let is_long = query.from == 0 || self.is(Sabotage::SkipNothing);
+        if is_long && self.shared.old_snapshot.load(Ordering::Relaxed) || is_look && self.is(Sabotage::NoLook)
+        {
+            return Err(Error::new(Kind::Unknown, "no answer in time"));
+        }
+        let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }

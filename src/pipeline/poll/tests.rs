@@ -7,6 +7,8 @@ use crate::store::Lane;
 use crate::store::memory::MemoryStore;
 
 const PERIOD: Millis = 5_000;
+/// How long a store call may take.
+const CALL: Millis = 3_000;
 
 struct Strict;
 
@@ -30,13 +32,6 @@ fn at(time: Millis) -> Now {
 
 /// One that does not look at all overdue schedules.
 fn machine(now: Millis) -> PollMachine {
-    let mut machine = first_machine(now);
-    machine.look_at = Millis::MAX;
-    machine
-}
-
-/// One that looks at all overdue schedules behind its first poll.
-fn first_machine(now: Millis) -> PollMachine {
     // A node whose phase on the grid is 0.
     PollMachine::new(
         NodeId(uuid::Uuid::nil()),
@@ -328,7 +323,8 @@ fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
         match machine.next(at(now)) {
             Step::Do(PollOp::Page(query)) => return (now, query),
             Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
-            Step::Do(_) => panic!("nothing is large"),
+            Step::Do(PollOp::Look(_)) => told_earliest(machine, now, None),
+            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -653,6 +649,10 @@ impl Waiting {
                         decode(machine, now, op);
                         continue;
                     }
+                    Step::Do(PollOp::Look(_)) => {
+                        told_earliest(machine, now, None);
+                        continue;
+                    }
                     Step::Tell(output) => {
                         told.push(output);
                         continue;
@@ -733,69 +733,157 @@ fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Option<Millis
     machine.done(at(now), Ok(PollAnswer::Page(Polled { late, earliest, ..answer(now, Vec::new()) })));
 }
 
-/// However long they stay: an outage, a schedule that nobody claims.
+/// What a question comes to: an answer after so long, or none.
+fn comes_after(machine: &mut PollMachine, now: Millis, takes: Millis, earliest: Option<Millis>) -> Millis {
+    told_earliest(machine, now + takes, earliest);
+    now + takes
+}
+
+fn comes_to_nothing(machine: &mut PollMachine, now: Millis) {
+    machine.done(at(now), Err(Error::new(Kind::Unknown, "no answer in time")));
+}
+
+/// A machine whose first poll, at `now`, knew of nothing due and whose second failed.
+fn behind_a_failed_poll(now: Millis) -> PollMachine {
+    let mut machine = machine(now);
+    for fails in [false, true] {
+        let (now, from, look) = next_question(&mut machine, now);
+        assert!((from, look) == (0, false), "nothing is skipped without need");
+        if fails {
+            comes_to_nothing(&mut machine, now)
+        } else {
+            told_earliest(&mut machine, now, None)
+        }
+        machine.receive(at(now), PollInput::Wake);
+    }
+    machine
+}
+
 #[test]
-fn a_poll_begins_where_the_earliest_due_schedule_was() {
+fn polls_begin_with_the_first_entry_while_that_is_quick() {
     let begin = 10_000_000;
     let mut machine = machine(begin);
+    for minute in 0..10 {
+        let (now, from, look) = next_question(&mut machine, begin + minute * 60_000);
+        assert_eq!((from, look), (0, false));
+        comes_after(&mut machine, now, CALL / 3, None);
+    }
+}
+
+/// However long they stay: an outage, a schedule that nobody claims.
+#[test]
+fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
     let mut minutes = 0;
-    let mut begins = |earliest| {
+    let mut begins = |earliest| loop {
         minutes += 10;
-        let (now, from, _) = next_question(&mut machine, begin + minutes * 60_000);
+        let (now, from, look) = next_question(&mut machine, begin + minutes * 60_000);
+        if look {
+            comes_to_nothing(&mut machine, now);
+            continue;
+        }
         told_earliest(&mut machine, now, earliest);
-        now - from
+        return (from, now);
     };
-    assert_eq!(begins(Some(begin)), MARGIN, "nothing is known yet");
-    assert_eq!(begins(Some(begin)), 20 * 60_000);
-    assert_eq!(begins(None), 30 * 60_000);
-    // It begins at the end of the last window, ten minutes ago: in between something may have come due.
-    let since = begins(None);
-    assert!((9 * 60_000..10 * 60_000).contains(&since), "{since}");
+    let (from, now) = begins(Some(begin));
+    assert!((begin..now).contains(&from), "the first poll's end is where it begins");
+    assert_eq!(begins(Some(begin)).0, begin);
+    let (from, before) = begins(None);
+    assert_eq!(from, begin);
+    // It begins at the end of the last window: in between something may have come due.
+    let (from, _) = begins(None);
+    assert!((before..before + 60_000).contains(&from), "{from}");
 }
 
 #[test]
 fn polls_that_fail_hold_the_beginning_back() {
     let begin = 10_000_000;
-    let mut machine = machine(begin);
-    let (now, ..) = next_question(&mut machine, begin);
-    told_earliest(&mut machine, now, None);
+    let mut machine = behind_a_failed_poll(begin);
     let until = machine.known.unwrap();
     for minute in 2..10 {
         let (now, from, _) = next_question(&mut machine, begin + minute * 60_000);
         assert_eq!(from, until.min(now - MARGIN));
-        machine.done(at(now), Err(Error::new(Kind::Unavailable, "down")));
+        comes_to_nothing(&mut machine, now);
+    }
+}
+
+/// A transaction may have begun minutes ago; and nothing at all is known if no poll has ended.
+#[test]
+fn a_poll_that_skips_looks_back_a_minute_at_least() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    comes_to_nothing(&mut machine, now);
+    let (now, from, _) = next_question(&mut machine, now);
+    assert_eq!(from, now - MARGIN);
+}
+
+/// Two poll intervals apart, then four, eight, and a minute at last.
+#[test]
+fn while_looks_fail_or_are_slow_they_come_more_and_more_rarely() {
+    let begin = 10_000_000;
+    for slow in [false, true] {
+        let mut machine = behind_a_failed_poll(begin);
+        let (mut now, mut looks) = (begin, Vec::new());
+        while looks.len() < 7 {
+            let (asked, _, look) = next_question(&mut machine, now);
+            now = asked;
+            match (look, slow) {
+                (false, _) => told_earliest(&mut machine, now, None),
+                (true, false) => comes_to_nothing(&mut machine, now),
+                (true, true) => now = comes_after(&mut machine, now, CALL / 3 + 1, None),
+            }
+            looks.extend(look.then_some((asked - begin) / PERIOD));
+        }
+        let pauses: Vec<Millis> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(pauses, [2, 2, 4, 8, 12, 12]);
     }
 }
 
 #[test]
-fn all_overdue_schedules_are_looked_for_behind_the_first_poll_and_once_a_minute() {
+fn after_a_look_that_is_quick_polls_begin_with_the_first_entry_again() {
     let begin = 10_000_000;
-    let mut machine = first_machine(begin);
-    let (mut now, mut looks) = (begin, Vec::new());
-    while now < begin + 300_000 {
-        let (asked, from, look) = next_question(&mut machine, now);
-        told_earliest(&mut machine, asked, None);
-        if look {
-            assert_eq!(from, 0);
-            looks.push(asked - begin);
-        }
-        now = asked;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, from, look) = next_question(&mut machine, begin);
+    assert!(from > 0 && !look);
+    told_earliest(&mut machine, now, None);
+    let (now, from, look) = next_question(&mut machine, now);
+    assert_eq!((from, look), (0, true));
+    comes_after(&mut machine, now, CALL / 3, None);
+    for _ in 0..20 {
+        let (now, from, look) = next_question(&mut machine, now + PERIOD);
+        assert_eq!((from, look), (0, false));
+        told_earliest(&mut machine, now, None);
     }
-    assert_eq!(looks, [0, 60_000, 120_000, 180_000, 240_000]);
+}
+
+/// And the next begins with the first entry no more.
+#[test]
+fn a_slow_poll_is_followed_by_a_look() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    let now = comes_after(&mut machine, now, CALL / 3 + 1, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    comes_to_nothing(&mut machine, now);
+    let (now, from, look) = next_question(&mut machine, now);
+    assert_eq!((from, look), (now - MARGIN, false));
 }
 
 /// Until it has been seen to.
 #[test]
 fn what_lies_before_the_beginning_is_polled_at_once() {
     let begin = 10_000_000;
-    let mut machine = first_machine(begin);
+    let mut machine = behind_a_failed_poll(begin);
     let (now, from, _) = next_question(&mut machine, begin);
-    assert_eq!(from, begin - MARGIN);
+    assert_eq!(from, now - MARGIN);
     told_earliest(&mut machine, now, None);
     let (now, _, look) = next_question(&mut machine, now);
     assert!(look);
     let old = begin - 3_600_000;
-    told_earliest(&mut machine, now, Some(old));
+    let now = comes_after(&mut machine, now, CALL / 2, Some(old));
     let seen = |machine: &mut PollMachine| match machine.next(at(begin)) {
         Step::Tell(PollOutput::Seen { late, from, .. }) => Some((late, from)),
         _ => None,
@@ -815,17 +903,18 @@ fn what_lies_before_the_beginning_is_polled_at_once() {
 #[test]
 fn a_look_that_fails_costs_no_poll() {
     let begin = 10_000_000;
-    let mut machine = first_machine(begin);
+    let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin);
     told_earliest(&mut machine, now, None);
     let (now, _, look) = next_question(&mut machine, now);
     assert!(look);
-    machine.done(at(now + 3_000), Err(Error::new(Kind::Unknown, "no answer in time")));
+    let limit = machine.limit;
+    comes_to_nothing(&mut machine, now + 3_000);
     let Step::Tell(PollOutput::Event(Event::StoreFailed { operation, .. })) = machine.next(at(now + 3_000))
     else {
         panic!("nothing is told")
     };
-    assert_eq!((operation, machine.limit), (LOOK, PAGE));
+    assert_eq!((operation, machine.limit), (LOOK, limit));
     let tick = machine.ticker.next();
     assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
 }
@@ -834,8 +923,7 @@ fn a_look_that_fails_costs_no_poll() {
 #[test]
 fn a_look_waits_for_a_poll_that_leaves_it_time() {
     let begin = 10_000_000;
-    let mut machine = first_machine(begin);
-    machine.look_at = begin;
+    let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin + PERIOD - 1_000);
     assert_eq!(machine.ticker.next(), now + 1_000);
     told_earliest(&mut machine, now, None);
@@ -848,16 +936,21 @@ fn a_look_waits_for_a_poll_that_leaves_it_time() {
 #[test]
 fn a_job_that_a_node_lists_anew_is_looked_for_at_once() {
     let begin = 10_000_000;
-    let mut machine = machine(begin);
+    let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin);
     told_earliest(&mut machine, now, None);
+    let (mut now, ..) = next_question(&mut machine, now);
+    comes_to_nothing(&mut machine, now);
     let mut join = |jobs: &[&str]| {
         let jobs = jobs.iter().map(|job| (*job).to_owned()).collect();
         let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs };
         machine.receive(at(now), PollInput::Members(vec![other]));
         let (asked, query) = asked(&mut machine, now);
         told_earliest(&mut machine, asked, None);
-        (query.listed, next_question(&mut machine, asked).2)
+        let looks;
+        (now, _, looks) = next_question(&mut machine, asked);
+        told_earliest(&mut machine, now, None);
+        (query.listed, looks)
     };
     assert_eq!(join(&["job"]), (vec!["job".to_owned()], false));
     let (listed, looks) = join(&["another", "job"]);
