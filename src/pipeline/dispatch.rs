@@ -70,7 +70,8 @@ pub(crate) enum DispatchOutput<P> {
 #[derive(Clone)]
 pub(crate) enum ClaimOp {
     Claim(Arc<Vec<ClaimRequest>>),
-    Resolve(Arc<Vec<ClaimRequest>>),
+    /// What became of these; what was not claimed is claimed now, if that is still allowed.
+    Resolve(Arc<Vec<ClaimRequest>>, bool),
     Quarantine(Broken),
 }
 
@@ -86,7 +87,7 @@ impl Operation for ClaimOp {
     fn name(&self) -> &'static str {
         match self {
             Self::Claim(_) => "claim",
-            Self::Resolve(_) => "resolving an unknown commit",
+            Self::Resolve(..) => "resolving an unknown commit",
             Self::Quarantine(_) => "quarantine",
         }
     }
@@ -94,7 +95,7 @@ impl Operation for ClaimOp {
     fn perform(self, store: &dyn Store) -> Result<ClaimAnswer, Error> {
         match self {
             Self::Claim(requests) => store.claim(&requests).map(ClaimAnswer::Claims),
-            Self::Resolve(requests) => store.resolve(&requests).map(ClaimAnswer::Claims),
+            Self::Resolve(requests, claims) => store.resolve(&requests, claims).map(ClaimAnswer::Claims),
             Self::Quarantine(broken) => {
                 store.quarantine(&broken).map(|won| ClaimAnswer::Quarantined(broken, won))
             }
@@ -435,7 +436,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             return Step::Tell(output);
         }
         if self.is_to_resolve(now) {
-            return Step::Do(ClaimOp::Resolve(self.doubts(now)));
+            return Step::Do(ClaimOp::Resolve(self.doubts(now), self.enabled));
         }
         if self.unresolved {
             return Step::Wait(self.resolve_at);

@@ -122,6 +122,8 @@ pub(super) struct Cluster {
     outage_at: Millis,
     /// Nodes are cut off for a moment then, and somebody takes hold of this row.
     hold_at: (Millis, ScheduleId),
+    /// When the application is switched off.
+    off_at: Millis,
     /// The rows that somebody holds, and until when.
     held: Vec<(ScheduleId, Millis)>,
     holders: Dice,
@@ -176,6 +178,7 @@ impl Cluster {
             outage_until: now,
             outage_at: Millis::MAX,
             hold_at: (Millis::MAX, ScheduleId(0)),
+            off_at: Millis::MAX,
             held: Vec::new(),
             holders: stream(6),
             mass_death_at: Millis::MAX,
@@ -291,13 +294,18 @@ impl Cluster {
     }
 
     /// Two schedules that fire every second, claimed together by one node. It is cut off while it claims, and
-    /// somebody holds the row of the second for long.
-    pub(super) fn beside_a_held_row(seed: u64, sabotages: &[Sabotage]) -> Self {
+    /// somebody holds the row of the second for long. If it is to be switched off, the application is as soon
+    /// as the node is back.
+    pub(super) fn beside_a_held_row(seed: u64, is_switched_off: bool, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed, nodes: 1, schedules: 0, span: 120_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         let (now, store, window) = (cluster.now, cluster.database.store(), Window::default());
         cluster.plans.add_every_second(0, now + 10_000, store);
-        cluster.plans.keep_punctual(window.poll + window.call);
+        if is_switched_off {
+            cluster.off_at = now + 20_000 + CUT + 1_000;
+        } else {
+            cluster.plans.keep_punctual(window.poll + window.call);
+        }
         cluster.plans.add_every_second(1, now + 10_000, store);
         cluster.hold_at = (now + 20_000, store.find(APPLICATION, "schedule-3").unwrap().unwrap().id);
         cluster
@@ -504,6 +512,12 @@ impl Cluster {
                 let node = switch.node.as_deref().map(|id| id.parse().unwrap());
                 self.database.switch(APPLICATION, node, true);
             }
+        }
+        if now == self.off_at {
+            self.database.switch(APPLICATION, None, false);
+            let known = now + ONE_POLL + Window::default().call;
+            let switch = Switch { node: None, known, until: Millis::MAX };
+            self.switches.push(Off { from: now, switch, able: BTreeMap::new() });
         }
         if now >= self.ends || !self.fate.strikes(self.faults.switches) {
             return;

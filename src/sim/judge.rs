@@ -61,6 +61,8 @@ pub struct Bounds {
     pub noticed: Millis,
     /// The longest pause before another attempt.
     pub again: Millis,
+    /// No store call takes longer.
+    pub call: Millis,
     /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
     pub begun: Option<Millis>,
 }
@@ -74,6 +76,7 @@ impl Default for Bounds {
             early: 1_000,
             noticed: 47_000,
             again: 12_000,
+            call: 3_000,
             begun: Some(60_000 + 15_000 + 3_000),
         }
     }
@@ -470,6 +473,15 @@ fn switches(history: &History, verdict: &mut Verdict) {
         let claimed = |row: &&Execution| row.claimed.is_some_and(is_during);
         if let Some(row) = history.executions.iter().find(|row| is_meant(row) && claimed(row)) {
             verdict.blame(format!("claimed although switched off: {off:?} {row:?}"));
+        }
+        // Whenever it was asked for.
+        let made = |change: &&Change| {
+            let is_claim = change.from.is_none() && change.to.as_deref().is_some_and(is_owned);
+            is_claim && off.known + history.bounds.call < change.at && is_during(change.at)
+        };
+        let mut claims = history.changes.iter().filter(|_| off.node.is_none());
+        if let Some(change) = claims.find(made) {
+            verdict.blame(format!("claimed although switched off: {off:?} {change:?}"));
         }
         let repaired = |change: &&Change| change.from.is_none() && is_during(change.at);
         let mut repairs = history.changes.iter().filter(|change| off.node.is_none() && repaired(change));

@@ -1,6 +1,6 @@
 //! The checker's own test: a good history passes, and each seeded fault in it is caught.
 
-use super::judge::{Change, Effect, Execution, History, Pause, Plan, judge};
+use super::judge::{Change, Effect, Execution, History, Pause, Plan, Switch, judge};
 
 const STEP: i64 = 1_000;
 
@@ -276,6 +276,20 @@ fn a_wrong_order_is_caught() {
 fn a_revived_pause_is_caught() {
     caught("claimed or repaired at 3002 in Pause", |history| {
         history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_500 });
+    });
+}
+
+#[test]
+fn what_is_claimed_while_switched_off_is_caught() {
+    let off = |known, node: Option<&str>| Switch { node: node.map(str::to_owned), known, until: 5_000 };
+    for node in [None, Some("a")] {
+        caught("{ id: 31,", |history| history.switches.push(off(2_500, node)));
+    }
+    caught("from: None, to: Some(\"CLAIMED\")", |history| {
+        history.bounds.call = 1_000;
+        // Asked for before, made afterwards.
+        history.executions.iter_mut().for_each(|row| row.claimed = Some(0));
+        history.switches.push(off(1_500, None));
     });
 }
 

@@ -18,6 +18,8 @@ pub(super) enum Sabotage {
     HeldIsLost,
     /// Nothing is learnt of an unknown commit while somebody holds one of its rows.
     ResolveTogether,
+    /// A node that was switched off still makes the claims that it does not know the outcome of.
+    ResolveThoughOff,
     /// What is claimed has no seat in the pool yet; without one it is dropped.
     ClaimWithoutPermit,
     /// What was claimed may start however late.

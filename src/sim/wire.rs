@@ -108,7 +108,7 @@ impl Rows for NoOp {}
 impl Rows for ClaimOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
-            Self::Claim(requests) | Self::Resolve(requests) => requests.iter().map(schedule).collect(),
+            Self::Claim(requests) | Self::Resolve(requests, _) => requests.iter().map(schedule).collect(),
             Self::Quarantine(broken) => vec![broken.id],
         }
     }
@@ -328,12 +328,13 @@ impl Store for Wire<'_> {
         self.apart(requests, || Claim::Skipped, |free| self.store.claim(free))
     }
 
-    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+        let claims = claims || self.is(Sabotage::ResolveThoughOff);
         if self.is(Sabotage::ResolveTogether) {
             requests.iter().try_for_each(|request| self.wait_for(schedule(request)))?;
         }
         let held = || if self.is(Sabotage::HeldIsLost) { Claim::Lost } else { Claim::Skipped };
-        self.apart(requests, held, |free| self.store.resolve(free))
+        self.apart(requests, held, |free| self.store.resolve(free, claims))
     }
 
     fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {

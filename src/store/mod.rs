@@ -72,8 +72,9 @@ pub(crate) trait Store: Send + Sync {
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
     /// execution carries the request's token in CLAIMED/RUNNING: won. Somebody holds the schedule's row
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
-    /// matches: claims it now. Anything else: lost.
-    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
+    /// matches: claims it now if `claims` says so, which a node that was switched off must not. Anything else:
+    /// lost.
+    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Moves executions on, each guarded by id, token and state; answered in the order asked. Repeating
     /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.

@@ -407,7 +407,7 @@ fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined()
     bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
     assert!(bench.next().is_none());
     bench.now += FAILURE_PAUSE;
-    let Some(ClaimOp::Resolve(requests)) = bench.next() else { panic!("something was to be resolved") };
+    let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("something was to be resolved") };
     assert_eq!(requests.len(), BATCH);
     let failed = |_| Claim::Failed(Error::new(Kind::Data, "a row that fails alone"));
     // One before it is won, for it has failed before.

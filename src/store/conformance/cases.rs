@@ -273,6 +273,7 @@ macro_rules! conformance_of_row_locks {
             resolve {
                 a_locked_row_stays_in_doubt_and_the_others_do_not,
                 what_carries_the_token_is_won_although_its_row_is_locked,
+                nothing_is_claimed_by_a_node_that_is_off,
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
         }

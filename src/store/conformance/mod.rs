@@ -264,7 +264,7 @@ impl Bench {
     pub fn resolve_until(&self, requests: &[ClaimRequest], ends: impl Fn(&[Claim]) -> bool) -> Vec<Claim> {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            let claims = self.store.resolve(requests).unwrap();
+            let claims = self.store.resolve(requests, true).unwrap();
             assert_eq!(claims.len(), requests.len());
             if ends(&claims) {
                 return claims;

@@ -11,6 +11,30 @@ pub(crate) fn what_the_guard_still_matches_is_claimed_now(db: &Bench) {
     assert_eq!(db.execution(claimed.execution()).state, "CLAIMED");
 }
 
+/// By a node that was switched off meanwhile, or whose application was: what it had claimed is still its own.
+pub(crate) fn nothing_is_claimed_by_a_node_that_is_off(db: &Bench) {
+    let entries = ["open", "mine", "held"].map(|name| db.schedule(name));
+    let pending = db.pending("pending");
+    let mut requests: Vec<_> = entries.iter().map(|entry| db.head(entry)).collect();
+    requests.push(db.request(Candidate::Pending(pending)));
+    drop_claimed(db.claim(&requests[1]));
+    let held = db.lock(entries[2].id);
+    let resolve = || db.store.resolve(&requests, false).unwrap();
+    let claims = resolve();
+    assert!(matches!(claims[..], [Claim::Lost, Claim::Won(_), Claim::Skipped, Claim::Lost]), "{claims:?}");
+    drop(held);
+    let is_free = || {
+        let claims = resolve();
+        matches!(claims[..], [Claim::Lost, Claim::Won(_), Claim::Lost, Claim::Lost])
+    };
+    let deadline = Instant::now() + DEADLINE;
+    while !is_free() {
+        assert!(Instant::now() < deadline, "the row stays in doubt");
+    }
+    assert_eq!(db.entry("open").cursor, entries[0].cursor);
+    assert_eq!(db.executions().len(), 2);
+}
+
 pub(crate) fn what_carries_the_token_is_won_and_not_claimed_again(db: &Bench) {
     for at_once in [false, true] {
         let entry = db.schedule(if at_once { "running" } else { "claimed" });
@@ -35,7 +59,7 @@ pub(crate) fn what_another_took_is_lost(db: &Bench) {
 /// A row that is not there is not taken for one that somebody holds.
 pub(crate) fn what_is_gone_is_lost(db: &Bench) {
     let gone = Entry { id: ScheduleId(i64::MAX), ..(*db.schedule("s")).clone() };
-    let claims = db.store.resolve(&[db.head(&Arc::new(gone))]).unwrap();
+    let claims = db.store.resolve(&[db.head(&Arc::new(gone))], true).unwrap();
     assert!(matches!(claims[..], [Claim::Lost]), "{claims:?}");
 }
 

@@ -25,10 +25,12 @@ impl Tables {
     }
 
     /// As `claim`, for a request whose first answer was lost.
-    pub(super) fn resolve(&mut self, request: &ClaimRequest) -> Claim {
+    pub(super) fn resolve(&mut self, request: &ClaimRequest, claims: bool) -> Claim {
         match self.carrying(request) {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
-            None => self.claim(request),
+            None if claims => self.claim(request),
+            None if self.is_held(request.candidate.entry().id) => Claim::Skipped,
+            None => Claim::Lost,
         }
     }
 

@@ -141,8 +141,10 @@ impl Store for MemoryStore {
         self.transaction(|tables| Ok(requests.iter().map(|request| tables.claim(request)).collect()))
     }
 
-    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        self.transaction(|tables| Ok(requests.iter().map(|request| tables.resolve(request)).collect()))
+    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+        self.transaction(|tables| {
+            Ok(requests.iter().map(|request| tables.resolve(request, claims)).collect())
+        })
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {

@@ -52,21 +52,21 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot
 /// be claimed for what it holds: its guard still matched, so nothing was committed and the next claim says
 /// more.
-pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
         Kind::Data => error,
         _ => Error::new(Kind::Unknown, error.to_string()),
     };
-    let claims = or_apart(requests, &|part| {
-        let (wins, held) =
-            store.write("resolve claims", |session| resolve_once(session, part)).map_err(unknown)?;
+    let answers = or_apart(requests, &|part| {
+        let once = |session: &mut dyn Session| resolve_once(session, part, claims);
+        let (wins, held) = store.write("resolve claims", once).map_err(unknown)?;
         let ending = |request: &ClaimRequest| {
             if held.contains(&key(request).0) { Claim::Skipped } else { Claim::Lost }
         };
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or_else(|| ending(request))).collect())
     })?;
     let known = |claim| if matches!(claim, Claim::Failed(_)) { Claim::Lost } else { claim };
-    Ok(claims.into_iter().map(known).collect())
+    Ok(answers.into_iter().map(known).collect())
 }
 
 /// A batch refused for what a row holds is done by halves, until the row is found: it has failed. What is
@@ -228,6 +228,7 @@ fn first_attempt(dialect: Dialect) -> String {
 fn resolve_once(
     session: &mut dyn Session,
     requests: &[ClaimRequest],
+    claims: bool,
 ) -> std::result::Result<(Wins, HashSet<i64>), Fault> {
     let ((planned, pending), dialect) = (split(requests), session.dialect());
     let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
@@ -239,6 +240,9 @@ fn resolve_once(
             mine(session, &pending_want(pending.iter()), "r.id", &seek(dialect, "r.id", "w.id"))
         })?,
     };
+    if !claims {
+        return Ok((wins, held));
+    }
     let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
     let planned: Vec<Planned<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
     let pending: Vec<Waiting<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();

@@ -364,8 +364,8 @@ impl Store for SqlStore {
         claim::claim(self, requests)
     }
 
-    fn resolve(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-        claim::resolve(self, requests)
+    fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
+        claim::resolve(self, requests, claims)
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {

@@ -104,7 +104,7 @@ fn in_doubt() -> (Bench, Vec<ClaimRequest>) {
 /// The claims it asks about.
 fn doubts(bench: &mut Bench) -> Vec<Token> {
     match bench.next() {
-        Some(ClaimOp::Resolve(requests)) => requests.iter().map(|request| request.token).collect(),
+        Some(ClaimOp::Resolve(requests, _)) => requests.iter().map(|request| request.token).collect(),
         _ => panic!("something is in doubt"),
     }
 }
@@ -112,8 +112,23 @@ fn doubts(bench: &mut Bench) -> Vec<Token> {
 /// The first of two is resolved, the row of the second is held.
 fn answer_the_first(bench: &mut Bench, requests: &[ClaimRequest]) {
     assert_eq!(doubts(bench).len(), 2);
-    let first = bench.store.resolve(&requests[..1]).unwrap().remove(0);
+    let first = bench.store.resolve(&requests[..1], true).unwrap().remove(0);
     bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![first, Claim::Skipped])));
+}
+
+#[test]
+fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
+    let (mut bench, _) = in_doubt();
+    let off = Planned {
+        occurrences: Vec::new(),
+        pendings: Vec::new(),
+        complete: true,
+        covered: Covered::ALL,
+        enabled: false,
+        sent: bench.now,
+    };
+    bench.machine.receive(bench.now(), DispatchInput::Planned(off));
+    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(_, false))));
 }
 
 #[test]
@@ -197,7 +212,7 @@ fn a_doubt_won_after_its_lease_goes_back_and_takes_no_seat() {
     bench.now = late;
     assert_eq!(doubts(&mut bench), [requests[1].token]);
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 9);
-    let won = bench.store.resolve(&requests[1..]).unwrap().remove(0);
+    let won = bench.store.resolve(&requests[1..], true).unwrap().remove(0);
     assert!(matches!(won, Claim::Won(_)));
     answer(&mut bench, won);
     bench.next();

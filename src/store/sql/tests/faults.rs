@@ -46,7 +46,7 @@ impl Case {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let begun = Instant::now();
-            let claims = self.store.resolve(requests).unwrap();
+            let claims = self.store.resolve(requests, true).unwrap();
             assert!(begun.elapsed() < limit, "it waited for {:?}", begun.elapsed());
             if ends(&claims) {
                 return claims;
@@ -210,7 +210,7 @@ fn a_claim_that_has_not_committed_yet_stays_in_doubt(database: &Database, commit
     session.batch(database.dialect().begin()).unwrap();
     let made = planned::win_planned(session.as_mut(), &[(&request, occurrence)]).unwrap();
     let requests = [request.clone()];
-    let claims = case.store.resolve(&requests).unwrap();
+    let claims = case.store.resolve(&requests, true).unwrap();
     assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
     session.batch(if commits { "COMMIT" } else { "ROLLBACK" }).unwrap();
     let claimed = won(case.resolve_until(&requests, |claims| !matches!(claims, [Claim::Skipped])));
@@ -237,8 +237,8 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     session.batch(&format!("DROP TRIGGER {name} ON QRTZ_RUN; DROP FUNCTION {name}()")).unwrap();
     assert_eq!(error.kind(), Kind::Unknown, "{error}");
     assert!(error.to_string().contains("may have been made"), "{error}");
-    let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
-    let again = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+    let claimed = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
+    let again = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
     assert_eq!(claimed.execution(), again.execution());
 }
 
@@ -307,7 +307,7 @@ mod sqlite {
         assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
 
         session.batch("DROP TRIGGER orphans").unwrap();
-        let claimed = won(case.store.resolve(std::slice::from_ref(&request)).unwrap());
+        let claimed = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
         drop(claimed.give_back(AT));
     }
 
