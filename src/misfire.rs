@@ -132,6 +132,17 @@ struct Overdue {
     unstarted: Vec<Unstarted>,
 }
 
+impl Overdue {
+    /// What `repair` leaves of it, if it does not reach the present: that is repaired next.
+    fn after(&self, repair: &Repair) -> Option<Self> {
+        let is_behind = repair.to.next.is_some_and(|next| next <= repair.now);
+        // A repair raises the version.
+        let (cursor, version) = (repair.to, repair.version + 1);
+        is_behind
+            .then(|| Self { entry: Entry { cursor, version, ..self.entry.clone() }, unstarted: Vec::new() })
+    }
+}
+
 /// A part of a pass still to do. Lists are worked off page by page.
 #[derive(Clone)]
 enum Task {
@@ -146,6 +157,8 @@ struct Page {
     list: Task,
     rows: usize,
     sent: Millis,
+    /// What its repairs leave of schedules that are too far behind for one, by their places.
+    left: Vec<(usize, Arc<Overdue>)>,
 }
 
 pub(crate) struct MisfireMachine {
@@ -358,7 +371,7 @@ impl MisfireMachine {
     /// The first page of a list of schedules; at least one, however many rows and occurrences it takes.
     fn repair(&mut self, mut list: VecDeque<Arc<Overdue>>, now: Now) -> Option<MisfireOp> {
         let (least, mut rows, mut searched) = (self.window.least_threshold(), 0, 0);
-        let (mut page, mut repairs) = (VecDeque::new(), Vec::new());
+        let (mut page, mut repairs, mut left) = (VecDeque::new(), Vec::new(), Vec::new());
         while searched < MOST_PASSED
             && let Some(overdue) = list.pop_front()
         {
@@ -369,6 +382,7 @@ impl MisfireMachine {
             }
             rows += repair.writes();
             searched += decide::searched(&overdue.entry, &repair);
+            left.extend(overdue.after(&repair).map(|overdue| (page.len(), Arc::new(overdue))));
             repairs.push(repair);
             page.push_back(overdue);
         }
@@ -378,7 +392,7 @@ impl MisfireMachine {
         if repairs.is_empty() || !self.cursors {
             return None;
         }
-        self.page = Some(Page { list: Task::Repair(page), rows, sent: now.boot });
+        self.page = Some(Page { list: Task::Repair(page), rows, sent: now.boot, left });
         Some(MisfireOp::Repair(repairs))
     }
 
@@ -392,13 +406,14 @@ impl MisfireMachine {
             return None;
         }
         let revocations = list.iter().cloned().collect();
-        self.page = Some(Page { rows: 2 * list.len(), list: Task::Revoke(list), sent: now.boot });
+        let (rows, left) = (2 * list.len(), Vec::new());
+        self.page = Some(Page { rows, list: Task::Revoke(list), sent: now.boot, left });
         Some(MisfireOp::Revoke(revocations))
     }
 
     /// A page has been written; what was won is told.
     fn page_done(&mut self, won: &[bool], now: Now) {
-        let Some(Page { list, rows, sent }) = self.page.take() else { return };
+        let Some(Page { list, rows, sent, left }) = self.page.take() else { return };
         match now.boot - sent {
             took if took > SLOW => self.rows = (rows / 2).max(1),
             took if took < QUICK => self.rows = (self.rows * 2).min(self.most_rows),
@@ -414,6 +429,12 @@ impl MisfireMachine {
                 page.iter().zip(won).filter(|(_, won)| **won).for_each(|(it, _)| self.revoked(it));
             }
             Task::Ask(_) => {}
+        }
+        let left: VecDeque<_> =
+            left.into_iter().filter(|(n, _)| won.get(*n) == Some(&true)).map(|(_, it)| it).collect();
+        if !left.is_empty() {
+            // Behind all others.
+            self.todo.push_back(Task::Repair(left));
         }
         if !matches!(self.todo.front(), Some(Task::Repair(_) | Task::Revoke(_))) {
             self.wake_poll();

@@ -5,7 +5,7 @@ use crate::model::{Cursor, Entry, ExecutionState, Millis, MisfirePolicy, Schedul
 use crate::schedule::Trigger;
 use crate::store::{LedgerRow, Reason, Repair, Revocation, Stranded, Unstarted};
 
-/// The most occurrences one repair passes one by one; the rest waits for the next pass.
+/// The most occurrences one repair passes one by one; the rest is for the next, behind all other schedules.
 pub(super) const MOST_PASSED: u64 = 100_000;
 /// The most occurrences "fire all" runs in one repair; those beyond are skipped.
 pub(super) const MOST_FIRED: usize = 1_000;

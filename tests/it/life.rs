@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    Builder, Client, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Schedule, Scheduler, Trigger,
+    Builder, Client, Context, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Schedule, Scheduler,
+    Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -34,6 +35,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
             "a_static_lock_does_not_keep_a_second_scheduler_from_repairing",
             a_static_lock_does_not_keep_a_second_scheduler_from_repairing,
         ),
+        ("a_schedule_that_is_weeks_behind_fires_soon", a_schedule_that_is_weeks_behind_fires_soon),
         ("a_node_is_not_its_ip_address", a_node_is_not_its_ip_address),
         ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
         ("occurrences_on_the_windows_edge_are_not_dropped", occurrences_on_the_windows_edge_are_not_dropped),
@@ -410,6 +412,25 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: Kind) {
         assert_eq!(told.recv_timeout(SOON).unwrap(), application);
         assert!(scheduler.shutdown(SOON));
     }
+}
+
+/// As after two weeks without a node: with the default intervals it took three minutes.
+fn a_schedule_that_is_weeks_behind_fires_soon(kind: Kind) {
+    const WEEKS: i64 = 14 * 86_400_000;
+    let database = kind.fresh();
+    let every_second = Trigger::cron("* * * * * ?", "UTC").unwrap();
+    let client = client(&database);
+    client.ensure(&Schedule::new("behind", TEXT, &String::new(), every_second).unwrap()).unwrap();
+    database.batch(&format!("UPDATE QRTZ_EXECUTE SET next_fire_time = next_fire_time - {WEEKS}"));
+    let (tell, told) = teller();
+    let handler =
+        move |context: &Context, _| Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?);
+    let begin = Utc::now();
+    let builder = Scheduler::builder(APPLICATION, &database.url);
+    let scheduler = builder.handler(TEXT, handler).start().unwrap();
+    while told.recv_timeout(SOON).unwrap() < begin {}
+    assert!(Utc::now() - begin < TimeDelta::seconds(30), "it took {}", Utc::now() - begin);
+    assert!(scheduler.shutdown(SOON));
 }
 
 fn a_node_is_not_its_ip_address(kind: Kind) {

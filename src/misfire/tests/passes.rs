@@ -246,6 +246,51 @@ fn a_page_is_bounded_by_the_occurrences_it_searches() {
     assert_eq!(repaired, 10);
 }
 
+/// It took a pass for each 100,000 occurrences.
+#[test]
+fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
+    let mut machine = in_a_pass(None);
+    let now = Now { db: NOW + 250_000_000, ..at(0) };
+    let far = cron(1, "* * * * * ?", NOW);
+    let near =
+        Entry { cursor: Cursor { prev: None, next: Some(now.db - 70_000) }, ..cron(2, "0 * * * * ?", NOW) };
+    machine.todo.push_back(Task::Ask(MisfireOp::Stranded("app".to_owned(), ExecutionId(0))));
+    machine.found_stalled(Stalled { entries: vec![far, near], ..stalled_rows([]) }, now);
+    let (mut steps, mut repairs) = (Vec::new(), Vec::new());
+    loop {
+        match machine.next(now) {
+            Step::Do(MisfireOp::Repair(page)) => {
+                steps.extend(page.iter().map(|repair| repair.id.0));
+                machine.done(now, Ok(MisfireAnswer::Repaired(vec![true; page.len()])));
+                repairs.extend(page);
+            }
+            Step::Do(_) => {
+                steps.push(0);
+                machine.done(now, Ok(none_stranded()));
+            }
+            Step::Tell(_) => {}
+            Step::Wait(_) | Step::Stop => break,
+        }
+    }
+    assert_eq!(steps, [1, 2, 0, 1, 1]);
+    for (before, after) in [(0, 2), (2, 3)] {
+        assert_eq!((repairs[before].to, repairs[before].passed), (repairs[after].cursor, MOST_PASSED));
+        assert_eq!(repairs[before].version + 1, repairs[after].version);
+    }
+    assert!(repairs[3].to.next.is_some_and(|next| next > now.db));
+}
+
+/// Whoever moved its cursor, it is not where this pass believed it to be.
+#[test]
+fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
+    let mut machine = in_a_pass(None);
+    let now = Now { db: NOW + 250_000_000, ..at(0) };
+    machine.found_stalled(Stalled { entries: vec![cron(1, "* * * * * ?", NOW)], ..stalled_rows([]) }, now);
+    assert!(matches!(machine.next(now), Step::Do(MisfireOp::Repair(_))));
+    machine.done(now, Ok(MisfireAnswer::Repaired(vec![false])));
+    assert!(machine.todo.is_empty());
+}
+
 #[test]
 fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
     for kind in [Kind::Data, Kind::Refused, Kind::Unavailable, Kind::Unknown] {
