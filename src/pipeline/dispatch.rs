@@ -181,6 +181,11 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.len()
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_turns(&mut self) {
+        self.plan.forget_turns();
+    }
+
     fn drop_plan(&mut self, now: Now) {
         self.plan.clear(now.db);
         self.outbox.push_back(DispatchOutput::WakePoll);

@@ -147,6 +147,8 @@ pub(super) struct Neighbours {
     pub large: usize,
     /// How long decoding each of these takes.
     pub slow: &'static [Millis],
+    /// With handlers that take long, more than there are threads.
+    pub long: usize,
     /// Somebody holds an old snapshot open.
     pub snapshot: bool,
 }
@@ -276,7 +278,7 @@ impl Cluster {
 
     /// A schedule that fires every second, beside neighbours that are all overdue or due at once.
     pub(super) fn beside_neighbours(neighbours: Neighbours, sabotages: &[Sabotage]) -> Self {
-        let Neighbours { nobodys, large, slow, snapshot } = neighbours;
+        let Neighbours { nobodys, large, slow, long, snapshot } = neighbours;
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         let (now, store) = (cluster.now, cluster.database.store());
@@ -287,6 +289,7 @@ impl Cluster {
         for (n, takes) in (1..).zip(slow) {
             cluster.plans.add_slow(n, now + 20_000, *takes, store);
         }
+        (1..=long).for_each(|n| cluster.plans.add_long(n, now + 20_000, store));
         if snapshot {
             cluster.wires.keep_a_snapshot();
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::dice::Dice;
 use super::scenario::Faults;
-use crate::model::{JobPolicy, JobSpec, Millis, Outcome};
+use crate::model::{Entry, JobPolicy, JobSpec, Millis, Outcome};
 
 /// A job that no node runs.
 pub(super) const NOBODYS: &str = "nobody's";
@@ -27,19 +27,29 @@ pub(super) fn slow(takes: Millis) -> String {
     format!("\"decoded within {takes}\"")
 }
 
+/// One whose handler takes up to so long.
+pub(super) fn long(takes: Millis) -> String {
+    format!("\"run within {takes}\"")
+}
+
 pub(super) fn decoding(payload: &str) -> Millis {
-    let takes = payload.strip_prefix("\"decoded within ").and_then(|rest| rest.strip_suffix('"'));
-    takes.map_or(0, |takes| takes.parse().unwrap())
+    within(payload, "decoded").unwrap_or(0)
+}
+
+fn within(payload: &str, what: &str) -> Option<Millis> {
+    let takes = payload.strip_prefix('"')?.strip_prefix(what)?.strip_prefix(" within ")?.strip_suffix('"')?;
+    Some(takes.parse().unwrap())
 }
 
 /// What failures say. The database cannot hold the last one: see `Wire::settle`.
 const TEXTS: [&str; 3] =
     ["called `Option::unwrap()` on \"none\"", "C:\\tmp\n\tisn't a 'file'\\", "naïve \"☕\"\r\n\\\\"];
 
-/// How a run of this job ends, and how long it takes.
-pub(super) fn run(job: &str, dice: &mut Dice, faults: &Faults) -> (Outcome, Millis) {
-    let failed = job == "flaky" && dice.one_in(3);
-    let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(200) };
+/// How a run of this schedule's job ends, and how long it takes.
+pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Outcome, Millis) {
+    let failed = *entry.job == *"flaky" && dice.one_in(3);
+    let most = within(&entry.payload, "run").unwrap_or(200);
+    let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(most) };
     let text = TEXTS[usize::try_from(takes).unwrap() % TEXTS.len()];
     let outcome = if failed { Outcome::Failed(text.to_owned()) } else { Outcome::Succeeded };
     (outcome, takes)

@@ -221,7 +221,7 @@ fn a_short_retention_removes_what_has_ended_and_nothing_else() {
 /// stopped every other schedule.
 #[test]
 fn a_schedule_beside_misbehaving_neighbours_goes_on() {
-    const NONE: Neighbours = Neighbours { nobodys: 0, large: 0, slow: &[], snapshot: false };
+    const NONE: Neighbours = Neighbours { nobodys: 0, large: 0, slow: &[], long: 0, snapshot: false };
     let play = |neighbours, sabotages: &[Sabotage]| {
         let mut cluster = Cluster::beside_neighbours(neighbours, sabotages);
         cluster.run();
@@ -233,10 +233,14 @@ fn a_schedule_beside_misbehaving_neighbours_goes_on() {
         (Neighbours { slow: &[100; 300], ..NONE }, Sabotage::DecodeAllAtOnce),
         (Neighbours { slow: &[30_000, 30_000, 1, 1], ..NONE }, Sabotage::DecodeAllAtOnce),
         (Neighbours { snapshot: true, ..NONE }, Sabotage::SkipNothing),
+        (Neighbours { long: 400, ..NONE }, Sabotage::ForgetTurns),
     ] {
         let verdict = play(neighbours, &[]);
         verdict.assert_clean();
-        assert_eq!(verdict.fired + verdict.skipped, 51 + neighbours.large + neighbours.slow.len());
+        assert_eq!(
+            verdict.fired + verdict.skipped,
+            51 + neighbours.large + neighbours.slow.len() + neighbours.long
+        );
         let missed = play(neighbours, &[sabotage]).violations;
         let stopped = |it: &String| it.contains("schedule-0");
         assert!(missed.iter().any(stopped), "without bounds {neighbours:?} stop nobody");

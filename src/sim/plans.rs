@@ -74,6 +74,11 @@ impl Plans {
         self.add_with(3 * n + 2, at, jobs::slow(takes), store);
     }
 
+    /// One-shots of the two jobs that are not the first schedule's, whose handlers take up to two seconds.
+    pub(super) fn add_long(&mut self, n: usize, at: Millis, store: &dyn Store) {
+        self.add_with(3 * n + 1 + n % 2, at, jobs::long(2_000), store);
+    }
+
     fn add_with(&mut self, n: usize, at: Millis, payload: String, store: &dyn Store) {
         let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
         self.make(n, at, trigger, vec![at], store);

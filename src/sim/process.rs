@@ -429,6 +429,9 @@ impl Process {
 
     fn run_dispatch(&mut self, around: &mut Surroundings<'_>) -> bool {
         let (now, mut told) = (self.now(around.time), Vec::new());
+        if around.wire.is(Sabotage::ForgetTurns) {
+            self.dispatch.machine.forget_turns();
+        }
         self.dispatch.run(&mut scene(now, around), &mut told);
         self.deliver(told.into_iter().map(Output::Dispatch), now)
     }
@@ -481,7 +484,7 @@ impl Process {
                     at: around.time,
                     ended: None,
                 });
-                let (outcome, takes) = jobs::run(&claimed.entry().job, around.dice, around.faults);
+                let (outcome, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
                 self.running.push(Job { running, outcome, ends: around.time + takes });
             }
             Lifecycle::GiveBack(settlement) => {

@@ -44,6 +44,8 @@ pub(super) enum Sabotage {
     TornFollowUp,
     /// A poll reads the due rows of all jobs and their payloads in one call.
     UnboundedPolls,
+    /// Each batch of claims begins with the job that has been due longest, whoever had the last seat.
+    ForgetTurns,
     /// A poll decodes all payloads that are new, however long that takes.
     DecodeAllAtOnce,
     /// Nobody looks for overdue schedules that lie before the beginning of polls.
@@ -130,7 +132,11 @@ impl Sabotage {
             ("the guard of a death: beat", Faults::FROZEN, blind(&guard::BEAT, &[Beat])),
             ("the doubt about an unknown commit whose row is held", MANY, vec![Self::HeldIsLost]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
-            ("the deadline of what was claimed", STORM, vec![Self::NoDeadline]),
+            (
+                "the deadline of what was claimed",
+                Faults { stops: 12_000, slow: 300_000, long_jobs: 250_000, ..Faults::NONE },
+                vec![Self::NoDeadline],
+            ),
             (
                 "the wall clock beside the boot clock",
                 Faults { freezes: 12_000, long_jobs: 250_000, ..Faults::NONE },
