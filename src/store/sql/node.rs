@@ -1,9 +1,11 @@
 //! Registration, heartbeat, death.
 
+use std::collections::HashMap;
+
 use super::connection::Dialect;
 use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, sql};
+use super::statement::{Row, Statement, Value, Want, batch, seek, sql, update};
 use super::under_way::{Whose, owns, sweep, under_way};
 use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
@@ -12,11 +14,7 @@ use crate::window::{millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
     app(session, &node.application)?;
-    let mut jobs: Vec<&JobSpec> = node.jobs.iter().collect();
-    jobs.sort_by(|one, other| one.name.cmp(&other.name));
-    for spec in jobs {
-        own_job(session, &node.application, spec, node.now)?;
-    }
+    own_jobs(session, &node.application, &node.jobs, node.now)?;
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
     let names = serde_json::to_string(&names).map_err(|error| Fault::undecodable(error.to_string()))?;
     session.execute(
@@ -45,18 +43,54 @@ pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<bool, 
     Ok(missing)
 }
 
-/// The row of a job this node has a handler for, with its policy.
-fn own_job(session: &mut dyn Session, application: &str, spec: &JobSpec, now: Millis) -> Result<(), Fault> {
-    let (id, policy) = job(session, application, spec, now)?;
-    if policy != spec.policy {
-        let update =
-            sql("UPDATE QRTZ_JOB SET recover = ?, max_attempts = ?, max_tries = ?, retry_delay = ?, \
-                          update_time = ? WHERE id = ? AND recover = ? AND max_attempts = ? \
-                          AND max_tries = ? AND retry_delay = ?");
-        // Lost: another node has just written its own policy; the last to start wins anyway.
-        session.execute(&bind_policy(bind_policy(update, spec.policy).bind(now).bind(id), policy))?;
+/// The rows of the jobs this node has handlers for, with their policies; a few statements, however many.
+fn own_jobs(
+    session: &mut dyn Session,
+    application: &str,
+    specs: &[JobSpec],
+    now: Millis,
+) -> Result<(), Fault> {
+    let mut specs: Vec<&JobSpec> = specs.iter().collect();
+    specs.sort_by(|one, other| one.name.cmp(&other.name));
+    for specs in specs.chunks(batch(session.dialect())) {
+        let rows = jobs_there(session, application, specs, now)?;
+        let changed = specs.iter().filter_map(|spec| {
+            let (id, policy) = *rows.get(&spec.name)?;
+            (policy != spec.policy).then_some((id, policy, spec.policy))
+        });
+        let changed: Vec<(i64, JobPolicy, JobPolicy)> = changed.collect();
+        // Where another node has just written its own policy nothing is changed: the last to start wins anyway.
+        if !changed.is_empty() {
+            session.execute(&policies(session.dialect(), &changed, now))?;
+        }
     }
     Ok(())
+}
+
+/// Gives jobs, each with its id and the policy its row had when it was read, another policy.
+fn policies(dialect: Dialect, changed: &[(i64, JobPolicy, JobPolicy)], now: Millis) -> Statement {
+    const SETS: &[(&str, &str)] = &[
+        ("recover", "w.recover"),
+        ("max_attempts", "w.max_attempts"),
+        ("max_tries", "w.max_tries"),
+        ("retry_delay", "w.retry_delay"),
+        ("update_time", "w.now"),
+    ];
+    let old = || changed.iter().map(|(_, old, _)| *old);
+    let new = || changed.iter().map(|(_, _, new)| *new);
+    let want = Want::new(changed.iter().map(|(id, ..)| *id))
+        .ints("recover", new().map(|it| i64::from(it.recover)))
+        .ints("max_attempts", new().map(|it| i64::from(it.max_attempts)))
+        .ints("max_tries", new().map(|it| i64::from(it.max_tries)))
+        .ints("retry_delay", new().map(|it| millis(it.retry_delay)))
+        .ints("was_recover", old().map(|it| i64::from(it.recover)))
+        .ints("was_attempts", old().map(|it| i64::from(it.max_attempts)))
+        .ints("was_tries", old().map(|it| i64::from(it.max_tries)))
+        .ints("was_delay", old().map(|it| millis(it.retry_delay)))
+        .same("now", now);
+    let guard = " AND j.recover = w.was_recover AND j.max_attempts = w.was_attempts \
+                 AND j.max_tries = w.was_tries AND j.retry_delay = w.was_delay";
+    update(dialect, ("QRTZ_JOB", "j"), SETS, &want, &(seek(dialect, "j.id", "w.id") + guard))
 }
 
 /// The job's row: its id and its policy, which is that of `spec` if the row was missing.
@@ -66,39 +100,52 @@ pub(super) fn job(
     spec: &JobSpec,
     now: Millis,
 ) -> Result<(i64, JobPolicy), Fault> {
-    if let Some(known) = job_row(session, application, &spec.name)? {
-        return Ok(known);
-    }
-    let insert =
-        sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, retry_delay, \
-                      update_time) VALUES (?, ?, ?, ?, ?, ?, ?)");
-    let insert = insert.bind(application).bind(spec.name.as_str());
-    let insert =
-        bind_policy(insert, spec.policy).bind(now).push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
-    session.execute(&insert)?;
-    job_row(session, application, &spec.name)?
-        .ok_or_else(|| Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name)))
+    let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name);
+    found.ok_or_else(|| Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name)))
 }
 
-fn bind_policy(statement: Statement, policy: JobPolicy) -> Statement {
-    statement
-        .bind(i64::from(policy.recover))
-        .bind(i64::from(policy.max_attempts))
-        .bind(i64::from(policy.max_tries))
-        .bind(millis(policy.retry_delay))
-}
-
-fn job_row(
+/// The ids and policies of jobs by their names; the missing rows are made.
+fn jobs_there(
     session: &mut dyn Session,
     application: &str,
-    name: &str,
-) -> Result<Option<(i64, JobPolicy)>, Fault> {
-    let question = sql("SELECT j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay FROM QRTZ_JOB j \
-                        WHERE j.application = ? AND j.job_class = ?");
-    match session.rows(&question.bind(application).bind(name))?.pop() {
-        Some(mut row) => Ok(Some((row.int()?, policy(&mut row)?))),
-        None => Ok(None),
+    specs: &[&JobSpec],
+    now: Millis,
+) -> Result<HashMap<String, (i64, JobPolicy)>, Fault> {
+    let rows = job_rows(session, application, specs)?;
+    let missing: Vec<&&JobSpec> = specs.iter().filter(|spec| !rows.contains_key(&spec.name)).collect();
+    if missing.is_empty() {
+        return Ok(rows);
     }
+    let mut insert = sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, \
+                          retry_delay, update_time) VALUES ");
+    for (n, spec) in missing.into_iter().enumerate() {
+        insert = insert.push(if n == 0 { "(" } else { ", (" });
+        let values: [Value; 7] = [
+            application.into(),
+            spec.name.as_str().into(),
+            i64::from(spec.policy.recover).into(),
+            i64::from(spec.policy.max_attempts).into(),
+            i64::from(spec.policy.max_tries).into(),
+            millis(spec.policy.retry_delay).into(),
+            now.into(),
+        ];
+        insert = insert.push("?, ?, ?, ?, ?, ?, ?)");
+        insert = values.into_iter().fold(insert, Statement::bind);
+    }
+    session.execute(&insert.push(&session.dialect().or_leave("QRTZ_JOB", "job_class")))?;
+    job_rows(session, application, specs)
+}
+
+fn job_rows(
+    session: &mut dyn Session,
+    application: &str,
+    specs: &[&JobSpec],
+) -> Result<HashMap<String, (i64, JobPolicy)>, Fault> {
+    let question = sql("SELECT j.job_class, j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay \
+                        FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ");
+    let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
+    let read = |mut row: Row| Ok((row.text()?, (row.int()?, policy(&mut row)?)));
+    session.rows(&question)?.into_iter().map(read).collect()
 }
 
 /// Reads `recover, max_attempts, max_tries, retry_delay`.

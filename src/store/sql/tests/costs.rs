@@ -6,11 +6,12 @@ use std::sync::Arc;
 use allocation_counter::measure;
 
 use super::count;
-use super::fixture::{AT, Database, LIMITS, application, request, schedules};
+use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
 use crate::clock::Clock;
-use crate::model::{Entry, NodeId, Outcome};
+use crate::model::{Entry, JobPolicy, JobSpec, NodeId, Outcome};
 use crate::store::sql::SqlStore;
-use crate::store::{Claim, ClaimRequest, Claimed, Settlement, Store};
+use crate::store::sql::statement::{single, sql};
+use crate::store::{Claim, ClaimRequest, Claimed, NewNode, Settlement, Store};
 
 /// In one batch on every database.
 const EXECUTIONS: usize = 200;
@@ -58,8 +59,40 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
     }
 }
 
+/// However many handlers it has: a round trip for each job kept nodes far from their database from joining.
+fn a_node_joins_in_a_few_statements(database: &Database) {
+    const JOBS: usize = 300;
+    count::begin();
+    let limits = crate::store::Limits { connections: 1, ..LIMITS };
+    let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
+    let (app, spec) = (application(), definition("", "").job);
+    let policy = |max_tries| JobPolicy { max_tries, ..spec.policy };
+    let join = |jobs: usize, tries: u32| {
+        let (host_ip, host_name, application) = (String::new(), String::new(), app.clone());
+        let job = |n| JobSpec { name: format!("job {n}"), policy: policy(tries) };
+        let jobs = (0..jobs).map(job).collect();
+        let id = NodeId::fresh();
+        let before = count::statements();
+        store.register(&NewNode { id, application, host_ip, host_name, pid: 1, jobs, now: AT }).unwrap();
+        count::statements() - before
+    };
+    let of_one = [join(1, 1), join(1, 1), join(1, 2)];
+    // SQLite takes two batches, and each begins again.
+    let of_many = [join(JOBS, 2), join(JOBS, 2), join(JOBS, 3)];
+    println!("costs: a node joins by {of_one:?} statements with one job, {of_many:?} with {JOBS}");
+    assert!(of_many.into_iter().all(|statements| statements <= 14), "{of_many:?}");
+    let question = sql("SELECT COUNT(*) FROM QRTZ_JOB WHERE application = ? AND max_tries = 3");
+    let rows = database.session().rows(&question.bind(app.as_str())).unwrap();
+    assert_eq!(single(rows).unwrap(), i64::try_from(JOBS).unwrap());
+}
+
 #[cfg(feature = "sqlite")]
 mod sqlite {
+    #[test]
+    fn a_node_joins_in_a_few_statements() {
+        super::a_node_joins_in_a_few_statements(&super::Database::sqlite());
+    }
+
     #[test]
     fn a_batch_costs_so_much() {
         super::a_batch_costs(&super::Database::sqlite(), (4, 10), (3, 5));
@@ -68,6 +101,11 @@ mod sqlite {
 
 #[cfg(feature = "mysql")]
 mod mariadb {
+    #[test]
+    fn a_node_joins_in_a_few_statements() {
+        super::a_node_joins_in_a_few_statements(&super::Database::mariadb());
+    }
+
     #[test]
     fn a_batch_costs_so_much() {
         super::a_batch_costs(&super::Database::mariadb(), (3, 6), (1, 2));
@@ -81,6 +119,11 @@ mod postgres {
     use crate::store::sql::session::Session;
     use crate::store::sql::statement::Statement;
     use crate::store::sql::{claim, planned, settle};
+
+    #[test]
+    fn a_node_joins_in_a_few_statements() {
+        super::a_node_joins_in_a_few_statements(&Database::postgres());
+    }
 
     #[test]
     fn a_batch_costs_so_much() {
