@@ -151,7 +151,8 @@ pub(crate) struct Limits {
     pub call: Millis,
     /// The most connections in use at once, and the most that stay open while idle.
     pub connections: u32,
-    /// How many more may be opened in the place of those that abandoned calls keep.
+    /// How many more may be opened in the place of those that abandoned calls keep. Where it is 0 nobody
+    /// abandons calls, and a session that may hang gives its statements up by itself.
     pub spare: u32,
 }
 

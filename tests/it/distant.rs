@@ -2,10 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use firetime::{Job, Schedule, Scheduler, Trigger};
+use firetime::{Client, Job, Kind as ErrorKind, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::chaos::cluster::{address, protocol};
@@ -25,6 +25,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     };
     add("a_chain_of_300_ms_keeps_up_over_50_ms_of_round_trip", a_chain_keeps_up);
     add("a_node_lives_far_from_its_database", a_node_lives);
+    add("a_clients_calls_end_on_a_network_that_has_gone_silent", a_clients_calls_end);
 }
 
 /// A new database behind a proxy, and its URL there.
@@ -74,4 +75,32 @@ fn a_node_lives(kind: Kind) {
     node.client().ensure(&Schedule::new("ticks", TICK, &(), every).unwrap()).unwrap();
     (0..3).for_each(|_| begins.recv_timeout(SOON).unwrap());
     assert!(node.shutdown(SOON));
+}
+
+/// Those of several threads at once, again and again: each outage took the connections in use with it, until
+/// none was left.
+fn a_clients_calls_end(kind: Kind) {
+    const CALLERS: usize = 40;
+    let (proxy, url) = behind(kind, Duration::ZERO);
+    let client = Client::connect("distant", &url).unwrap();
+    let every = Trigger::every(Duration::from_secs(3_600)).unwrap();
+    let schedule = Schedule::new("hourly", TICK, &(), every).unwrap();
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let call = || client.ensure(&schedule).unwrap();
+            (0..CALLERS).for_each(|_| drop(scope.spawn(call)));
+        });
+        proxy.set(Mode::Swallow);
+        std::thread::scope(|scope| {
+            let call = || {
+                let began = Instant::now();
+                let error = client.ensure(&schedule).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable), "{error}");
+                assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+            };
+            (0..CALLERS).for_each(|_| drop(scope.spawn(call)));
+        });
+        proxy.set(Mode::Pass);
+    }
+    client.ensure(&schedule).unwrap();
 }

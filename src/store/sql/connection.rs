@@ -18,6 +18,7 @@ use super::reach::{Reach, server};
 use super::secrets::secrets;
 use super::session::{Fault, Nature, Session, explained};
 use super::statement::{Value, single, sql};
+use super::watched::Watched;
 use crate::clock::{HostTime, Micros, TimeSample};
 use crate::error::{Error, Kind};
 use crate::model::Millis;
@@ -113,6 +114,8 @@ pub(super) struct Target {
     secrets: Vec<String>,
     pub(super) memory: bool,
     reach: Reach,
+    /// How many sessions were given up and have not returned.
+    given_up: Arc<AtomicUsize>,
 }
 
 impl Target {
@@ -149,7 +152,7 @@ impl Target {
         let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
         let is_file = dialect == Dialect::Sqlite && !memory && !address.starts_with("file:");
         let address = if is_file { absolute(address) } else { address };
-        Ok(Self { dialect, memory, address, secrets, reach: Reach::default() })
+        Ok(Self { dialect, memory, address, secrets, reach: Reach::default(), given_up: Arc::default() })
     }
 
     /// A SQLite file that is not there; opening it would make an empty one.
@@ -165,20 +168,30 @@ impl Target {
 
     /// Opens a session with its limits set. It may take as long as a store call.
     pub(super) fn connect(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        if self.dialect != Dialect::Mysql {
-            return self.connect_here(limits);
-        }
         let target = self.clone();
         self.within(limits, move || target.connect_here(limits))
     }
 
-    /// Opens a session of MariaDB, whose client has no limit of its own.
+    /// Opens a session that may hang before it has its limits, or behind something that answers in the
+    /// server's place.
     fn within(
         &self,
         limits: Limits,
         connect: impl FnOnce() -> std::result::Result<Box<dyn Session + Send>, Fault> + Send + 'static,
     ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        self.reach.open(server(&self.address).as_deref(), span(limits.call), connect)
+        // PostgreSQL's client gives a connect up by itself, and its server does not speak first.
+        let server = match self.dialect {
+            Dialect::Sqlite => return connect(),
+            Dialect::Postgres => None,
+            Dialect::Mysql => server(&self.address),
+        };
+        let session = self.reach.open(server.as_deref(), span(limits.call), connect)?;
+        if limits.spare > 0 {
+            return Ok(session);
+        }
+        // The server itself gives up a statement after `call`, and mostly says so.
+        let limit = span(limits.call + limits.call / 4);
+        Ok(Box::new(Watched::over(session, limit, &self.given_up)?))
     }
 
     /// As [`Target::connect`], for the session a process opens first: refuses a pooler that others' sessions
@@ -187,21 +200,21 @@ impl Target {
         &self,
         limits: Limits,
     ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        #[cfg(feature = "postgres")]
-        if self.dialect == Dialect::Postgres {
-            let mut session = self.establish()?;
-            pooler::refuse([&mut session, &mut self.establish()?]).map_err(|fault| self.clean(fault))?;
-            return self.limited(Box::new(session), limits);
-        }
-        if self.dialect == Dialect::Mysql {
-            let target = self.clone();
-            return self.within(limits, move || {
-                let mut session = target.connect_here(limits)?;
+        let target = self.clone();
+        self.within(limits, move || {
+            #[cfg(feature = "postgres")]
+            if target.dialect == Dialect::Postgres {
+                let mut session = target.establish()?;
+                pooler::refuse([&mut session, &mut target.establish()?])
+                    .map_err(|fault| target.clean(fault))?;
+                return target.limited(Box::new(session), limits);
+            }
+            let mut session = target.connect_here(limits)?;
+            if target.dialect == Dialect::Mysql {
                 self_check(session.as_mut()).map_err(|fault| target.clean(fault))?;
-                Ok(session)
-            });
-        }
-        self.connect(limits)
+            }
+            Ok(session)
+        })
     }
 
     #[cfg(feature = "postgres")]

@@ -197,6 +197,7 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
         return Err(Fault::new(Nature::Refused, newer(before)));
     }
     if before < VERSION {
+        session.wait();
         session.batch(VERSIONS)?;
     }
     if let Some(slow) = hook.slow {

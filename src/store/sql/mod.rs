@@ -13,6 +13,7 @@
 //! secrets  what of a URL no message repeats
 //! entry    columns to values and back        statement, session   text and binds, diesel
 //! connection, reach, pooler   the pool, how it gets its connections, and whose these are
+//! watched  sessions with a server that nobody else gives up
 //! ```
 
 mod claim;
@@ -36,6 +37,7 @@ mod session;
 mod settle;
 mod statement;
 mod under_way;
+mod watched;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -39,7 +39,7 @@ impl Reach {
         // A result that comes too late finds nobody: that is how its thread learns that it was given up.
         let (reply, answer) = bounded(0);
         let hanging = Arc::clone(&self.hanging);
-        spawn(move || {
+        spawn("firetime-connect", move || {
             if reply.send(connect()).is_err() {
                 hanging.fetch_sub(1, Ordering::Relaxed);
             }
@@ -68,16 +68,13 @@ fn speaks(server: &str, wait: Duration) -> bool {
     addresses.into_iter().any(|address| !hears(address).is_err_and(is_silence))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a connect that hangs must not take a thread of the pool with it"
-)]
-fn spawn(body: impl FnOnce() + Send + 'static) -> Result<()> {
-    let named = std::thread::Builder::new().name("firetime-connect".to_owned());
-    let started = named.spawn(body);
+/// A thread for what may hang in the driver's library.
+#[expect(clippy::disallowed_methods, reason = "what hangs must not take its caller's thread with it")]
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
     started
         .map(drop)
-        .map_err(|error| Fault::new(Nature::Lost, format!("cannot start a thread to connect: {error}")))
+        .map_err(|error| Fault::new(Nature::Lost, format!("cannot start the thread {name}: {error}")))
 }
 
 /// Host and port of a MariaDB URL, if it is reached over TCP.

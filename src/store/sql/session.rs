@@ -107,6 +107,10 @@ pub trait Session {
     /// Runs several statements given as text, without binds.
     #[doc(hidden)]
     fn batch(&mut self, text: &str) -> Result<(), Fault>;
+
+    /// From now on statements take as long as they do, also where this session gives them up.
+    #[doc(hidden)]
+    fn wait(&mut self) {}
 }
 
 /// A statement's text between its binds, and these: taken apart once, for diesel walks it several times.

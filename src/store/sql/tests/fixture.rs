@@ -23,7 +23,8 @@ pub(in crate::store::sql) fn server(variable: &str) -> String {
     })
 }
 
-pub(super) const LIMITS: Limits = Limits { call: 3_000, connections: 8, spare: 0 };
+/// As a node's loops have them.
+pub(super) const LIMITS: Limits = Limits { call: 3_000, connections: 8, spare: 1 };
 
 /// An application name nobody else uses.
 pub(in crate::store::sql) fn application() -> String {
