@@ -168,30 +168,13 @@ impl Target {
 
     /// Opens a session with its limits set. It may take as long as a store call.
     pub(super) fn connect(&self, limits: Limits) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        let target = self.clone();
-        self.within(limits, move || target.connect_here(limits))
-    }
-
-    /// Opens a session that may hang before it has its limits, or behind something that answers in the
-    /// server's place.
-    fn within(
-        &self,
-        limits: Limits,
-        connect: impl FnOnce() -> std::result::Result<Box<dyn Session + Send>, Fault> + Send + 'static,
-    ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        // PostgreSQL's client gives a connect up by itself, and its server does not speak first.
-        let server = match self.dialect {
-            Dialect::Sqlite => return connect(),
-            Dialect::Postgres => None,
-            Dialect::Mysql => server(&self.address),
-        };
-        let session = self.reach.open(server.as_deref(), span(limits.call), connect)?;
-        if limits.spare > 0 {
-            return Ok(session);
+        // The other clients give a connect up by themselves.
+        if self.dialect != Dialect::Mysql {
+            return self.connect_here(limits);
         }
-        // The server itself gives up a statement after `call`, and mostly says so.
-        let limit = span(limits.call + limits.call / 4);
-        Ok(Box::new(Watched::over(session, limit, &self.given_up)?))
+        let target = self.clone();
+        self.reach
+            .open(server(&self.address).as_deref(), span(limits.call), move || target.connect_here(limits))
     }
 
     /// As [`Target::connect`], for the session a process opens first: refuses a pooler that others' sessions
@@ -200,21 +183,22 @@ impl Target {
         &self,
         limits: Limits,
     ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
-        let target = self.clone();
-        self.within(limits, move || {
+        let (target, wait) = (self.clone(), span(limits.call));
+        match self.dialect {
             #[cfg(feature = "postgres")]
-            if target.dialect == Dialect::Postgres {
+            Dialect::Postgres => self.reach.open(None, wait, move || {
                 let mut session = target.establish()?;
                 pooler::refuse([&mut session, &mut target.establish()?])
                     .map_err(|fault| target.clean(fault))?;
-                return target.limited(Box::new(session), limits);
-            }
-            let mut session = target.connect_here(limits)?;
-            if target.dialect == Dialect::Mysql {
+                target.limited(Box::new(session), limits)
+            }),
+            Dialect::Mysql => self.reach.open(server(&self.address).as_deref(), wait, move || {
+                let mut session = target.connect_here(limits)?;
                 self_check(session.as_mut()).map_err(|fault| target.clean(fault))?;
-            }
-            Ok(session)
-        })
+                Ok(session)
+            }),
+            _ => self.connect(limits),
+        }
     }
 
     #[cfg(feature = "postgres")]
@@ -249,11 +233,26 @@ impl Target {
 
     fn limited(
         &self,
-        mut session: Box<dyn Session + Send>,
+        session: Box<dyn Session + Send>,
         limits: Limits,
     ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        let mut session = self.watched(session, limits)?;
         limit(session.as_mut(), limits).map_err(|fault| self.unopened(fault))?;
         Ok(session)
+    }
+
+    /// The session, or one that gives its statements up, where nobody else does and a server may be silent.
+    fn watched(
+        &self,
+        session: Box<dyn Session + Send>,
+        limits: Limits,
+    ) -> std::result::Result<Box<dyn Session + Send>, Fault> {
+        if limits.spare > 0 || self.dialect == Dialect::Sqlite {
+            return Ok(session);
+        }
+        // The server itself gives up a statement after `call`, and mostly says so.
+        let wait = span(limits.call + limits.call / 4);
+        Ok(Box::new(Watched::over(session, wait, &self.given_up)?))
     }
 
     /// Why there is no session, and of a file what to look at.
@@ -305,7 +304,7 @@ fn unknown(what: &str) -> Error {
 }
 
 /// Sets what every session of ours has; see [`Limits`].
-fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
+pub(super) fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), Fault> {
     let call = limits.call.max(1);
     match session.dialect() {
         Dialect::Sqlite => {
@@ -342,6 +341,7 @@ fn limit(session: &mut dyn Session, limits: Limits) -> std::result::Result<(), F
                 "SET SESSION autocommit = 1; SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
                  SET SESSION time_zone = '+00:00', lc_messages = 'en_US', \
                  sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', \
+                 sql_safe_updates = 0, sql_select_limit = 18446744073709551615, sql_big_selects = 1, completion_type = 0, \
                  innodb_lock_wait_timeout = {lock_wait}, idle_transaction_timeout = {seconds}, \
                  max_statement_time = {seconds}; \
                  SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"

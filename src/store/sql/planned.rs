@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::claim::{Found, Planned, by_first_column, ids, in_batches};
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Want, assigned, guarded, join, sql, update};
+use super::statement::{Statement, Want, assigned, guarded, join, single, sql, update};
 use super::under_way;
 use crate::model::ScheduleState;
 use crate::store::guard;
@@ -119,17 +119,19 @@ pub(super) fn begin_and_win(session: &mut dyn Session, planned: &[Planned<'_>]) 
     win_planned(session, planned)
 }
 
+/// Before a statement of MariaDB that is to wait for no lock.
+const NOT_WAITING: &str = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
+
 /// One statement on MariaDB. It changes fewer rows than are wanted only if it inserts nothing.
 pub(super) fn claim_free(want: &Want) -> Statement {
     let dialect = Dialect::Mysql;
     let moved = move_cursors(dialect, want);
     let insert = insert_moved(dialect, want);
-    let mut claim =
-        sql("BEGIN NOT ATOMIC START TRANSACTION; SET STATEMENT innodb_lock_wait_timeout = 0 FOR ")
-            .push(&moved.text)
-            .push("; IF ROW_COUNT() = ? THEN ")
-            .push(&insert.text)
-            .push("; END IF; END");
+    let mut claim = sql(format!("BEGIN NOT ATOMIC START TRANSACTION; {NOT_WAITING}"))
+        .push(&moved.text)
+        .push("; IF ROW_COUNT() = ? THEN ")
+        .push(&insert.text)
+        .push("; END IF; END");
     claim.binds = [moved.binds, vec![want.len().into()], insert.binds].concat();
     claim
 }
@@ -143,15 +145,9 @@ fn win_batch(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> 
             insert_runs(session, &want.only(&ids(moved)?), planned)
         }
         Dialect::Mysql => {
-            let free = session.rows(&lock_free(dialect, &want))?;
-            let want = want.only(&ids(free)?);
-            if want.len() > 0 && session.execute(&move_cursors(dialect, &want))? != want.len() {
-                return Err(Fault::new(
-                    Nature::Conflict,
-                    "an UPDATE of locked rows changed another number of rows",
-                ));
-            }
-            insert_runs(session, &want, planned)
+            let free = ids(session.rows(&lock_free(dialect, &want))?)?;
+            let moved = if free.is_empty() { free } else { move_free(session, &want, &free)? };
+            insert_runs(session, &want.only(&moved), planned)
         }
     }
 }
@@ -161,6 +157,33 @@ pub(super) fn lock_free(dialect: Dialect, want: &Want) -> Statement {
     sql("SELECT e.id FROM ")
         .want(dialect, &want.of(LOCKED))
         .push(&format!(" {} QRTZ_EXECUTE e ON {condition}{skipping}", join(dialect)))
+}
+
+/// Moves the cursors of these schedules, whose rows are locked, and gives those that it moved. InnoDB locks
+/// places in an index too: a row that is free cannot be moved to one that somebody else holds. Those are found
+/// by halves, without waiting: they must not keep the others from being claimed.
+fn move_free(session: &mut dyn Session, want: &Want, schedules: &[i64]) -> Step<Vec<i64>> {
+    let moves = move_cursors(Dialect::Mysql, &want.clone().only(schedules));
+    let text = format!("{NOT_WAITING}{}", moves.text);
+    match session.execute(&Statement { text, ..moves }) {
+        Ok(moved) if moved == schedules.len() => Ok(schedules.to_vec()),
+        Ok(_) => Err(Fault::new(Nature::Conflict, "an UPDATE of locked rows changed another number of rows")),
+        // Only the statement is rolled back then, unless the server was told otherwise.
+        Err(fault) if fault.nature == Nature::Busy && is_in_transaction(session)? => match schedules {
+            [_] => Ok(Vec::new()),
+            _ => {
+                let (first, second) = schedules.split_at(schedules.len() / 2);
+                let mut moved = move_free(session, want, first)?;
+                moved.append(&mut move_free(session, want, second)?);
+                Ok(moved)
+            }
+        },
+        Err(fault) => Err(fault),
+    }
+}
+
+fn is_in_transaction(session: &mut dyn Session) -> Step<bool> {
+    Ok(single(session.rows(&sql("SELECT @@in_transaction AS held"))?)? == 1)
 }
 
 pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {

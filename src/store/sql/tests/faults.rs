@@ -36,8 +36,11 @@ impl Case {
         request(&self.entry, NodeId::fresh())
     }
 
+    /// On MariaDB others' inserts may hold a row's place in an index for a moment.
     fn run(&self) -> Claimed {
-        won(self.store.claim(&[self.request()]).unwrap())
+        let request = [self.request()];
+        let mut claims = (0..100).map(|_| self.store.claim(&request).unwrap());
+        won(claims.find(|claims| !matches!(claims[..], [Claim::Skipped])).unwrap())
     }
 
     /// Resolves without waiting for a lock, until it ends so: others may hold a row for a moment.
@@ -491,7 +494,61 @@ mod postgres {
 
 #[cfg(feature = "mysql")]
 mod mariadb {
+    use super::super::fixture::{application, schedules};
     use super::*;
+    use crate::store::sql::connection::limit;
+
+    /// As a server may set them for all. With safe updates nothing was ever claimed.
+    #[test]
+    fn a_session_does_not_depend_on_the_servers_settings() {
+        let database = Database::mariadb();
+        let mut session = database.session();
+        let ours = |session: &mut dyn Session| {
+            let question = "SELECT CONCAT_WS(' ', @@sql_safe_updates, @@sql_select_limit, @@sql_big_selects, \
+                            @@completion_type, @@sql_mode, @@time_zone, @@autocommit, @@tx_isolation)";
+            session.rows(&sql(question)).unwrap().pop().unwrap().text().unwrap()
+        };
+        let before = ours(session.as_mut());
+        session
+            .batch(
+                "SET SESSION sql_safe_updates = 1, sql_select_limit = 1, sql_big_selects = 0, completion_type = 2, \
+                 sql_mode = 'ANSI_QUOTES', time_zone = '+05:00', autocommit = 0, tx_isolation = 'SERIALIZABLE'",
+            )
+            .unwrap();
+        limit(session.as_mut(), LIMITS).unwrap();
+        assert_eq!(ours(session.as_mut()), before);
+    }
+
+    /// InnoDB locks the place behind the last active row for whoever changes the paused ones, at its default
+    /// isolation. Every batch with a schedule that was to move there waited, and was rolled back.
+    #[test]
+    fn a_held_place_in_an_index_holds_up_its_own_schedules_alone() {
+        let (database, app) = (Database::mariadb(), application());
+        let store = SqlStore::open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+        let entries = schedules(&store, &app, 40);
+        let (paused, active) = entries.split_at(5);
+        for entry in paused {
+            assert!(store.pause(entry.id, entry.version, "", "").unwrap());
+        }
+        let mut holder = database.session();
+        holder.batch("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ").unwrap();
+        holder.batch("START TRANSACTION").unwrap();
+        let change =
+            sql("UPDATE QRTZ_EXECUTE SET reason = 'seen' WHERE application = ? AND state = 'PAUSED'");
+        assert_eq!(holder.execute(&change.bind(app.as_str())).unwrap(), paused.len());
+
+        let requests: Vec<ClaimRequest> = active.iter().map(|it| request(it, NodeId::fresh())).collect();
+        let claims = store.claim(&requests).unwrap();
+        let is_won = |claim: &Claim| matches!(claim, Claim::Won(_));
+        let won = claims.iter().filter(|claim| is_won(claim)).count();
+        assert!((20..active.len()).contains(&won), "{won} of {}", active.len());
+        assert!(claims.iter().all(|claim| is_won(claim) || matches!(claim, Claim::Skipped)), "{claims:?}");
+
+        holder.batch("ROLLBACK").unwrap();
+        let skipped = requests.iter().zip(&claims).filter(|(_, claim)| !is_won(claim));
+        let skipped: Vec<ClaimRequest> = skipped.map(|(request, _)| request.clone()).collect();
+        assert!(store.claim(&skipped).unwrap().iter().all(is_won));
+    }
 
     #[test]
     fn a_silent_clients_locks_end() {
