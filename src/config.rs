@@ -58,7 +58,7 @@ impl RawConfig {
 
     pub(crate) fn resolve(self) -> Result<Config, Error> {
         check_name("application name", &self.application, 50)?;
-        if self.url.contains(":memory:") {
+        if self.url.contains(":memory:") || self.url.contains("mode=memory") {
             let message =
                 "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
             return Err(Error::new(Kind::Config, message));

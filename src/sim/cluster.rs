@@ -537,7 +537,7 @@ impl Cluster {
             let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
             let concerned = processes.filter(|process| node.is_none_or(|id| id == process.id));
             let able = concerned.map(|process| (process.first_id, 0)).collect();
-            let known = if self.faults == Faults::SWITCHED { now + ONE_POLL } else { now };
+            let known = now + if self.faults == Faults::SWITCHED { ONE_POLL } else { 1_000 };
             let switch = Switch { node: name, known, until: Millis::MAX };
             self.switches.push(Off { from: now, switch, able });
         }
