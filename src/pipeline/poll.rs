@@ -389,7 +389,7 @@ pub(crate) struct PollMachine {
     /// When the call under way began, boot clock.
     called: Millis,
     /// No schedule of a listed job is due before this, as far as is known: it held for all of them when it
-    /// was found, each has only moved on since, and what was created since begins later.
+    /// was found, each has only moved on since, and later schedules begin later.
     known: Option<Millis>,
     /// Polls begin there: one that began with the first entry failed, or was slow.
     skips: bool,
@@ -612,7 +612,7 @@ impl PollMachine {
         self.measure(&polled);
         asked.signs = Signs::of(&polled);
         if asked.stage == Stage::Home && asked.page.schedules == Due::All {
-            // What is created after this poll may be due at once, and an outage may hide it for long.
+            // A schedule created after this poll may be due at once, and an outage may hide it for long.
             let created = asked.late - MARGIN;
             self.known = Some(polled.earliest.map_or(created, |earliest| earliest.min(created)));
             if !self.skips && self.is_slow(now) {

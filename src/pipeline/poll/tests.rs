@@ -799,7 +799,7 @@ fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
     assert_eq!(begins(None).0, before_a_poll(last));
 }
 
-/// What was created after the last poll that did not fail, and came due at once, is found by the next.
+/// A schedule created after the last good poll, and due at once, is found by the next good one.
 #[test]
 fn polls_that_fail_hold_the_beginning_back() {
     let begin = 10_000_000;
