@@ -791,8 +791,7 @@ fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
         told_earliest(&mut machine, now, earliest);
         return (from, now);
     };
-    let (from, _) = begins(Some(begin));
-    assert!((begin..begin + PERIOD).contains(&(from + GRACE + MARGIN)), "before the first poll");
+    assert_eq!(begins(Some(begin)).0, before_a_poll(begin));
     assert_eq!(begins(Some(begin)).0, begin);
     let (from, last) = begins(None);
     assert_eq!(from, begin);
@@ -803,14 +802,10 @@ fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
 #[test]
 fn polls_that_fail_hold_the_beginning_back() {
     let begin = 10_000_000;
-    let mut machine = machine(begin);
-    let (last, ..) = next_question(&mut machine, begin);
-    told_earliest(&mut machine, last, None);
-    let (now, ..) = next_question(&mut machine, last);
-    comes_to_nothing(&mut machine, now);
+    let mut machine = behind_a_failed_poll(begin);
     for minute in 1..10 {
         let (now, from, _) = next_question(&mut machine, begin + minute * 60_000);
-        assert_eq!(from, before_a_poll(last));
+        assert_eq!(from, before_a_poll(begin));
         comes_to_nothing(&mut machine, now);
     }
 }
