@@ -1,5 +1,7 @@
 //! A machine between `next` and `done`: the simulator's thread.
 
+use std::collections::VecDeque;
+
 use super::dice::Dice;
 use super::sabotage::Sabotage;
 use super::scenario::Faults;
@@ -29,11 +31,12 @@ enum Fate {
 }
 
 impl Fate {
-    fn thrown(dice: &mut Dice, faults: &Faults, away: bool) -> Self {
+    fn thrown(dice: &mut Dice, faults: &Faults, away: Away) -> Self {
         let quick = (1 + dice.below(4), 1 + dice.below(3));
-        if away {
+        if away != Away::No {
             dice.struck += 1;
             return match dice.below(3) {
+                _ if away == Away::Down => Self::Unavailable,
                 0 => Self::Unavailable,
                 1 => Self::Lost,
                 // A network gone silent: the call reaches the database, and nobody hears.
@@ -66,6 +69,16 @@ impl Fate {
     }
 }
 
+/// Whether a node reaches the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Away {
+    No,
+    /// Calls fail, and some are performed all the same.
+    Silent,
+    /// The server is down: each call is refused.
+    Down,
+}
+
 /// What surrounds a machine for one step.
 pub(super) struct Scene<'a> {
     /// True time: what the database does goes by it.
@@ -75,8 +88,8 @@ pub(super) struct Scene<'a> {
     pub wire: &'a Wire<'a>,
     pub dice: &'a mut Dice,
     pub faults: &'a Faults,
-    /// The database is away for this node.
-    pub away: bool,
+    /// Whether the database is away for this node.
+    pub away: Away,
     /// The database refuses all writes.
     pub refuses: bool,
     pub pace: Pace,
@@ -105,6 +118,8 @@ struct Late<O> {
 pub(super) struct Actor<M: Machine> {
     pub machine: M,
     doing: Doing<M::Op>,
+    /// As in the driver, a machine receives nothing while an operation is under way.
+    inbox: VecDeque<M::Input>,
     late: Vec<Late<M::Op>>,
     stopped: bool,
 }
@@ -114,7 +129,13 @@ where
     M::Op: Clone + Rows,
 {
     pub(super) fn new(machine: M) -> Self {
-        Self { machine, doing: Doing::Waiting { until: Millis::MIN }, late: Vec::new(), stopped: false }
+        Self {
+            machine,
+            doing: Doing::Waiting { until: Millis::MIN },
+            inbox: VecDeque::new(),
+            late: Vec::new(),
+            stopped: false,
+        }
     }
 
     pub(super) fn has_stopped(&self) -> bool {
@@ -144,8 +165,8 @@ where
         self.late.iter().map(|late| late.at).min().unwrap_or(Millis::MAX)
     }
 
-    pub(super) fn receive(&mut self, now: Now, input: M::Input) {
-        self.machine.receive(now, input);
+    pub(super) fn receive(&mut self, input: M::Input) {
+        self.inbox.push_back(input);
         if let Doing::Waiting { until } = &mut self.doing {
             *until = Millis::MIN;
         }
@@ -220,6 +241,7 @@ where
     }
 
     fn step(&mut self, scene: &mut Scene<'_>, told: &mut Vec<M::Output>) {
+        self.inbox.drain(..).for_each(|input| self.machine.receive(scene.now, input));
         match self.machine.next(scene.now) {
             Step::Do(op) => {
                 told.extend(std::iter::from_fn(|| self.machine.meanwhile()));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::actor::Pace;
+use super::actor::{Away, Pace};
 use super::database::Database;
 use super::dice::Dice;
 use super::judge::{Effect, History, Pause, Switch};
@@ -120,6 +120,8 @@ pub(super) struct Cluster {
     kept: usize,
     /// An outage that begins then lasts until the faults stop.
     outage_at: Millis,
+    /// So many one-shots are made as it begins; the server is down then.
+    made_last: usize,
     /// Nodes are cut off for a moment then, and somebody takes hold of this row.
     hold_at: (Millis, ScheduleId),
     /// When the application is switched off.
@@ -179,6 +181,7 @@ impl Cluster {
             ends,
             outage_until: now,
             outage_at: Millis::MAX,
+            made_last: 0,
             hold_at: (Millis::MAX, ScheduleId(0)),
             off_at: Millis::MAX,
             held: Vec::new(),
@@ -226,6 +229,13 @@ impl Cluster {
         for n in 0..rows {
             cluster.plans.add_once(n, cluster.now + 30_000, cluster.database.store());
         }
+        cluster
+    }
+
+    /// `rows` schedules made as the server goes down, due within the last poll's window: no node has seen them.
+    pub(super) fn before_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
+        let mut cluster = Self::after_an_outage(nodes, 0, sabotages);
+        cluster.made_last = rows;
         cluster
     }
 
@@ -394,12 +404,17 @@ impl Cluster {
         let slot = &mut self.slots[n];
         let Some(process) = &mut slot.process else { return };
         let wire = Wire::new(self.database.store(), &self.wires, process.ahead());
+        let away = match self.now < self.outage_until {
+            true if self.made_last > 0 => Away::Down,
+            false if self.now >= process.cut_until => Away::No,
+            _ => Away::Silent,
+        };
         process.run(&mut Surroundings {
             time: self.now,
             wire: &wire,
             dice: &mut slot.dice,
             faults: &self.faults,
-            away: self.now < self.outage_until.max(process.cut_until),
+            away,
             pace: self.pace,
             refuses: self.now < self.refused_until,
             effects: &mut self.effects,
@@ -459,6 +474,10 @@ impl Cluster {
         if self.now >= self.ends {
             self.heal();
         } else if self.now >= self.outage_at {
+            if self.outage_until < self.ends {
+                (0..self.made_last)
+                    .for_each(|n| self.plans.add_once(n, self.now + 1_000, self.database.store()));
+            }
             self.outage_until = self.ends;
         } else if self.fate.strikes(self.faults.outages) {
             self.outage_until = self.now + self.fate.below(60_000);

@@ -197,6 +197,24 @@ fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
     assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
 }
 
+/// Polls that began behind them left them to a look, and repair to the next election.
+#[test]
+fn schedules_made_as_the_server_goes_down_begin_soon_after_it_is_back() {
+    const ROWS: usize = 24;
+    let first_begun = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::before_an_outage(3, ROWS, sabotages);
+        cluster.run();
+        let begun: Vec<_> = cluster.effects().iter().filter(|effect| effect.attempt == 1).collect();
+        let after = begun.iter().map(|effect| effect.at).min().unwrap() - cluster.healed();
+        assert_eq!(begun.len(), ROWS);
+        judge(&cluster.history()).assert_clean();
+        println!("made last: sabotages={sabotages:?} first_begun_after_ms={after}");
+        after
+    };
+    assert!((0..10_000).contains(&first_begun(&[])));
+    assert!(first_begun(&[Sabotage::SkipTheWindow]) > 10_000, "nobody misses the window");
+}
+
 /// Taken back one by one, and only after polls that succeed, it took longer than is promised, or for ever.
 #[test]
 fn the_work_of_many_dead_nodes_is_taken_back_although_no_poll_ends() {

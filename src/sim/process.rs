@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam::channel::{Receiver, TryRecvError, bounded};
 
-use super::actor::{Actor, Pace, Scene};
+use super::actor::{Actor, Away, Pace, Scene};
 use super::cluster::APPLICATION;
 use super::dice::Dice;
 use super::jobs;
@@ -121,7 +121,7 @@ pub(super) struct Surroundings<'a> {
     pub wire: &'a Wire<'a>,
     pub dice: &'a mut Dice,
     pub faults: &'a Faults,
-    pub away: bool,
+    pub away: Away,
     pub pace: Pace,
     pub refuses: bool,
     pub effects: &'a mut Vec<Effect>,
@@ -469,7 +469,7 @@ impl Process {
         match next {
             Lifecycle::Start(settlement, starting) => {
                 let (reply, settled) = bounded(1);
-                self.complete.receive(now, CompleteInput::Settle(settlement, Some(reply)));
+                self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
                 self.starting.push((starting, settled));
             }
             Lifecycle::Run(running) => {
@@ -488,7 +488,7 @@ impl Process {
                 self.running.push(Job { running, outcome, ends: around.time + takes });
             }
             Lifecycle::GiveBack(settlement) => {
-                self.complete.receive(now, CompleteInput::Settle(settlement, None));
+                self.complete.receive(CompleteInput::Settle(settlement, None));
                 self.thread_is_free(now);
             }
             Lifecycle::Lost => self.thread_is_free(now),
@@ -529,7 +529,7 @@ impl Process {
         let retries = !around.wire.is(Sabotage::NoRetries);
         let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
         let settlement = it.running.ended(it.outcome, job.map(|job| job.policy), now.db);
-        self.complete.receive(now, CompleteInput::Settle(settlement, None));
+        self.complete.receive(CompleteInput::Settle(settlement, None));
         self.thread_is_free(now);
     }
 
@@ -554,27 +554,27 @@ impl Mailboxes for Delivery<'_> {
     type Permit = Permit;
 
     fn poll(&mut self, input: PollInput) {
-        self.process.poll.receive(self.now, input);
+        self.process.poll.receive(input);
     }
 
     fn dispatch(&mut self, input: DispatchInput) {
-        self.process.dispatch.receive(self.now, input);
+        self.process.dispatch.receive(input);
     }
 
     fn start(&mut self, input: StartInput<Permit>) {
-        self.process.start.receive(self.now, input);
+        self.process.start.receive(input);
     }
 
     fn complete(&mut self, input: CompleteInput) {
-        self.process.complete.receive(self.now, input);
+        self.process.complete.receive(input);
     }
 
     fn misfire(&mut self, input: MisfireInput) {
-        self.process.misfire.receive(self.now, input);
+        self.process.misfire.receive(input);
     }
 
     fn heartbeat(&mut self, input: NodeInput) {
-        self.process.heart.receive(self.now, input);
+        self.process.heart.receive(input);
     }
 
     fn run(&mut self, due: Vec<(Permit, Claimed)>) {

@@ -52,6 +52,8 @@ pub(super) enum Sabotage {
     NoLook,
     /// Polls begin with the first entry, however long that takes.
     SkipNothing,
+    /// Polls that skip begin with the end of the last window in which nothing was due.
+    SkipTheWindow,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.

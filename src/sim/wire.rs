@@ -150,6 +150,8 @@ pub(super) struct Wires {
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
     clock: Mutex<(Millis, Millis)>,
+    /// The end of the last window in which a poll saw nothing due.
+    seen: Mutex<Millis>,
     /// No poll ends any more.
     no_polls: AtomicBool,
     /// Nor one that begins with the first entry: somebody holds an old snapshot open.
@@ -167,6 +169,7 @@ impl Wires {
             left_behind: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
+            seen: Mutex::default(),
             no_polls: AtomicBool::new(false),
             old_snapshot: AtomicBool::new(false),
         }
@@ -265,6 +268,12 @@ impl<'a> Wire<'a> {
         let (asked, answered) =
             if self.is(Sabotage::HalfARoundTrip) { (midway, midway) } else { (asked, answered) };
         TimeSample { asked, told: 1_000 * self.clock, answered }
+    }
+
+    fn skipping(&self, query: &PollQuery) -> PollQuery {
+        let skips = query.from > 0 && self.is(Sabotage::SkipTheWindow);
+        let seen = if skips { *lock(&self.shared.seen) } else { 0 };
+        PollQuery { from: query.from.max(seen), ..query.clone() }
     }
 
     fn counted(&self, claims: Vec<Claim>) -> Vec<Claim> {
@@ -412,6 +421,7 @@ impl Store for Wire<'_> {
                 return Err(Error::new(Kind::Unknown, "no answer in time"));
             }
         }
+        let query = &self.skipping(query);
         let is_look = query.limit == 0;
         let is_long = query.from == 0 || self.is(Sabotage::SkipNothing);
         if is_long && self.shared.old_snapshot.load(Ordering::Relaxed) || is_look && self.is(Sabotage::NoLook)
@@ -419,6 +429,9 @@ impl Store for Wire<'_> {
             return Err(Error::new(Kind::Unknown, "no answer in time"));
         }
         let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
+        if polled.earliest.is_none() && !is_look {
+            *lock(&self.shared.seen) = query.until;
+        }
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }
