@@ -25,7 +25,7 @@ pass() {
 }
 slow=(sim:: pool:: driver:: any_history_agrees every_change_of_the_clocks offsets_stay_within the_seconds_around odd_changes)
 quick=("${slow[@]/#/--skip=}")
-pass --re '^src/schedule/' -- -- schedule:: "${quick[@]}"
-pass -- -- "${quick[@]}" --skip=schedule::
+pass --re '^src/trigger/' -- -- trigger:: "${quick[@]}"
+pass -- -- "${quick[@]}" --skip=trigger::
 pass
 [ ! -s $found/missed.txt ]

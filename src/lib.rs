@@ -33,47 +33,41 @@
     )
 )]
 
-mod client;
-mod clock;
-mod config;
-mod driver;
-mod error;
-mod event;
-mod job;
-mod lifecycle;
+mod api;
+mod domain;
+#[cfg(test)]
+mod fixtures;
 mod machine;
-mod misfire;
-mod model;
+mod members;
 mod node;
-mod panics;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod parts;
-mod payload;
 mod pipeline;
-mod route;
-mod runner;
-pub mod schedule;
-mod scheduler;
-mod shards;
+mod repair;
+#[cfg(any(test, feature = "bench"))]
+mod sample;
 #[cfg(test)]
 mod sim;
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "what only a database would call"))]
 mod store;
-mod text;
-mod window;
+mod time;
+pub mod trigger;
+mod upkeep;
 
-pub use client::{Client, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-pub use error::{Error, Kind};
-pub use event::Event;
-pub use job::{Context, HandlerError, Job};
-pub use model::{ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState, UnknownWord};
-#[doc(inline)]
-pub use schedule::{Cron, Gap, Overlap, Simple, Trigger, TriggerError};
-pub use scheduler::{Builder, Scheduler};
+pub use api::{
+    Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Schedule, ScheduleView, Scheduler,
+};
+pub use domain::{
+    Error, Event, ExecutionId, ExecutionState, Kind, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
+    UnknownWord,
+};
+pub use node::handlers::{Context, HandlerError};
 pub use store::Ensured;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
+#[doc(inline)]
+pub use trigger::{Cron, Gap, Overlap, Simple, Trigger, TriggerError};
 
 /// Creates or upgrades firetime's tables in the database `url` names; several servers may do so at once.
 ///

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::model::{Cursor, Entry, Millis, Occurrence};
+use crate::domain::{Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::poll::{Covered, Planned};
-use crate::pipeline::sample::entry;
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
-use crate::schedule::{Timing, Trigger, TriggerError};
+use crate::sample::entry;
+use crate::trigger::{Timing, Trigger, TriggerError};
 
 /// Schedules' rows as a poll brings them.
 pub struct Rows(Vec<Arc<Entry>>);

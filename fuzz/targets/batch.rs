@@ -5,7 +5,7 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 
 #[path = "../../src/bin/firetime/batch.rs"]
 mod batch;
-#[path = "../../src/text.rs"]
+#[path = "../../src/domain/text.rs"]
 #[allow(dead_code, reason = "the program shortens too")]
 mod text;
 

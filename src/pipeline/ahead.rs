@@ -1,7 +1,7 @@
 //! How long before its due instant a claim is sent, by how long claims have taken. Pure.
 
-use crate::model::Millis;
-use crate::window::{CLAIM_AHEAD, LEAST_LEAD};
+use crate::domain::Millis;
+use crate::time::{CLAIM_AHEAD, LEAST_LEAD};
 
 /// What a claim takes beside the database's answer: waking up, and handing over.
 const SLACK: Millis = 5;

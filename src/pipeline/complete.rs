@@ -14,14 +14,11 @@ use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
-use crate::clock::Now;
-use crate::error::{Error, Kind};
-use crate::event::Event;
+use crate::domain::{Error, Event, Kind, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{LONGEST_ERROR, Millis};
-use crate::node::Held;
+use crate::members::Held;
 use crate::store::{Change, Settled, Settlement, Store};
-use crate::window::{GATHER, REST};
+use crate::time::{GATHER, Now, REST};
 
 /// The most settlements in one transaction.
 const BATCH: usize = 1_000;
@@ -341,8 +338,8 @@ impl Machine for CompleteMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ExecutionId, ExecutionState, Token};
-    use crate::pipeline::fixtures::calls_while_down;
+    use crate::domain::{ExecutionId, ExecutionState, Token};
+    use crate::fixtures::calls_while_down;
 
     mod batches;
 

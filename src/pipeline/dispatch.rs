@@ -9,14 +9,11 @@ use super::plan::{Plan, Slot};
 use super::poll::{POLL_LIMIT, Planned};
 use super::pool::Seat;
 use super::start::Ready;
-use crate::clock::{Lease, Now, Steady};
-use crate::error::Error;
-use crate::event::Event;
+use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Candidate, Millis, NodeId, ScheduleId, Token};
-use crate::node::Held;
+use crate::members::Held;
 use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
-use crate::window::{CLAIM_AHEAD, SKIP_RETRY};
+use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
 /// The most claims in one transaction.
 const BATCH: usize = 500;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::model::{Entry, Millis, Occurrence, ScheduleId};
+use crate::domain::{Entry, Millis, Occurrence, ScheduleId};
 
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
@@ -62,7 +62,7 @@ fn pool() -> Option<&'static rayon::ThreadPool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::fixtures::{cron, simple};
+    use crate::fixtures::{cron, simple};
 
     const LEAST: Millis = 10_000;
 

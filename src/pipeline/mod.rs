@@ -9,8 +9,3 @@ pub(crate) mod poll;
 pub(crate) mod pool;
 pub(crate) mod start;
 pub(crate) mod wheel;
-
-#[cfg(test)]
-pub(crate) mod fixtures;
-#[cfg(any(test, feature = "bench"))]
-pub(crate) mod sample;

@@ -9,7 +9,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::poll::{Covered, Planned};
 use super::wheel::{Due, Handle, Refused, Wheel};
-use crate::model::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+use crate::domain::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 
 /// What an item of the plan is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

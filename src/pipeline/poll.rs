@@ -22,15 +22,12 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decode, Decoders};
-use crate::clock::{Micros, Now, Offset};
-use crate::error::Error;
-use crate::event::Event;
+use crate::domain::shards::{self, Member, SHARDS, Share};
+use crate::domain::{Entry, Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Entry, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::pipeline::expand::expand;
-use crate::shards::{self, Member, SHARDS, Share};
 use crate::store::{Due, LargePayload, Page, PollQuery, Polled, Store};
-use crate::window::{GRACE, OFFSET_JUMP, Window, span};
+use crate::time::{GRACE, Micros, Now, OFFSET_JUMP, Offset, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;

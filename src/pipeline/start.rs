@@ -4,13 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 
-use crate::clock::Now;
-use crate::error::Error;
-use crate::event::Event;
+use crate::domain::{Error, Event, Millis};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::Millis;
 use crate::store::{Claimed, Settlement, Store};
-use crate::window::{CLAIM_AHEAD, OFFSET_JUMP};
+use crate::time::{CLAIM_AHEAD, Now, OFFSET_JUMP};
 
 /// A won claim, with its seat: to start at `due`, database time.
 pub(crate) struct Ready<P> {
@@ -147,7 +144,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::pipeline::fixtures::claimed;
+    use crate::fixtures::claimed;
 
     const NOW: Millis = 1_767_225_600_000;
     const LEASE: Millis = 20_000;

@@ -6,10 +6,9 @@ use super::dice::Dice;
 use super::sabotage::Sabotage;
 use super::scenario::Faults;
 use super::wire::{Rows, Wire};
-use crate::clock::Now;
-use crate::error::{Error, Kind};
+use crate::domain::{Error, Kind, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
-use crate::model::{Millis, ScheduleId};
+use crate::time::Now;
 
 /// The watchdog's limit, and how long past it a database may still work on a call given up on.
 pub(super) const CALL: Millis = 3_000;

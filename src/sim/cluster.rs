@@ -11,9 +11,9 @@ use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::{Faults, RETENTION, Scenario};
 use super::wire::{Wire, Wires};
-use crate::model::{ExecutionId, Millis, NodeId, ScheduleId};
+use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
 use crate::store::NodeRow;
-use crate::window::Window;
+use crate::time::Window;
 
 pub(super) const APPLICATION: &str = "sim";
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.

@@ -1,7 +1,7 @@
 //! What a simulation runs on: the in-memory store or, for fewer of them, a real database.
 
 use super::judge::{Change, Execution};
-use crate::model::{Millis, NodeId, ScheduleId};
+use crate::domain::{Millis, NodeId, ScheduleId};
 use crate::store::Store;
 use crate::store::conformance::RowKey;
 use crate::store::memory::MemoryStore;
@@ -94,9 +94,9 @@ mod sqlite {
     use tempfile::TempDir;
 
     use super::{Database, Execution, Millis};
-    use crate::clock::Clock;
     use crate::store::sql::tests::ledger::ledger;
     use crate::store::{Limits, Store, migrate, open};
+    use crate::time::Clock;
 
     /// A file in memory, where there is such a place.
     pub(in crate::sim) struct File {

@@ -1,6 +1,6 @@
 //! Chance that replays: a seed must come to the same on every machine and with every version.
 
-use crate::model::Millis;
+use crate::domain::Millis;
 
 /// A small generator (SplitMix64). Each use has a stream of its own, so that leaving one kind of fault out
 /// does not change the others.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::dice::Dice;
 use super::scenario::Faults;
-use crate::model::{Entry, JobPolicy, JobSpec, Millis, Outcome};
+use crate::domain::{Entry, JobPolicy, JobSpec, Millis, Outcome};
 
 /// A job that no node runs.
 pub(super) const NOBODYS: &str = "nobody's";

@@ -9,10 +9,10 @@ use super::dice::Dice;
 use super::jobs;
 use super::judge::{self, Pause};
 use super::wire::Wire;
-use crate::misfire;
-use crate::model::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
-use crate::schedule::{Simple, Trigger};
+use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::repair::resume;
 use crate::store::{Definition, Ensured, Store};
+use crate::trigger::{Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
 const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
@@ -90,7 +90,7 @@ impl Plans {
 
     /// So many one-shots of a job that no node runs.
     pub(super) fn add_nobodys(&self, count: usize, at: Millis, store: &dyn Store) {
-        let job = crate::model::JobSpec { name: jobs::NOBODYS.to_owned(), ..jobs::all()[0].clone() };
+        let job = crate::domain::JobSpec { name: jobs::NOBODYS.to_owned(), ..jobs::all()[0].clone() };
         let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
         let definition = Definition { job, trigger, start: Some(at), ..self.made[0].definition.clone() };
         for n in 0..count {
@@ -172,7 +172,7 @@ impl Plans {
             return None;
         }
         let pause = Pause { schedule: schedule.clone(), from: made.paused.take()?, until: now };
-        while let Some(repair) = misfire::resume(&find(), now) {
+        while let Some(repair) = resume(&find(), now) {
             // The store itself: an operator's call is whole.
             store.store.repair(&[repair]).unwrap();
         }

@@ -2,11 +2,11 @@
 //! nothing.
 
 use super::scenario::Faults;
-use crate::node::NodeOutput;
+use crate::members::NodeOutput;
+use crate::node::route::Output;
 use crate::pipeline::dispatch::DispatchOutput;
 use crate::pipeline::poll::PollOutput;
 use crate::pipeline::start::StartOutput;
-use crate::route::Output;
 use crate::store::guard::{self, Column, Guard};
 
 /// What is switched off.

@@ -7,7 +7,7 @@ use super::cluster::Cluster;
 use super::database::Database;
 use super::judge::{Verdict, judge};
 use super::sabotage::{self, Sabotage};
-use crate::model::Millis;
+use crate::domain::Millis;
 
 /// How often things go wrong, per million. What is 0 does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

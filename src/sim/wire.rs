@@ -11,24 +11,22 @@ use super::actor::CALL;
 use super::dice::Dice;
 use super::jobs;
 use super::sabotage::{Route, Sabotage};
-use crate::clock::{Micros, TimeSample};
-use crate::error::{Error, Kind};
+use crate::domain::shards::Share;
+use crate::domain::{Entry, Error, ExecutionId, ExecutionState, Kind, Millis, NodeId, ScheduleId};
 use crate::machine::Operation;
-use crate::misfire::MisfireOp;
-use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
-use crate::node::NodeOp;
+use crate::members::NodeOp;
 use crate::pipeline::complete::SettleOp;
 use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::pipeline::start::NoOp;
-use crate::shards::Share;
 use crate::store::{
     Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
     Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
-use crate::window::Window;
+use crate::time::{Micros, TimeSample, Window};
+use crate::upkeep::MisfireOp;
 
 /// What an operation touches.
 pub(super) trait Rows: Operation {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Limits, Result, Store};
-use crate::clock::Clock;
-use crate::error::{Error, Kind};
+use crate::domain::{Error, Kind};
+use crate::time::Clock;
 
 fn refuse<T>() -> Result<T> {
     let message = "this build has no database: enable one of the features sqlite, postgres, mysql";

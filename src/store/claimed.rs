@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{ClaimRequest, Reason};
-use crate::clock::{Lease, Now};
-use crate::model::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
+use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
+use crate::time::{Lease, Now};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Claimed {
     }
 
     #[cfg(test)]
-    pub(crate) fn schedule(&self) -> crate::model::ScheduleId {
+    pub(crate) fn schedule(&self) -> crate::domain::ScheduleId {
         self.entry.id
     }
 
@@ -135,8 +135,8 @@ pub(crate) enum Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NodeId, Pending, ScheduleId};
-    use crate::pipeline::fixtures::simple;
+    use crate::domain::{NodeId, Pending, ScheduleId};
+    use crate::fixtures::simple;
 
     const NOW: Millis = 1_000_000;
 

@@ -28,15 +28,13 @@ pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
-use crate::clock::{Lease, TimeSample};
-use crate::error::Error;
-use crate::model::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Pending, ScheduleId, ScheduleState, Token,
+use crate::domain::shards::Share;
+use crate::domain::{
+    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy,
+    NodeId, Pending, ScheduleId, ScheduleState, Token,
 };
-use crate::schedule::Trigger;
-use crate::shards::Share;
-use crate::window::Window;
+use crate::time::{Lease, TimeSample, Window};
+use crate::trigger::Trigger;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -81,7 +79,7 @@ pub(crate) trait Store: Send + Sync {
     fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
 
     /// Tries to become the application's misfire handler until `now + interval`: if the mark
-    /// [is due](crate::window::is_election_due).
+    /// [is due](crate::time::is_election_due).
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
 
     /// Active schedules due before `before`, but not before `from`, whose job some live node lists, at most

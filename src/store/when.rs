@@ -1,8 +1,8 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
-use crate::model::{Cursor, Millis, ScheduleState};
-use crate::schedule::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
-use crate::window::LEAST_RETENTION;
+use crate::domain::{Cursor, Millis, ScheduleState};
+use crate::time::LEAST_RETENTION;
+use crate::trigger::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;

@@ -9,7 +9,9 @@ use crate::trial;
 
 pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
-        ("modules_import_only_what_the_layout_allows", modules_import_only_what_the_layout_allows),
+        ("rooms_import_only_rooms_below_them", rooms_import_only_rooms_below_them),
+        ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
+        ("every_room_is_mutated_or_left_out_for_a_reason", every_room_is_mutated_or_left_out_for_a_reason),
         ("words_stay_where_they_belong", words_stay_where_they_belong),
         (
             "the_misfire_threshold_is_not_a_literal_in_two_classes",
@@ -47,7 +49,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn is_test(path: &str) -> bool {
-    let tests = ["sim/", "store/conformance/", "store/memory/", "pipeline/fixtures.rs", "schedule/tests"];
+    let tests = ["sim/", "store/conformance/", "store/memory/", "fixtures.rs", "trigger/tests"];
     path.starts_with("bin/")
         || tests.iter().any(|start| path.starts_with(start))
         || path.contains("/tests")
@@ -66,59 +68,114 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Where each module may reach: `crate::X` in its files must name one of these.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("model.rs", &["schedule"]),
-    ("error.rs", &[]),
-    ("schedule", &[]),
-    ("clock.rs", &["model", "error", "window"]),
-    ("window.rs", &["model", "error"]),
-    ("event.rs", &["model", "error", "panics", "text"]),
-    ("panics.rs", &["model"]),
-    ("text.rs", &[]),
-    ("shards.rs", &["model"]),
-    ("payload.rs", &[]),
-    ("machine.rs", &["clock", "error", "model", "store"]),
-    ("store", &["model", "error", "schedule", "clock", "window", "event", "panics", "shards", "store"]),
-    (
-        "pipeline/poll.rs",
-        &["clock", "error", "event", "machine", "model", "pipeline::expand", "shards", "store", "window"],
-    ),
-    ("pipeline/expand.rs", &["model"]),
-    ("pipeline/wheel.rs", &[]),
-    ("pipeline/pool", &["panics"]),
-    ("pipeline/plan.rs", &["model"]),
-    ("pipeline/ahead.rs", &["model", "window"]),
-    ("pipeline/start.rs", &["clock", "error", "event", "machine", "model", "store", "window"]),
-    ("pipeline/complete.rs", &["clock", "error", "event", "machine", "model", "node", "store", "window"]),
-    ("misfire.rs", &["clock", "error", "event", "machine", "model", "store", "window"]),
-    ("node.rs", &["clock", "error", "event", "machine", "misfire", "model", "shards", "store", "window"]),
-    (
-        "client.rs",
-        &["model", "schedule", "clock", "store", "config", "error", "job", "misfire", "payload", "window"],
-    ),
+/// The rooms of the crate from the ground up: each may name itself and those above it in this list.
+const ROOMS: &[&str] = &[
+    "trigger", "domain", "time", "store", "machine", "repair", "members", "upkeep", "pipeline", "node", "api",
 ];
 
-fn modules_import_only_what_the_layout_allows() {
+/// What else lies below src: the crate's root, the program, and what only tests and benchmarks use.
+const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.rs", "sim"];
+
+/// Stages of the pipeline and the others that each of them may name.
+const STAGES: &[(&str, &[&str])] = &[
+    ("ahead", &[]),
+    ("complete", &[]),
+    ("dispatch", &["ahead", "plan", "poll", "pool", "start"]),
+    ("expand", &[]),
+    ("plan", &["poll", "wheel"]),
+    ("poll", &["expand"]),
+    ("pool", &[]),
+    ("start", &[]),
+    ("wheel", &[]),
+];
+
+fn rooms_import_only_rooms_below_them() {
     let sources = sources();
-    for (module, allowed) in MAY_IMPORT {
-        let mut files = 0;
-        for source in sources.iter().filter(|source| belongs(source, module)) {
-            files += 1;
-            for line in &source.lines {
-                for import in line.split("crate::").skip(1) {
-                    let fits = allowed.iter().any(|name| import.starts_with(name));
-                    assert!(fits || line.starts_with('#'), "{} may not name crate::{import}", source.path);
-                }
-            }
+    for source in &sources {
+        let room = source.room();
+        let Some(height) = ROOMS.iter().position(|it| *it == room) else {
+            assert!(NO_ROOMS.contains(&room), "{}: {room} is no room and not listed as none", source.path);
+            continue;
+        };
+        for import in source.imports() {
+            let below = ROOMS[..=height].iter().any(|it| import[0] == *it);
+            assert!(below, "{} may not name crate::{}", source.path, import.join("::"));
         }
-        assert!(files > 0, "no file {module}: the table is out of date");
+    }
+    for room in ROOMS {
+        assert!(sources.iter().any(|source| source.room() == *room), "there is no room {room}");
     }
 }
 
-/// Whether a file is the module or lies below it.
-fn belongs(source: &Source, module: &str) -> bool {
-    source.path == *module || source.path.starts_with(&format!("{module}/"))
+fn stages_import_only_what_they_compose() {
+    for source in sources().iter().filter(|source| source.room() == "pipeline") {
+        let Some(stage) = source.module().get(1).cloned() else { continue };
+        let listed = STAGES.iter().find(|(name, _)| *name == stage);
+        let (_, allowed) = listed.unwrap_or_else(|| panic!("{}: {stage} is not listed", source.path));
+        for import in source.imports().iter().filter(|import| import[0] == "pipeline" && import.len() > 1) {
+            let fits = import[1] == stage || allowed.iter().any(|name| import[1] == *name);
+            assert!(fits, "{} may not name {}", source.path, import.join("::"));
+        }
+    }
+}
+
+/// cargo-mutants is given rooms, so that a file that is split or moved stays mutated.
+fn every_room_is_mutated_or_left_out_for_a_reason() {
+    /// The reasons stand in the file.
+    const LEFT_OUT: &[&str] = &["api", "machine"];
+    let config =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(".cargo/mutants.toml")).unwrap();
+    let globs: Vec<&str> = config.split('"').filter(|it| it.starts_with("src/")).collect();
+    for room in ROOMS {
+        let is_mutated = globs.iter().any(|glob| glob.starts_with(&format!("src/{room}/")));
+        assert!(is_mutated != LEFT_OUT.contains(room), "{room}: mutated {is_mutated}");
+    }
+    for glob in globs {
+        let start = glob.trim_start_matches("src/").split('*').next().unwrap_or_default();
+        let found = sources().iter().any(|source| source.path.starts_with(start));
+        assert!(found, "{glob} names nothing");
+    }
+}
+
+impl Source {
+    /// The module this file is: `pipeline::poll::decode` as its parts.
+    fn module(&self) -> Vec<String> {
+        let path = self.path.trim_end_matches(".rs").trim_end_matches("/mod");
+        path.split('/').map(str::to_owned).collect()
+    }
+
+    /// The file or folder below src that it is or lies in.
+    fn room(&self) -> &str {
+        self.path.split('/').next().unwrap_or_default()
+    }
+
+    /// The paths it names within the crate, from the crate's root on; those by `super` that stay in its own
+    /// module are left out.
+    fn imports(&self) -> Vec<Vec<String>> {
+        let module = self.module();
+        let mut found = Vec::new();
+        for line in self.lines.iter().filter(|line| !line.starts_with('#')) {
+            for import in line.split("crate::").skip(1) {
+                found.push(parts(import));
+            }
+            let Some(start) = line.find("super::") else { continue };
+            let (mut rest, mut up) = (&line[start..], 0);
+            while let Some(behind) = rest.strip_prefix("super::") {
+                (rest, up) = (behind, up + 1);
+            }
+            if up <= module.len() {
+                found.push([module[..module.len() - up].to_vec(), parts(rest)].concat());
+            }
+        }
+        found.retain(|import| !import.is_empty());
+        found
+    }
+}
+
+/// `a::b::{c, d}` as its parts before the first that is no name.
+fn parts(path: &str) -> Vec<String> {
+    let end = path.find(|it: char| !it.is_alphanumeric() && it != '_' && it != ':').unwrap_or(path.len());
+    path[..end].split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
 /// A word and the files that may contain it.
@@ -126,9 +183,9 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("diesel", &["store/", "lib.rs"]),
     ("r2d2", &["store/"]),
     ("rayon", &["pipeline/expand.rs"]),
-    ("log::", &["event.rs"]),
-    ("clock_gettime", &["clock.rs"]),
-    ("thread::Builder", &["driver.rs", "pipeline/pool/", "store/sql/reach.rs"]),
+    ("log::", &["domain/event.rs", "node/teller.rs"]),
+    ("clock_gettime", &["time/clock.rs"]),
+    ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/reach.rs"]),
     ("Utc::now", &[]),
     ("Instant::now", &[]),
     ("SystemTime::now", &[]),
@@ -158,7 +215,10 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         "pipeline/poll.rs: const MARGIN: Millis = 60_000;",
     ];
     let is_other = |line: &&String| others.iter().any(|other| line.starts_with(other));
-    assert!(named.iter().filter(|line| !is_other(line)).eq(["window.rs: threshold: 60_000,"]), "{named:?}");
+    assert!(
+        named.iter().filter(|line| !is_other(line)).eq(["time/window.rs: threshold: 60_000,"]),
+        "{named:?}"
+    );
 }
 
 /// A wheel that two threads share without a lock was such a scheduler's fault: ours belongs to the plan

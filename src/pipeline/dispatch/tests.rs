@@ -3,17 +3,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::error::Kind;
-use crate::model::{ExecutionState, JobPolicy, JobSpec, MisfirePolicy};
+use crate::domain::shards::Share;
+use crate::domain::{ExecutionState, JobPolicy, JobSpec, Kind, MisfirePolicy};
+use crate::fixtures::calls_while_down;
 use crate::pipeline::expand::expand;
-use crate::pipeline::fixtures::calls_while_down;
 use crate::pipeline::poll::Covered;
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
-use crate::schedule::Trigger;
-use crate::shards::Share;
 use crate::store::memory::MemoryStore;
 use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
-use crate::window::{LEAST_LEAD, Window};
+use crate::time::{LEAST_LEAD, Window};
+use crate::trigger::Trigger;
 
 mod edges;
 

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::model::{Entry, Token};
-use crate::pipeline::fixtures::simple;
+use crate::domain::{Entry, Token};
+use crate::fixtures::simple;
 
 const CAP: usize = 8;
 

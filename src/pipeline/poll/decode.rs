@@ -11,9 +11,8 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, unbounded};
 use rustc_hash::FxHashMap;
 
 use super::POLL_LIMIT;
-use crate::clock::Micros;
-use crate::event::Event;
-use crate::model::{Entry, Millis, ScheduleId};
+use crate::domain::{Entry, Event, Millis, ScheduleId};
+use crate::time::Micros;
 
 /// The most decoders that may hang at once, each of another job: each keeps a thread.
 const MOST_HANGING: usize = 8;

@@ -1,10 +1,9 @@
 use super::*;
-use crate::clock::TimeSample;
-use crate::error::Kind;
-use crate::model::{ExecutionId, Token};
-use crate::pipeline::fixtures::{calls_while_down, cron};
+use crate::domain::{ExecutionId, Kind, Token};
+use crate::fixtures::{calls_while_down, cron};
 use crate::store::Lane;
 use crate::store::memory::MemoryStore;
+use crate::time::TimeSample;
 
 const PERIOD: Millis = 5_000;
 /// How long a store call may take.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::admission::{Figures, Limits, Seat};
 use super::floor::Floor;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
-use crate::panics::guarded;
+use crate::domain::user_code::guarded;
 
 /// What the pool tells its owner, on whichever thread it came to know it and outside its lock.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Schedules as clients define, find, pause and see them.
 
 use super::*;
-use crate::model::{Cursor, ExecutionState, ScheduleState};
-use crate::schedule::{Cron, Gap, Overlap};
+use crate::domain::{Cursor, ExecutionState, ScheduleState};
+use crate::trigger::{Cron, Gap, Overlap};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -85,7 +85,7 @@ pub(crate) fn a_payload_over_256_kib_is_refused(db: &Bench) {
         ..db.definition(&format!("s-{bytes}"))
     };
     let error = db.store.ensure(&of(262_146)).unwrap_err();
-    assert_eq!(error.kind(), crate::error::Kind::Config);
+    assert_eq!(error.kind(), crate::domain::Kind::Config);
     for word in ["262146", "262144", "s-262146", "key"] {
         assert!(error.to_string().contains(word), "{error} does not name {word}");
     }

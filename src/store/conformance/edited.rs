@@ -2,11 +2,10 @@
 //! neighbours go on in any case, and what quarantined a row is mended by a definition.
 
 use super::*;
-use crate::error::Kind;
-use crate::misfire;
-use crate::model::ScheduleState;
+use crate::domain::{Kind, ScheduleState};
 use crate::pipeline::expand::expand;
-use crate::window::Window;
+use crate::repair::decide;
+use crate::time::Window;
 
 const ENDS: [i64; 2] = [i64::MIN, i64::MAX];
 
@@ -45,7 +44,7 @@ fn all_goes_on(db: &Bench) {
         }
         let stalled = db.store.stalled(&db.stalled_query(now)).unwrap();
         for entry in stalled.entries {
-            if let Some(repair) = misfire::decide(&entry, &stalled.unstarted, now, least) {
+            if let Some(repair) = decide(&entry, &stalled.unstarted, now, least) {
                 db.repaired(&repair);
             }
         }

@@ -2,7 +2,7 @@
 //! Each case then puts the column back and sees the same change win, so that nothing else was in its way.
 
 use super::*;
-use crate::model::{ExecutionState, ScheduleState};
+use crate::domain::{ExecutionState, ScheduleState};
 use crate::store::{Change, Reason, Revocation};
 
 /// Far beyond any id a test database hands out.

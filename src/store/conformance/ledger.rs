@@ -1,7 +1,7 @@
 //! The ledger: within a generation the rows' cursor moves follow one another without a gap.
 
 use super::*;
-use crate::model::Cursor;
+use crate::domain::Cursor;
 use crate::store::{LedgerRow, Reason};
 
 /// One row's cursor move.

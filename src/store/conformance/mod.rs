@@ -42,18 +42,18 @@ pub(crate) mod traps;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock::Lease;
-use crate::model::{
+use crate::domain::shards::Share;
+use crate::domain::{
     Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Outcome,
     Pending, ScheduleId, Token,
 };
-use crate::schedule::{Simple, Trigger};
-use crate::shards::Share;
 use crate::store::{
     Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow,
     NewNode, Page, PollQuery, Polled, Repair, Revocation, SMALL_PAYLOAD, ScheduleRow, Settled, Settlement,
     StalledQuery, Store, Stranded, Unstarted,
 };
+use crate::time::Lease;
+use crate::trigger::{Simple, Trigger};
 
 /// All that a walk in steps of so many rows finds.
 pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
@@ -380,7 +380,7 @@ impl Bench {
             state: entry.state,
             cursor: entry.cursor,
             version: entry.version,
-            to: crate::model::Cursor { prev: Some(head.at), next: head.following },
+            to: crate::domain::Cursor { prev: Some(head.at), next: head.following },
             passed: 1,
             rows: Vec::new(),
             supersede: Vec::new(),

@@ -1,7 +1,7 @@
 //! What a poll brings, in which order, and what it leaves alone.
 
 use super::*;
-use crate::shards;
+use crate::domain::shards;
 
 pub(crate) fn the_windows_edge_is_exclusive(db: &Bench) {
     db.schedule("s");

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::model::{Cursor, ExecutionState, ScheduleState};
+use crate::domain::{Cursor, ExecutionState, ScheduleState};
 use crate::store::{LedgerRow, Purge, Purged, Reason};
 
 const HOUR: Millis = 3_600_000;
@@ -335,7 +335,7 @@ pub(crate) fn a_node_that_ended_long_ago_goes_unless_an_execution_names_it(db: &
     assert_eq!(nodes(), sorted(&[db.node, owner, young]));
     let stranded = db.stranded().remove(0);
     assert_eq!(stranded.id, drop_claimed(owned));
-    assert!(db.revoked(&crate::misfire::recover(stranded, db.now, db.now)));
+    assert!(db.revoked(&crate::repair::recover(stranded, db.now, db.now)));
     assert!(db.stranded().is_empty());
     assert_eq!(db.purge_step(1_000, String::new()).nodes, 1);
     assert_eq!(nodes(), sorted(&[db.node, young]));

@@ -5,8 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::error::{Error, Kind};
-use crate::model::{ExecutionState, ScheduleState};
+use crate::domain::{Error, ExecutionState, Kind, ScheduleState};
 use crate::store::{Beat, Figures, Pulse, Reason, Revocation};
 
 const THREADS: usize = 4;

@@ -1,7 +1,7 @@
 //! Starts, outcomes, retries, work given back.
 
 use super::*;
-use crate::model::ExecutionState;
+use crate::domain::ExecutionState;
 
 pub(crate) fn a_start_moves_claimed_to_running(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));

@@ -1,7 +1,7 @@
 //! Executions whose node is gone, and how they are taken from it.
 
 use super::*;
-use crate::model::ExecutionState;
+use crate::domain::ExecutionState;
 use crate::store::{Reason, Revocation};
 
 /// A claimed execution of a node that never was.

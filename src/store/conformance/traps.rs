@@ -1,7 +1,7 @@
 //! Faults of earlier schedulers of this design that a store could have.
 
 use super::*;
-use crate::model::{Cursor, ExecutionState, ScheduleState};
+use crate::domain::{Cursor, ExecutionState, ScheduleState};
 use crate::store::{Beat, Figures, Pulse};
 
 /// Moving the cursor was all a claim did: a crash before the end, and nobody knew of the occurrence any more.
@@ -16,7 +16,7 @@ pub(crate) fn a_claim_leaves_a_row_so_a_crash_loses_no_run(db: &Bench) {
         let stranded = db.stranded();
         let [found] = &stranded[..] else { panic!("one execution was stranded, not {stranded:?}") };
         assert_eq!((found.id, found.schedule), (id, entry.id));
-        let revocation = crate::misfire::recover(found.clone(), db.now, db.now);
+        let revocation = crate::repair::recover(found.clone(), db.now, db.now);
         assert!(db.revoked(&revocation));
         let pendings = db.pendings_of(entry.id);
         let [again] = &pendings[..] else { panic!("it runs once more, not {pendings:?}") };

@@ -2,8 +2,9 @@
 
 use super::rows::{Run, Text, Value, matches};
 use super::tables::Tables;
-use crate::error::Error;
-use crate::model::{Candidate, Cursor, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState};
+use crate::domain::{
+    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState,
+};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
 
@@ -195,7 +196,7 @@ impl Tables {
 pub(super) fn seen_execution(
     id: ExecutionId,
     state: ExecutionState,
-    token: crate::model::Token,
+    token: crate::domain::Token,
 ) -> impl Fn(Column) -> Value<'static> {
     move |column| match column {
         Column::Id => Value::Number(id.0),

@@ -23,8 +23,8 @@ use super::{
     ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
     Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
-use crate::clock::TimeSample;
-use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::domain::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::time::TimeSample;
 
 /// All tables in this process's memory.
 #[derive(Debug, Default)]
@@ -102,14 +102,14 @@ impl Store for MemoryStore {
         held.map(|gate| gate.recv().ok());
         let sample = self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))?;
         if self.tables().hooks.registrations_lost {
-            return Err(crate::error::Error::new(crate::error::Kind::Unknown, "as the test asked"));
+            return Err(crate::domain::Error::new(crate::domain::Kind::Unknown, "as the test asked"));
         }
         Ok(sample)
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
         self.transaction(|tables| match tables.hooks.beats_refused {
-            true => Err(crate::error::Error::new(crate::error::Kind::Refused, "as the test asked")),
+            true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
             false => Ok(tables.beat(beat)),
         })
     }
@@ -120,7 +120,7 @@ impl Store for MemoryStore {
 
     fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
         self.transaction(|tables| match tables.hooks.leaves_refused {
-            true => Err(crate::error::Error::new(crate::error::Kind::Refused, "as the test asked")),
+            true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
             false => {
                 tables.end(node, now, "stopped");
                 Ok(())

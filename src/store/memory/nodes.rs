@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use super::rows::{Node, Schedule, Value, matches};
 use super::tables::{Index, Tables};
-use crate::error::{Error, Kind};
-use crate::model::{Entry, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState};
+use crate::domain::{Entry, Error, ExecutionId, Kind, Millis, NodeId, Pending, ScheduleId, ScheduleState};
 use crate::store::guard::{self, Column};
-use crate::store::when;
 use crate::store::{
     Beat, Due, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result,
-    SMALL_PAYLOAD,
+    SMALL_PAYLOAD, when,
 };
 
 impl Tables {
@@ -91,7 +89,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn poll(&self, query: &PollQuery, time: crate::clock::TimeSample) -> Polled {
+    pub(super) fn poll(&self, query: &PollQuery, time: crate::time::TimeSample) -> Polled {
         let node = self.nodes.get(&query.node);
         let mut polled = Polled {
             time,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::model::{ExecutionId, ExecutionState, Millis, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 use crate::store::{Purge, Purged};
 
 impl Tables {

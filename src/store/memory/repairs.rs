@@ -5,17 +5,16 @@ use std::collections::BTreeSet;
 use super::claims::seen_execution;
 use super::rows::{Run, Schedule, Text, Value, matches};
 use super::tables::{Index, Tables};
-use crate::model::{
+use crate::domain::{
     Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
     Token,
 };
 use crate::store::guard::{self, Column};
-use crate::store::when;
 use crate::store::{
     Broken, BrokenPage, BrokenQuery, Lane, LedgerRow, Reason, Repair, Result, Revocation, Stalled,
-    StalledQuery, Stranded, StrandedPage, Unstarted, called,
+    StalledQuery, Stranded, StrandedPage, Unstarted, called, when,
 };
-use crate::window::is_election_due;
+use crate::time::is_election_due;
 
 /// What a job's executions get when its row is gone: they are not run again.
 const ORPHANED: JobPolicy =

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::model::{
+use crate::domain::shards::SHARDS;
+use crate::domain::{
     Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
-use crate::schedule::Timing;
-use crate::shards::SHARDS;
 use crate::store::Figures;
 use crate::store::guard::{Column, Guard};
 use crate::store::when::{self, NONE, When};
+use crate::trigger::Timing;
 
 /// A text column. Words of our own are never copied.
 pub(super) type Text = Cow<'static, str>;

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::error::{Error, Kind};
-use crate::model::{Cursor, Entry, Millis, ScheduleId, ScheduleState};
-use crate::schedule::{Timing, Trigger};
-use crate::shards;
+use crate::domain::{Cursor, Entry, Error, Kind, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
+use crate::trigger::{Timing, Trigger};
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::rows::{App, Job, Key, Node, Place, Run, Schedule};
-use crate::error::{Error, Kind};
-use crate::model::{Entry, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
+use crate::domain::{Entry, Error, ExecutionId, JobSpec, Kind, Millis, NodeId, ScheduleState};
 use crate::store::Result;
 
 /// What one application's polls and repairs look things up by.

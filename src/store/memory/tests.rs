@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::MemoryStore;
-use crate::model::{Candidate, ScheduleId};
+use crate::domain::{Candidate, ScheduleId};
 use crate::store::conformance::{Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::{Claim, Store};
 

@@ -21,10 +21,8 @@ use super::pending::{CLAIMABLE, pending_want, win_pending};
 use super::planned::{LOCKED, begin_and_win, claimable, planned_want, win_free, win_planned, win_waiting};
 use super::session::{Fault, Session};
 use super::statement::{Row, Want, batch, guarded, join, seek, sql};
-use crate::error::{Error, Kind};
-use crate::model::{Candidate, ExecutionId, Occurrence, Pending};
-use crate::store::guard;
-use crate::store::{Claim, ClaimRequest, Claimed, Result};
+use crate::domain::{Candidate, Error, ExecutionId, Kind, Occurrence, Pending};
+use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
 
 /// By a key, an execution with its fence.
 pub(super) type Found = FxHashMap<i64, (i64, i64)>;

@@ -19,12 +19,10 @@ use super::secrets::secrets;
 use super::session::{Fault, Nature, Session, explained};
 use super::statement::{Value, single, sql};
 use super::watched::Watched;
-use crate::clock::{HostTime, Micros, TimeSample};
-use crate::error::{Error, Kind};
-use crate::model::Millis;
-use crate::panics::guarded;
+use crate::domain::user_code::guarded;
+use crate::domain::{Error, Kind, Millis};
 use crate::store::{Limits, Result};
-use crate::window::span;
+use crate::time::{HostTime, Micros, TimeSample, span};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;

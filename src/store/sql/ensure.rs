@@ -6,13 +6,11 @@ use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, single, sql};
 use super::{node, now};
-use crate::error::Error;
-use crate::model::{Cursor, Entry, Millis, ScheduleId, ScheduleState};
-use crate::schedule::{Timing, Trigger};
-use crate::shards;
+use crate::domain::{Cursor, Entry, Error, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::guard::{self, Column};
 use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, Result};
+use crate::trigger::{Timing, Trigger};
 
 type Step<T> = std::result::Result<T, Fault>;
 

@@ -2,8 +2,8 @@
 
 use super::session::Fault;
 use super::statement::Row;
-use crate::model::{Entry, Millis, ScheduleId, ScheduleState};
-use crate::shards::{self, SHARDS};
+use crate::domain::shards::{self, SHARDS};
+use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::store::SMALL_PAYLOAD;
 use crate::store::when::{self, When};
 

@@ -7,7 +7,7 @@
 use super::connection::{Dialect, Target};
 use super::session::{Fault, Nature, Session};
 use super::statement::{single, sql};
-use crate::error::{Error, Kind};
+use crate::domain::{Error, Kind};
 use crate::store::{Limits, Result};
 
 struct Migration {

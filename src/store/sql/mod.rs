@@ -59,10 +59,8 @@ use super::{
     ExecutionRow, LargePayload, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair,
     Result, Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
 };
-use crate::clock::{Clock, TimeSample};
-use crate::error::Error;
-use crate::model::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
-use crate::window::span;
+use crate::domain::{Entry, Error, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::time::{Clock, TimeSample, span};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
 const TRIES: u32 = 3;

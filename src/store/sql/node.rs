@@ -7,10 +7,10 @@ use super::repair::guarded_by;
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, Value, Want, batch, seek, sql, update};
 use super::under_way::{Whose, owns, sweep, under_way};
-use crate::model::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::guard::{self, Column};
 use crate::store::{Beat, NewNode, Peer, Pulse, Stranded, called};
-use crate::window::{millis, span};
+use crate::time::{millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
     app(session, &node.application)?;

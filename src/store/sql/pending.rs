@@ -7,7 +7,7 @@ use super::planned::CLAIMED_OR_RUNNING;
 use super::session::{Fault, Session};
 use super::statement::{Want, guarded, join, seek, sql, update};
 use super::under_way;
-use crate::model::ExecutionState;
+use crate::domain::ExecutionState;
 use crate::store::guard;
 
 type Step<T> = Result<T, Fault>;

@@ -7,9 +7,9 @@ use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Want, assigned, guarded, join, single, sql, update};
 use super::under_way;
-use crate::model::ScheduleState;
+use crate::domain::ScheduleState;
 use crate::store::guard;
-use crate::window::SKIP_RETRY;
+use crate::time::SKIP_RETRY;
 
 type Step<T> = Result<T, Fault>;
 

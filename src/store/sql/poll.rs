@@ -11,13 +11,11 @@ use super::entry::{self, Payload, Raw};
 use super::session::{Fault, Session};
 use super::statement::{Row, Statement, Value, join, padded, seek, sql};
 use super::under_way::no_one_has;
-use crate::clock::{Clock, TimeSample};
-use crate::model::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token};
-use crate::shards;
-use crate::store::when;
+use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token, shards};
 use crate::store::{
-    Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted,
+    Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted, when,
 };
+use crate::time::{Clock, TimeSample};
 
 pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Polled, Fault> {
     let signs = signs(session, query, clock)?;

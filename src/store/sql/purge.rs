@@ -8,9 +8,8 @@ use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Want, batch, delete, guarded, seek, sql};
 use super::under_way::owned_by_none;
-use crate::model::{Millis, ScheduleState};
-use crate::store::guard;
-use crate::store::{Purge, Purged};
+use crate::domain::{Millis, ScheduleState};
+use crate::store::{Purge, Purged, guard};
 
 /// The most schedules one call looks at.
 const PAGE: usize = 1_000;

@@ -8,10 +8,10 @@ use super::entry::{Payload, Raw, columns};
 use super::poll::{lanes, listed, read_lanes};
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, Value, Want, batch, guarded, join, seek, sql, update};
-use crate::model::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
+use crate::domain::{ExecutionState, Millis, ScheduleId, ScheduleState, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Broken, BrokenPage, BrokenQuery, LedgerRow, Reason, Repair, Unstarted, called};
-use crate::window::far_election;
+use crate::time::far_election;
 
 /// Appends a guard to a statement: each column compared with what was seen.
 pub(super) fn guarded_by(
@@ -26,7 +26,7 @@ pub(super) fn guarded_by(
     statement
 }
 
-/// As [`is_election_due`](crate::window::is_election_due) says, in one statement.
+/// As [`is_election_due`](crate::time::is_election_due) says, in one statement.
 pub(super) fn elect(
     session: &mut dyn Session,
     application: &str,

@@ -8,9 +8,8 @@ use super::session::{Fault, Nature, Session};
 use super::settle::follow_up;
 use super::statement::{Statement, Value, Want, batch, guarded, join, sql, update};
 use super::under_way::{Whose, sweep, under_way};
-use crate::model::{ExecutionId, ExecutionState};
-use crate::store::guard;
-use crate::store::{Reason, Revocation, StrandedPage};
+use crate::domain::{ExecutionId, ExecutionState};
+use crate::store::{Reason, Revocation, StrandedPage, guard};
 
 pub(super) fn stranded(
     session: &mut dyn Session,

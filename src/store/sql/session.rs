@@ -14,7 +14,7 @@ use diesel::{QueryResult, RunQueryDsl};
 
 use super::connection::Dialect;
 use super::statement::{Row, Statement, Value};
-use crate::error::Kind;
+use crate::domain::Kind;
 
 /// What an error means for the statement that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

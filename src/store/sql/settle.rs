@@ -9,8 +9,8 @@ use super::connection::Dialect;
 use super::session::{Fault, Session};
 use super::statement::{self, Statement, Value, Want, guarded, join, seek, sql, update};
 #[cfg(test)]
-use crate::model::ExecutionId;
-use crate::model::{ExecutionState, LONGEST_ERROR, Millis, Token};
+use crate::domain::ExecutionId;
+use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, Token};
 use crate::store::guard::{self, Column, Guard};
 use crate::store::{Change, Reason, Settled, Settlement};
 

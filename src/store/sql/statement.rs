@@ -13,7 +13,7 @@ use serde::ser::Serializer;
 
 use super::connection::Dialect;
 use super::session::Fault;
-use crate::model::NodeId;
+use crate::domain::NodeId;
 use crate::store::guard::{Column, Guard};
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:

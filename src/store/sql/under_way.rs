@@ -10,7 +10,7 @@
 use super::connection::Dialect;
 use super::session::{Fault, Nature, Session};
 use super::statement::{Statement, seek, sql};
-use crate::model::{ExecutionState, NodeId};
+use crate::domain::{ExecutionState, NodeId};
 
 /// The most claims that one statement clears away, more than a node makes between two heartbeats. Each is a
 /// look at its executions.

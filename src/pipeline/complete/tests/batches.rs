@@ -313,12 +313,12 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
 
 #[test]
 fn what_is_asked_for_is_stored() {
-    use crate::pipeline::fixtures::{claim, definition};
-    use crate::schedule::Trigger;
+    use crate::fixtures::{claim, definition};
+    use crate::trigger::Trigger;
     const AT: Millis = 1_767_225_600_000;
     let store = crate::store::memory::MemoryStore::new(AT);
     store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
-    let outcome = claim(&store, "s", true, AT).finish(crate::model::Outcome::Succeeded, None, AT);
+    let outcome = claim(&store, "s", true, AT).finish(crate::domain::Outcome::Succeeded, None, AT);
     assert_eq!(SettleOp(vec![outcome]).perform(&store).unwrap(), [Settled::Done]);
     let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();
     assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::model::{Entry, ExecutionId, Occurrence, Pending};
-use crate::pipeline::fixtures::{claim, definition, simple};
+use crate::domain::{Entry, ExecutionId, Occurrence, Pending};
+use crate::fixtures::{claim, definition, simple};
 
 /// A machine of one schedule, planned, and the instant at which that is due.
 fn planned() -> (Bench, Millis) {

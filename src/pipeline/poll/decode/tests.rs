@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::pipeline::fixtures::cron;
+use crate::fixtures::cron;
 
 /// Understands everything at once.
 struct Quick;

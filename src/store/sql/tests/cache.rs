@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::fixture::{AT, Database, LIMITS, request, schedules};
-use crate::clock::Clock;
-use crate::model::{Entry, NodeId, Outcome};
-use crate::store::Limits;
+use crate::domain::{Entry, NodeId, Outcome};
 use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
-use crate::store::{Claim, ClaimRequest, Store};
+use crate::store::{Claim, ClaimRequest, Limits, Store};
+use crate::time::Clock;
 
 /// Claims all, starts all, gives all back.
 fn round(store: &SqlStore, entries: &[Arc<Entry>]) {

@@ -7,12 +7,12 @@ use diesel::Connection;
 use diesel::connection::SimpleConnection;
 
 use super::fixture::{self, Database, LIMITS};
-use crate::clock::Clock;
-use crate::error::Kind;
-use crate::schedule::{Simple, Trigger};
+use crate::domain::Kind;
 use crate::store::sql::ensure::{CallerConnection, ensure_in};
 use crate::store::sql::open;
 use crate::store::{Definition, Ensured, Store};
+use crate::time::Clock;
+use crate::trigger::{Simple, Trigger};
 
 /// Every five seconds from whenever it is made.
 fn definition(application: &str, name: &str) -> Definition {

@@ -7,11 +7,11 @@ use allocation_counter::measure;
 
 use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
-use crate::clock::Clock;
-use crate::model::{Entry, JobPolicy, JobSpec, NodeId, Outcome};
+use crate::domain::{Entry, JobPolicy, JobSpec, NodeId, Outcome};
 use crate::store::sql::SqlStore;
 use crate::store::sql::statement::{single, sql};
 use crate::store::{Claim, ClaimRequest, Claimed, NewNode, Settlement, Store};
+use crate::time::Clock;
 
 /// In one batch on every database.
 const EXECUTIONS: usize = 200;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
-use crate::model::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
-use crate::schedule::Trigger;
-use crate::shards::Share;
+use crate::domain::shards::Share;
+use crate::domain::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
 use crate::store::conformance::all_broken;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{Value, sql};
@@ -16,6 +15,7 @@ use crate::store::{
     Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
     Purge, StalledQuery, Store,
 };
+use crate::trigger::Trigger;
 
 struct Case<'a> {
     database: &'a Database,
@@ -178,7 +178,7 @@ fn attempts_and_fences_at_their_ends_disturb_nobody(database: &Database) {
     let stranded = case.store.stranded(&case.app, ExecutionId(0), 1_000).unwrap().stranded;
     assert_eq!(stranded.len(), 2 * 4 * 3);
     for stranded in stranded {
-        assert!(case.store.revoke(&[crate::misfire::recover(stranded, AT, AT)]).is_ok());
+        assert!(case.store.revoke(&[crate::repair::recover(stranded, AT, AT)]).is_ok());
     }
     case.all_goes_on();
     drop(case.run("healthy"));

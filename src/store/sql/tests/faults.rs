@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, definition, request};
-use crate::clock::Clock;
-use crate::error::{Error, Kind};
-use crate::model::{Candidate, Entry, NodeId, Outcome};
-use crate::store::Limits;
+use crate::domain::{Candidate, Entry, Error, Kind, NodeId, Outcome};
 use crate::store::sql::connection::{Dialect, LOCK_WAIT};
-use crate::store::sql::planned;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::{Session, SqlStore};
-use crate::store::{Beat, Claim, ClaimRequest, Claimed, Ensured, Figures, Pulse, Settled, Settlement, Store};
+use crate::store::sql::{Session, SqlStore, planned};
+use crate::store::{
+    Beat, Claim, ClaimRequest, Claimed, Ensured, Figures, Limits, Pulse, Settled, Settlement, Store,
+};
+use crate::time::Clock;
 
 /// A store of its own with a schedule in an application of its own.
 struct Case {
@@ -333,10 +332,9 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
-    use crate::store::sql::claim;
-    use crate::store::sql::claim::Found;
+    use crate::store::sql::claim::{self, Found};
     use crate::store::sql::session::Nature;
-    use crate::window::SKIP_RETRY;
+    use crate::time::SKIP_RETRY;
 
     #[test]
     fn a_silent_clients_locks_end() {

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::clock::{Clock, Lease};
-use crate::model::{
+use crate::domain::{
     Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
 };
-use crate::schedule::{Simple, Trigger};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{migrate, open};
 use crate::store::{ClaimRequest, Definition, Limits, Store};
+use crate::time::{Clock, Lease};
+use crate::trigger::{Simple, Trigger};
 
 /// A test server's URL.
 pub(in crate::store::sql) fn server(variable: &str) -> String {

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use super::fixture::{self, Database};
-use crate::clock::Lease;
-use crate::model::{
+use crate::domain::shards::Share;
+use crate::domain::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, NodeId,
     Occurrence, ScheduleId, ScheduleState, Token,
 };
-use crate::schedule::{Simple, Timing, Trigger};
-use crate::shards::Share;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::entry::Payload;
 use crate::store::sql::session::Session;
@@ -17,6 +15,8 @@ use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
 use crate::store::sql::{claim, node, planned, poll, purge, repair, revoke, settle};
 use crate::store::{BrokenQuery, ClaimRequest, Lane, NewNode, Page, PollQuery, Purge, StalledQuery};
+use crate::time::Lease;
+use crate::trigger::{Simple, Timing, Trigger};
 
 /// Enough rows that a planner prefers an index, in an application of their own.
 const ROWS: i64 = 20_000;
@@ -428,7 +428,7 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
-    use crate::model::ExecutionId;
+    use crate::domain::ExecutionId;
     use crate::store::{Change, Settlement};
 
     let mut session = Database::postgres().session();

@@ -7,11 +7,10 @@ use diesel::sql_types::Text;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
 use super::fixture::{LIMITS, application, definition, request, server};
-use crate::clock::Clock;
-use crate::error::Kind;
-use crate::model::NodeId;
+use crate::domain::{Kind, NodeId};
 use crate::store::sql::{check_schema, migrate, open};
 use crate::store::{Claim, Store};
+use crate::time::Clock;
 
 fn pooled(mode: &str) -> String {
     format!("{}/{mode}", server("FIRETIME_TEST_PGBOUNCER_URL"))

@@ -1,8 +1,8 @@
 //! While somebody holds an old snapshot open, PostgreSQL keeps the index entry that each claim leaves behind.
 
 use super::fixture::Database;
-use crate::model::{Millis, NodeId};
-use crate::shards::Share;
+use crate::domain::shards::Share;
+use crate::domain::{Millis, NodeId};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};

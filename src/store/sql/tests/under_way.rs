@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fixture::{AT, Database, application, request, schedules};
-use crate::model::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
+use crate::domain::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::under_way::{Whose, sweep, under_way};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
-use crate::clock::Clock;
-use crate::model::{NodeId, Outcome};
+use crate::domain::{NodeId, Outcome};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{SqlStore, open};
@@ -15,6 +14,7 @@ use crate::store::sql::{
     statement::{Statement, Value},
 };
 use crate::store::{Claim, NewNode, Settled};
+use crate::time::Clock;
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
     let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();

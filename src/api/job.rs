@@ -1,0 +1,102 @@
+//! Jobs: a stable name tied to a payload type, with the policies of its executions.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::domain::{JobPolicy, JobSpec};
+
+/// A job: a name that stays the same over releases and servers, and the type of its payload.
+///
+/// The payload is stored as JSON. By default an occurrence whose node dies while it runs is run again on
+/// another (at-least-once), but if that node dies too it is FAILED; and a failure is not retried.
+///
+/// These policies ([`Job::recovery`], [`Job::max_attempts`], [`Job::retries`]) are stored with the job. Those
+/// of the node that joined last with a handler for it hold for all nodes.
+/// [`Client::ensure`](crate::Client::ensure) stores them only if the job is new.
+///
+/// ```
+/// use firetime::Job;
+/// use std::time::Duration;
+///
+/// const GREET: Job<String> = Job::new("greet");
+/// const BILL: Job<u64> = Job::new("bill").retries(3, Duration::from_secs(30));
+/// assert_eq!(GREET.name(), "greet");
+/// # let _ = BILL;
+/// ```
+#[derive(Debug)]
+pub struct Job<P> {
+    name: &'static str,
+    policy: JobPolicy,
+    payload: PhantomData<fn(P)>,
+}
+
+impl<P> Clone for Job<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Job<P> {}
+
+impl<P> Job<P> {
+    /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+        Self { name, policy, payload: PhantomData }
+    }
+
+    /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
+    /// false makes it at-most-once.
+    #[must_use]
+    pub const fn recovery(mut self, recover: bool) -> Self {
+        self.policy.recover = recover;
+        self
+    }
+
+    /// How many attempts at an occurrence may end with the death of their node: after the last of them it is
+    /// FAILED, `attempts exhausted`, since it may be what kills them. Default: 2; at least 1. Failures are
+    /// counted by [`Job::retries`].
+    ///
+    /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the
+    /// number of nodes that must not all be down at once. One that runs for long, on nodes that are often
+    /// killed, may need more.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.policy.max_attempts = if attempts == 0 { 1 } else { attempts };
+        self
+    }
+
+    /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an
+    /// attempt that its node's death ended counts as one of them. The node that stored the failure polls in
+    /// time for the retry, at most every 100 ms. If it dies or stops meanwhile, or had helped another node
+    /// out, the next poll finds the retry: up to the poll interval late. Default: none.
+    #[must_use]
+    pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
+        self.policy.max_tries = retries.saturating_add(1);
+        self.policy.retry_delay = delay;
+        self
+    }
+
+    /// The name stored in the database.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn spec(&self) -> JobSpec {
+        JobSpec { name: self.name.to_owned(), policy: self.policy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten retries once let a job that kills its node take eleven of them.
+    #[test]
+    fn retries_allow_no_more_deaths() {
+        let policy = Job::<()>::new("job").retries(10, Duration::ZERO).spec().policy;
+        assert_eq!((policy.max_attempts, policy.max_tries), (2, 11));
+    }
+}

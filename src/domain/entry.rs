@@ -1,0 +1,109 @@
+//! Schedules' rows as values, their occurrences, and executions that may be claimed.
+
+use std::sync::Arc;
+
+use super::{ExecutionId, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
+use crate::trigger::Timing;
+
+/// Where a schedule stands: the fire time behind it and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cursor {
+    pub prev: Option<Millis>,
+    pub next: Option<Millis>,
+}
+
+/// One row of QRTZ_EXECUTE, understood: what poll and repair work on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub id: ScheduleId,
+    pub name: Arc<str>,
+    pub job: Arc<str>,
+    /// JSON text, decoded by the job's handler before the claim.
+    pub payload: Arc<str>,
+    pub state: ScheduleState,
+    pub timing: Timing,
+    pub cursor: Cursor,
+    pub version: i64,
+    pub generation: i64,
+    pub priority: i32,
+    pub misfire: MisfirePolicy,
+    /// How far the cursor may fall behind before the misfire handler takes over; milliseconds.
+    pub threshold: Millis,
+    /// Its job is run again after its node's death.
+    pub recover: bool,
+}
+
+impl Entry {
+    /// Whether its cursor has fallen behind its misfire threshold, which counts as `least` if it is below:
+    /// then it is the misfire handler's, before that the poll's. Both ask here, so no row is nobody's or
+    /// both's.
+    pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
+        let limit = now.saturating_sub(self.threshold.max(least));
+        self.cursor.next.is_some_and(|next| next < limit)
+    }
+}
+
+/// One planned fire time of a schedule: the cursor move its claim makes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Occurrence {
+    pub entry: Arc<Entry>,
+    pub prev: Option<Millis>,
+    pub at: Millis,
+    pub following: Option<Millis>,
+}
+
+impl Occurrence {
+    /// The occurrence the entry's cursor points at; `None` when nothing is left.
+    pub(crate) fn head(entry: &Arc<Entry>) -> Option<Self> {
+        let at = entry.cursor.next?;
+        Some(Self::new(entry, entry.cursor.prev, at))
+    }
+
+    /// The link behind this one; `None` when this is the last.
+    pub(crate) fn link(&self) -> Option<Self> {
+        let at = self.following?;
+        Some(Self::new(&self.entry, Some(self.at), at))
+    }
+
+    fn new(entry: &Arc<Entry>, prev: Option<Millis>, at: Millis) -> Self {
+        Self { prev, at, following: entry.timing.after(at), entry: Arc::clone(entry) }
+    }
+}
+
+/// A PENDING execution as the poll saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    pub id: ExecutionId,
+    /// The schedule it belongs to (its cursor is not used).
+    pub entry: Arc<Entry>,
+    pub scheduled: Millis,
+    pub due: Millis,
+    pub attempt: u32,
+    /// 0 = planned; else the manual request that asked for it.
+    pub origin: i64,
+    /// The token it was seen with: whoever touches the row changes it.
+    pub token: Token,
+}
+
+/// Something that can be claimed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Candidate {
+    Planned(Occurrence),
+    Pending(Pending),
+}
+
+impl Candidate {
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        match self {
+            Self::Planned(occurrence) => &occurrence.entry,
+            Self::Pending(pending) => &pending.entry,
+        }
+    }
+
+    pub(crate) fn due(&self) -> Millis {
+        match self {
+            Self::Planned(occurrence) => occurrence.at,
+            Self::Pending(pending) => pending.due,
+        }
+    }
+}

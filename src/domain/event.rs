@@ -1,0 +1,362 @@
+//! What happened, as values that observers and tests listen to, each with its text and log level.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::text::{escaped, shortened};
+use super::{Error, ExecutionId, NodeId};
+
+/// Something a running scheduler reports. Shown by [`fmt::Display`] as one line for people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node is registered and its first heartbeat confirmed.
+    Joined {
+        /// The node.
+        node: NodeId,
+    },
+    /// A poll ended.
+    Polled {
+        /// The grid tick it belongs to, epoch milliseconds UTC; `None` for an extra poll between ticks.
+        tick: Option<i64>,
+        /// Occurrences planned inside the window.
+        planned: usize,
+        /// Pending executions found.
+        pending: usize,
+        /// How long it took to ask for all its pages.
+        took: Duration,
+    },
+    /// Polls came too late and whole ticks of the grid were left out.
+    TicksSkipped {
+        /// How many.
+        count: u64,
+    },
+    /// A store call failed; it is tried again after a pause.
+    StoreFailed {
+        /// What was attempted.
+        operation: &'static str,
+        /// Why it failed.
+        error: Error,
+    },
+    /// The commit of some claims is unknown: their rows are being locked to find out.
+    CommitUnknown {
+        /// How many claims.
+        claims: usize,
+    },
+    /// A claim was lost to another node.
+    ClaimLost {
+        /// The schedule's name.
+        schedule: Arc<str>,
+    },
+    /// A row that cannot be understood, or alone makes its claim fail although other claims are won, was put
+    /// into ERROR.
+    Quarantined {
+        /// The schedule's name; `id 7` if its row has none that can be read.
+        schedule: Arc<str>,
+        /// Why.
+        reason: String,
+    },
+    /// A handler has ended.
+    Finished {
+        /// The execution.
+        execution: ExecutionId,
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// The error it ended with, if any.
+        error: Option<String>,
+    },
+    /// A claimed execution could not start in time and went back.
+    GivenBack {
+        /// The execution.
+        execution: ExecutionId,
+    },
+    /// An execution was taken from this node before its outcome arrived; the outcome changed nothing.
+    Revoked {
+        /// The execution.
+        execution: ExecutionId,
+    },
+    /// A schedule is left alone because no handler here can decode its payload; told once for each version,
+    /// and again for one that the node has not met for long.
+    Undecodable {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// What the decoder said, or that it has not returned.
+        reason: String,
+    },
+    /// A node was declared dead.
+    NodeDied {
+        /// The node.
+        node: NodeId,
+    },
+    /// This node's row was ended by others; it joins again as a new node.
+    Fenced {
+        /// The old incarnation.
+        old: NodeId,
+        /// The new one.
+        new: NodeId,
+    },
+    /// The misfire handler moved a cursor or took an execution back.
+    Repaired {
+        /// The schedule's name; `id 7` if its row is gone or has none that can be read.
+        schedule: Arc<str>,
+        /// What was done.
+        what: &'static str,
+    },
+    /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
+    Exhausted {
+        /// The schedule's name; `id 7` if its row is gone or has none that can be read.
+        schedule: Arc<str>,
+        /// Its last attempt.
+        execution: ExecutionId,
+        /// How many nodes.
+        deaths: u32,
+    },
+    /// What ended longer ago than the retention was removed.
+    Purged {
+        /// Occurrences, from the ledger.
+        occurrences: usize,
+        /// One-shot schedules without an execution left.
+        schedules: usize,
+        /// Nodes.
+        nodes: usize,
+    },
+    /// The clock stepped: the plan was dropped and a poll asked for.
+    ClockJumped,
+    /// The database's clock and this host's differ by more than a second. Told once, and again when the
+    /// difference has changed by more than a second or the clocks have agreed since.
+    ClockOffset {
+        /// Database minus host, milliseconds.
+        millis: i64,
+    },
+    /// The node stops: what it had planned and not claimed is left to the others.
+    LeftToOthers {
+        /// How many schedules and pending executions.
+        planned: usize,
+    },
+    /// A handler's panic was not made an outcome; please report it.
+    JobThreadPanicked {
+        /// What it said.
+        reason: String,
+    },
+    /// No thread could be started for the pool; work waits for those there are.
+    ThreadRefused {
+        /// What the system said.
+        reason: String,
+    },
+    /// A loop of the scheduler panicked: the node stops beating, so that others take over; please report it.
+    LoopPanicked {
+        /// Which.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Events that neither the log nor the observers were given: they took too long over earlier ones.
+    EventsMissed {
+        /// How many.
+        count: u64,
+    },
+    /// The scheduler was dropped without a shutdown: it claims nothing more.
+    Dropped,
+    /// The scheduler has stopped.
+    Stopped {
+        /// Whether every running job ended, every outcome was stored and the node left the cluster before the
+        /// deadline.
+        clean: bool,
+    },
+}
+
+impl Event {
+    pub(crate) fn level(&self) -> log::Level {
+        match self {
+            Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
+            Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
+            Self::Joined { .. }
+            | Self::Repaired { .. }
+            | Self::GivenBack { .. }
+            | Self::LeftToOthers { .. }
+            | Self::Stopped { clean: true } => log::Level::Info,
+            Self::Quarantined { .. }
+            | Self::Exhausted { .. }
+            | Self::Fenced { .. }
+            | Self::JobThreadPanicked { .. }
+            | Self::LoopPanicked { .. } => log::Level::Error,
+            _ => log::Level::Warn,
+        }
+    }
+}
+
+impl Event {
+    /// What a scheduler or a loop says once, at its end. However many events wait, it is told behind them.
+    pub(crate) fn is_last_word(&self) -> bool {
+        matches!(self, Self::Dropped | Self::LoopPanicked { .. } | Self::Stopped { .. })
+    }
+}
+
+/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their
+/// say.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Characters; observers get the whole texts.
+        const LONGEST: usize = 2_000;
+        let mut words = String::new();
+        self.words(&mut words)?;
+        f.write_str(&escaped(&shortened(&words, LONGEST)))
+    }
+}
+
+impl Event {
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
+    fn words(&self, f: &mut String) -> fmt::Result {
+        match self {
+            Self::Joined { node } => write!(f, "node {node} joined"),
+            Self::Polled { tick, planned, pending, took } => {
+                let poll = tick.map_or("extra poll".to_owned(), |tick| format!("poll at tick {tick}"));
+                write!(f, "{poll}: {planned} planned, {pending} pending, took {} ms", took.as_millis())
+            }
+            Self::TicksSkipped { count } => {
+                write!(f, "polls fell behind: {} left out", counted(count, "tick"))
+            }
+            Self::StoreFailed { operation, error } => {
+                write!(f, "{operation} failed, will be tried again: {}", error.without(operation))
+            }
+            Self::CommitUnknown { claims } => {
+                write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
+            }
+            Self::ClaimLost { schedule } => write!(f, "schedule {schedule:?}: claim lost to another node"),
+            Self::Quarantined { schedule, reason } => {
+                write!(f, "schedule {schedule:?} quarantined: {reason}")
+            }
+            Self::Finished { execution, schedule, error: None } => {
+                write!(f, "{schedule:?}: execution {execution} succeeded")
+            }
+            Self::Finished { execution, schedule, error: Some(error) } => {
+                write!(f, "{schedule:?}: execution {execution} failed: {error:?}")
+            }
+            Self::GivenBack { execution } => {
+                write!(f, "execution {execution} was not started in time and went back")
+            }
+            Self::Revoked { execution } => {
+                write!(f, "execution {execution} was taken from this node; its outcome changed nothing")
+            }
+            Self::Undecodable { schedule, reason } => {
+                write!(f, "schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
+            }
+            Self::NodeDied { node } => write!(f, "node {node} declared dead"),
+            Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
+            Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),
+            Self::Exhausted { schedule, execution, deaths } => {
+                let what = format!("execution {execution} failed for good, nodes it cost: {deaths}");
+                write!(f, "schedule {schedule:?}: {what}")
+            }
+            Self::Purged { occurrences, schedules, nodes } => removed(f, *occurrences, *schedules, *nodes),
+            Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
+            Self::ClockOffset { millis } => {
+                write!(f, "the database's clock is {}; check time synchronisation", beside_ours(*millis))
+            }
+            Self::LeftToOthers { planned } => {
+                write!(f, "stopping: {} left to other nodes", counted(planned, "planned item"))
+            }
+            Self::JobThreadPanicked { reason } => {
+                write!(f, "a job's thread panicked outside its handler: {reason}")
+            }
+            Self::ThreadRefused { reason } => write!(f, "no thread could be started for the pool: {reason}"),
+            Self::LoopPanicked { name, reason } => {
+                write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
+            }
+            Self::EventsMissed { count } => {
+                write!(f, "the log or an observer is too slow: it was not told of {count} events")
+            }
+            Self::Dropped => f.write_str("scheduler dropped without shutdown: nothing more is claimed"),
+            Self::Stopped { clean: true } => f.write_str("stopped"),
+            Self::Stopped { clean: false } => {
+                f.write_str("stopped, but not in order: other nodes will settle what is left")
+            }
+        }
+    }
+}
+
+/// `1 tick`, `2 ticks`.
+fn counted(count: &impl ToString, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Where a clock stands that is so much ahead of this host's.
+fn beside_ours(ahead: i64) -> String {
+    let side = if ahead < 0 { "behind" } else { "ahead of" };
+    format!("{} ms {side} this host's", ahead.unsigned_abs())
+}
+
+fn removed(f: &mut String, occurrences: usize, schedules: usize, nodes: usize) -> fmt::Result {
+    let (occurrences, schedules) =
+        (counted(&occurrences, "occurrence"), counted(&schedules, "one-shot schedule"));
+    write!(f, "retention removed {occurrences}, {schedules}, {}", counted(&nodes, "ended node"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Kind;
+
+    const NASTY: &str = "a\nERROR firetime: made up\r\u{1b}[2J\u{9b}1m\u{202e}\u{2028}\0'\"é☕";
+
+    /// Every event that holds a text from elsewhere.
+    fn events(text: &str) -> Vec<Event> {
+        let (execution, name) = (ExecutionId(2), || Arc::from(text));
+        let reason = || text.to_owned();
+        vec![
+            Event::ClaimLost { schedule: name() },
+            Event::StoreFailed { operation: "poll", error: Error::new(Kind::Refused, text) },
+            Event::Quarantined { schedule: name(), reason: reason() },
+            Event::Repaired { schedule: name(), what: "repaired" },
+            Event::Exhausted { schedule: name(), execution, deaths: 2 },
+            Event::Finished { execution, schedule: name(), error: None },
+            Event::Finished { execution, schedule: name(), error: Some(reason()) },
+            Event::Undecodable { schedule: name(), reason: reason() },
+            Event::JobThreadPanicked { reason: reason() },
+            Event::ThreadRefused { reason: reason() },
+            Event::LoopPanicked { name: reason(), reason: reason() },
+        ]
+    }
+
+    #[test]
+    fn no_text_from_elsewhere_breaks_a_line_of_the_log() {
+        for event in events(NASTY) {
+            let line = event.to_string();
+            assert!(!line.contains(crate::domain::text::is_unsafe), "{line:?}");
+            assert!(line.contains("made up") && line.contains("é☕"), "{line}");
+        }
+    }
+
+    #[test]
+    fn one_of_a_kind_is_not_several() {
+        assert_eq!(Event::TicksSkipped { count: 1 }.to_string(), "polls fell behind: 1 tick left out");
+        assert_eq!(Event::TicksSkipped { count: 2 }.to_string(), "polls fell behind: 2 ticks left out");
+        let unknown = Event::CommitUnknown { claims: 1 }.to_string();
+        assert!(unknown.starts_with("the commit of 1 claim is unknown"), "{unknown}");
+    }
+
+    #[test]
+    fn a_failed_operation_is_named_once() {
+        let error = Error::new(Kind::Unavailable, "poll: no connection");
+        let line = Event::StoreFailed { operation: "poll", error }.to_string();
+        assert_eq!(line, "poll failed, will be tried again: no connection");
+    }
+
+    #[test]
+    fn a_clock_is_behind_or_ahead_and_never_ahead_by_less_than_nothing() {
+        let words = |millis| Event::ClockOffset { millis }.to_string();
+        assert!(words(-2_999).starts_with("the database's clock is 2999 ms behind this host's"));
+        assert!(words(1_001).starts_with("the database's clock is 1001 ms ahead of this host's"));
+    }
+
+    #[test]
+    fn no_text_from_elsewhere_floods_the_log() {
+        for event in events(&"x".repeat(100_000)) {
+            let length = event.to_string().chars().count();
+            assert!((1_000..=2_001).contains(&length), "{length}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Names of rows, nodes and claims as types.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+/// The row id of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScheduleId(pub(crate) i64);
+
+/// The row id of an execution: one attempt at one occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExecutionId(pub(crate) i64);
+
+impl ScheduleId {
+    /// The number stored in `QRTZ_EXECUTE.id`.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl ExecutionId {
+    /// The number stored in `QRTZ_RUN.id`.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ScheduleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One running incarnation of a node: fresh for every start, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) Uuid);
+
+impl NodeId {
+    pub(crate) fn fresh() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    /// The name a process goes on under once this one is over: one more, so that its descent can be seen.
+    pub(crate) fn next_incarnation(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().wrapping_add(1)))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text).map(Self)
+    }
+}
+
+/// A claim token: made before a claim's transaction, it answers "who won?" when a commit's fate is unknown.
+/// It is no secret: who draws a fresh one may count on from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Token(pub(crate) Uuid);
+
+impl Token {
+    pub(crate) fn fresh() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().wrapping_add(1)))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_its_row_holds_it() {
+        assert_eq!((ScheduleId(7).get(), ExecutionId(8).get()), (7, 8));
+        assert_eq!(format!("{} {}", ScheduleId(7), ExecutionId(8)), "7 8");
+        let text = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        let node: NodeId = text.parse().unwrap();
+        assert_eq!((node.to_string().as_str(), Token(node.0).to_string().as_str()), (text, text));
+        assert_eq!(node.next_incarnation().to_string(), text.replace("0c8", "0c9"));
+    }
+}

@@ -1,0 +1,25 @@
+//! The words of the scheduler as types: ids, states, rows, occurrences, outcomes, errors and events.
+//!
+//! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge.
+
+mod entry;
+mod error;
+mod event;
+mod ids;
+pub(crate) mod payload;
+mod policy;
+pub(crate) mod shards;
+mod states;
+pub(crate) mod text;
+pub(crate) mod user_code;
+
+pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
+pub use error::{Error, Kind};
+pub use event::Event;
+pub(crate) use ids::Token;
+pub use ids::{ExecutionId, NodeId, ScheduleId};
+pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR, Outcome};
+pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
+
+/// Epoch milliseconds UTC, in database time unless a name says otherwise.
+pub(crate) type Millis = i64;

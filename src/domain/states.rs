@@ -1,0 +1,189 @@
+//! The states of schedules and executions, and the misfire policies, each with its word in the database.
+
+use std::str::FromStr;
+
+/// Defines an enum of states with the text each has in the database.
+macro_rules! states {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The text stored in the database.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => Err(UnknownWord { kind: stringify!($name), text: text.to_owned() }),
+                }
+            }
+        }
+    };
+}
+
+/// A word that is none of an enum's values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {kind}")]
+pub struct UnknownWord {
+    kind: &'static str,
+    text: String,
+}
+
+states! {
+    /// The state of a schedule's row (`QRTZ_EXECUTE.state`).
+    ScheduleState {
+        /// Made by another tool and not released yet; read, never written by firetime.
+        Init = "INIT",
+        /// Active: it fires. Quartz calls this state EXECUTING.
+        Active = "EXECUTING",
+        /// Paused by an operator or a client: planned occurrences are not claimed.
+        Paused = "PAUSED",
+        /// Exhausted: no fire time is left.
+        Complete = "COMPLETE",
+        /// Quarantined: the row cannot be understood; the reason is stored beside it.
+        Error = "ERROR",
+    }
+}
+
+impl ScheduleState {
+    /// The word shown to people: `active` where the database says EXECUTING.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Complete => "complete",
+            Self::Error => "error",
+        }
+    }
+}
+
+states! {
+    /// The state of an execution (`QRTZ_RUN.state`).
+    ///
+    /// ```text
+    ///            +----------------- give back, repair ----------------+
+    ///            v                                                    |
+    ///  (planned claim) --> CLAIMED --------- start --------> RUNNING -+-> SUCCEEDED
+    ///        |                ^                                 ^     +-> FAILED
+    ///        |                | claim                           |     +-> TIMED_OUT
+    ///        |   PENDING -----+------ claim for an idle thread -+     +-> CANCELLED
+    ///        |      |                                           |     +-> ABANDONED (its node died)
+    ///        |      +--> SKIPPED (superseded), CANCELLED        |
+    ///        +--------- claim for an idle thread ---------------+
+    /// ```
+    ExecutionState {
+        /// Nobody's yet: a hand-off, a retry, a repair's work.
+        Pending = "PENDING",
+        /// Owned by a node, not started.
+        Claimed = "CLAIMED",
+        /// Owned by a node that has started it or is about to.
+        Running = "RUNNING",
+        /// The handler returned `Ok`.
+        Succeeded = "SUCCEEDED",
+        /// The handler returned an error or panicked.
+        Failed = "FAILED",
+        /// The handler overran its time limit: reserved, there is none yet.
+        TimedOut = "TIMED_OUT",
+        /// Withdrawn before or while it ran.
+        Cancelled = "CANCELLED",
+        /// Its node died while it ran.
+        Abandoned = "ABANDONED",
+        /// Deliberately not run; the reason is stored beside it.
+        Skipped = "SKIPPED",
+    }
+}
+
+impl ExecutionState {
+    /// Whether nothing changes this state any more.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        !matches!(self, Self::Pending | Self::Claimed | Self::Running)
+    }
+
+    /// Whether the state machine has an arrow from `self` to `to`.
+    #[must_use]
+    pub fn can_become(self, to: Self) -> bool {
+        use ExecutionState::*;
+        match self {
+            Pending => matches!(to, Claimed | Running | Skipped | Cancelled),
+            Claimed => matches!(to, Pending | Running),
+            Running => {
+                matches!(to, Pending | Succeeded | Failed | TimedOut | Cancelled | Abandoned)
+            }
+            _ => false,
+        }
+    }
+}
+
+states! {
+    /// What to do with occurrences missed for longer than the misfire threshold.
+    MisfirePolicy {
+        /// Run the latest missed occurrence now, skip the earlier ones. The default.
+        FireOnce = "FIRE_ONCE",
+        /// Skip all missed occurrences.
+        DoNothing = "DO_NOTHING",
+        /// Run every missed occurrence in order, paced and capped (1,000 a repair); skip those beyond the
+        /// cap.
+        FireAll = "FIRE_ALL",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_execution_never_changes() {
+        for from in ExecutionState::ALL.iter().filter(|state| state.is_terminal()) {
+            assert!(ExecutionState::ALL.iter().all(|to| !from.can_become(*to)), "{from:?}");
+        }
+    }
+
+    /// The diagram's arrows.
+    #[test]
+    fn an_execution_changes_along_the_arrows_alone() {
+        use ExecutionState::*;
+        let arrows = [
+            (Pending, [Claimed, Running, Skipped, Cancelled].as_slice()),
+            (Claimed, &[Pending, Running]),
+            (Running, &[Pending, Succeeded, Failed, TimedOut, Cancelled, Abandoned]),
+        ];
+        for (from, targets) in arrows {
+            for to in ExecutionState::ALL {
+                assert_eq!(from.can_become(*to), targets.contains(to), "{from:?} -> {to:?}");
+            }
+            assert!(!from.is_terminal());
+        }
+    }
+
+    #[test]
+    fn people_read_active_where_the_database_says_executing() {
+        for state in ScheduleState::ALL {
+            let shown = if *state == ScheduleState::Active { "ACTIVE" } else { state.as_str() };
+            assert_eq!(state.label().to_uppercase(), shown);
+        }
+    }
+
+    #[test]
+    fn every_state_reads_back_from_its_text() {
+        for state in ExecutionState::ALL {
+            assert_eq!(state.as_str().parse(), Ok(*state));
+        }
+        assert!("RUNING".parse::<ExecutionState>().is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! The application's code, run so that its panics end no thread of ours.
+
+use std::any::Any;
+use std::fmt::{self, Display, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::domain::LONGEST_ERROR;
+
+/// Runs the application's code; if it panics, gives the panic's text.
+pub(crate) fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| {
+        let said = brief(text(panic.as_ref()));
+        // The panic's payload is the application's too, and its drop may panic again with another.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(again);
+        }
+        said
+    })
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// The beginning of a text, and no more: it is kept, sent on and logged. What does not fit is not even made.
+pub(crate) fn brief(text: impl Display) -> String {
+    struct Brief {
+        text: String,
+        left: usize,
+    }
+
+    impl Write for Brief {
+        fn write_str(&mut self, more: &str) -> fmt::Result {
+            let fits = more.char_indices().nth(self.left).map_or(more, |(end, _)| &more[..end]);
+            self.text.push_str(fits);
+            self.left -= fits.chars().count();
+            if fits.len() < more.len() { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+
+    let mut brief = Brief { text: String::new(), left: LONGEST_ERROR };
+    // An error only says that there was more.
+    write!(brief, "{text}").ok();
+    brief.text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(brief("short"), "short");
+        assert_eq!(brief("ü".repeat(LONGEST_ERROR)), "ü".repeat(LONGEST_ERROR));
+        assert_eq!(brief("ü".repeat(LONGEST_ERROR + 1)), "ü".repeat(LONGEST_ERROR));
+        let parts = format_args!("{}{}", "a".repeat(LONGEST_ERROR - 1), "☂☂").to_string();
+        assert_eq!(
+            brief(format_args!("{}{}{}", &parts[..10], &parts[10..], "more")),
+            parts.replace("☂☂", "☂")
+        );
+    }
+
+    /// Writing goes on for ever; reading does not.
+    #[test]
+    fn a_text_without_end_is_cut() {
+        struct Endless;
+        impl Display for Endless {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                loop {
+                    f.write_str("more ")?;
+                }
+            }
+        }
+        assert_eq!(brief(Endless).chars().count(), LONGEST_ERROR);
+    }
+
+    #[test]
+    fn a_panic_that_panics_again_is_over() {
+        struct Again(u32);
+        impl Drop for Again {
+            fn drop(&mut self) {
+                if self.0 > 0 {
+                    std::panic::panic_any(Again(self.0 - 1));
+                }
+            }
+        }
+        assert_eq!(guarded(|| std::panic::panic_any(Again(3))).unwrap_err(), "no message");
+        let long = guarded(|| panic!("{}", "x".repeat(2 * LONGEST_ERROR))).unwrap_err();
+        assert_eq!(long.chars().count(), LONGEST_ERROR);
+    }
+}

@@ -1,0 +1,122 @@
+//! Rows and troubles for the tests of the machines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::{
+    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Kind, Millis,
+    MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
+};
+use crate::machine::{Machine, Step};
+pub(crate) use crate::sample::entry;
+use crate::store::memory::MemoryStore;
+use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store, Stranded};
+use crate::time::{Lease, Now};
+use crate::trigger::{Cron, Simple, Timing, Trigger};
+
+/// A cron schedule in UTC whose cursor stands before `next`.
+pub(crate) fn cron(id: i64, expression: &str, next: Millis) -> Entry {
+    let trigger = Trigger::Cron(Cron::parse(expression, "UTC").unwrap());
+    let timing = Timing::new(trigger, None, None).unwrap();
+    entry(id, timing, Cursor { prev: None, next: Some(next) })
+}
+
+/// A simple schedule that has not fired yet.
+pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end: Option<Millis>) -> Entry {
+    let trigger = Trigger::Simple(Simple::new(Some(start), interval, repeats).unwrap());
+    let timing = Timing::new(trigger, None, end).unwrap();
+    entry(id, timing, Cursor { prev: None, next: Some(start) })
+}
+
+/// A schedule of the application "app" for the job "job".
+pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
+    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    Definition {
+        application: "app".to_owned(),
+        name: name.to_owned(),
+        job: JobSpec { name: "job".to_owned(), policy },
+        payload: "null".to_owned(),
+        trigger,
+        start: None,
+        end: None,
+        priority: 5,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: 60_000,
+    }
+}
+
+/// The next occurrence of a schedule of "app", claimed; it may start at any time.
+pub(crate) fn claim(store: &dyn Store, name: &str, at_once: bool, now: Millis) -> Claimed {
+    claim_under(Lease { until: i64::MAX, apart: 0 }, store, name, at_once, now)
+}
+
+/// The claim of a one-shot planned for `at`, to begin before `deadline`.
+pub(crate) fn claimed(at: Millis, deadline: Millis) -> Claimed {
+    let store = MemoryStore::new(at);
+    let once = Trigger::Simple(Simple::new(Some(at), 0, 0).unwrap());
+    store.ensure(&definition("s", once)).unwrap();
+    claim_under(Lease { until: deadline, apart: 0 }, &store, "s", true, at)
+}
+
+/// As [`claim`], under a lease of its own.
+pub(crate) fn claim_under(
+    lease: Lease,
+    store: &dyn Store,
+    name: &str,
+    at_once: bool,
+    now: Millis,
+) -> Claimed {
+    let entry = Arc::new(store.find("app", name).unwrap().unwrap());
+    let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    let (token, node) = (Token::fresh(), NodeId::fresh());
+    let request = ClaimRequest { candidate, token, node, at_once, lease, now };
+    match store.claim(&[request]).unwrap().pop() {
+        Some(Claim::Won(claimed)) => claimed,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs a machine for a minute in which every store call fails at once. Ten times a second it is given what
+/// `feed` says. How many calls it made; waiting for what is past counts as a loop that never rests.
+pub(crate) fn calls_while_down<M: Machine>(
+    machine: &mut M,
+    begin: Millis,
+    kind: Kind,
+    mut feed: impl FnMut() -> Option<M::Input>,
+) -> usize {
+    let (mut now, mut calls, mut turns) = (begin, 0, 0);
+    while now < begin + 60_000 {
+        turns += 1;
+        assert!(turns < 5_000, "{calls} calls and no rest within {} ms", now - begin);
+        let at = Now { db: now, boot: now, apart: 0 };
+        match machine.next(at) {
+            Step::Do(_) => {
+                calls += 1;
+                machine.done(at, Err(Error::new(kind, "down")));
+            }
+            Step::Tell(_) => {}
+            Step::Wait(until) => {
+                now = until.clamp(now, now + 100);
+                if let Some(input) = feed() {
+                    machine.receive(Now { db: now, boot: now, apart: 0 }, input);
+                }
+            }
+            Step::Stop => panic!("the machine stopped"),
+        }
+    }
+    calls
+}
+
+/// A schedule whose cursor stands at its first occurrence.
+pub(crate) fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
+    let mut entry = simple(1, 1_000_000, interval, -1, None);
+    entry.misfire = policy;
+    entry
+}
+
+/// An execution that nobody answers for.
+pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
+    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
+    Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, policy }
+}

@@ -1,0 +1,344 @@
+//! Registration, heartbeat, lease and death.
+//!
+//! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this
+//! node may start what it claims. The boot clock does not count how long a hypervisor pauses the machine.
+//! Whoever set the wall clock right afterwards drives the two apart; no lease from before that holds, and
+//! what was claimed under it goes back.
+//!
+//! The machine that joins, beats, ends dead nodes and leaves.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Held, observer::Observer};
+use crate::domain::shards::Member;
+use crate::domain::{Error, Event, JobSpec, Millis, NodeId};
+use crate::machine::{Machine, Operation, Step};
+use crate::repair::recover;
+use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store};
+use crate::time::{Lease, Now, Window};
+
+/// What a node says of itself when it joins.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: u32,
+    pub jobs: Vec<JobSpec>,
+}
+
+impl Identity {
+    pub(crate) fn new_node(&self, id: NodeId, now: Millis) -> NewNode {
+        NewNode {
+            id,
+            application: self.application.clone(),
+            host_ip: self.host_ip.clone(),
+            host_name: self.host_name.clone(),
+            pid: self.pid,
+            jobs: self.jobs.clone(),
+            now,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum NodeOp {
+    Register(NewNode),
+    Beat(Beat),
+    DeclareDead(Peer, Millis),
+    Revoke(Revocation),
+    Leave(NodeId, Millis),
+}
+
+pub(crate) enum NodeAnswer {
+    Registered,
+    Pulse(Pulse),
+    Declared(Peer, bool),
+    Revoked,
+    Left,
+}
+
+impl Operation for NodeOp {
+    type Answer = NodeAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Register(_) => "joining",
+            Self::Beat(_) => "heartbeat",
+            Self::DeclareDead(..) => "declaring a node dead",
+            Self::Revoke(_) => "settling an execution nobody holds",
+            Self::Leave(..) => "leaving",
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<NodeAnswer, Error> {
+        match self {
+            Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
+            Self::Beat(beat) => store.beat(&beat).map(NodeAnswer::Pulse),
+            Self::DeclareDead(peer, now) => {
+                store.declare_dead(peer.id, peer.beat, now).map(|won| NodeAnswer::Declared(peer, won))
+            }
+            Self::Revoke(revocation) => store.revoke(&[revocation]).map(|_| NodeAnswer::Revoked),
+            Self::Leave(node, now) => store.leave(node, now).map(|()| NodeAnswer::Left),
+        }
+    }
+}
+
+pub(crate) enum NodeInput {
+    /// A heartbeat at once: the lease is in doubt.
+    Beat,
+    /// Nothing more will be claimed: the others are told with a heartbeat at once.
+    Withdraw,
+    /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
+    Stop { leave: bool },
+}
+
+pub(crate) enum NodeOutput {
+    Lease(Lease),
+    /// This node goes on under a new name.
+    Reborn(NodeId),
+    /// Who lives, this node included, and what each claims.
+    Members(Vec<Member>),
+    /// This node's row says that it has left.
+    Left,
+    Event(Event),
+}
+
+/// Whether the node's name is in the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    Joined,
+    NotYet,
+    /// Its registration failed, and the row may exist after all: it is ended, and the node joins under
+    /// another name.
+    InDoubt,
+}
+
+/// What is asked of the database right now.
+enum Asked {
+    Register,
+    /// To end the row of a registration in doubt.
+    Retract,
+    Beat {
+        sent: Now,
+    },
+    Other(&'static str),
+    Leave,
+}
+
+/// The live nodes as shards are shared out among them.
+pub(crate) fn members(peers: &[Peer]) -> Vec<Member> {
+    peers.iter().map(|peer| Member { id: peer.id, jobs: peer.jobs.clone() }).collect()
+}
+
+pub(crate) struct NodeMachine<F> {
+    id: NodeId,
+    identity: Identity,
+    window: Window,
+    held: Arc<Held>,
+    figures: F,
+    membership: Membership,
+    observer: Observer,
+    next_beat: Millis,
+    hold: Millis,
+    asked: Option<Asked>,
+    todo: VecDeque<NodeOp>,
+    outbox: VecDeque<NodeOutput>,
+    withdrawn: bool,
+    stopping: bool,
+    left: bool,
+}
+
+impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
+    /// A node that has registered and whose first heartbeat was confirmed.
+    pub(crate) fn new(
+        id: NodeId,
+        identity: Identity,
+        window: Window,
+        held: Arc<Held>,
+        figures: F,
+        now: Now,
+    ) -> Self {
+        Self {
+            id,
+            identity,
+            window,
+            held,
+            figures,
+            membership: Membership::Joined,
+            observer: Observer::default(),
+            next_beat: now.boot + window.beat,
+            hold: Millis::MIN,
+            asked: None,
+            todo: VecDeque::new(),
+            outbox: VecDeque::new(),
+            withdrawn: false,
+            stopping: false,
+            left: false,
+        }
+    }
+
+    /// What it has seen of the others is gone.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self) {
+        self.observer = Observer::default();
+    }
+
+    fn ask(&mut self, now: Now) -> Option<NodeOp> {
+        if self.stopping {
+            self.asked = Some(Asked::Leave);
+            return Some(NodeOp::Leave(self.id, now.db));
+        }
+        match self.membership {
+            Membership::Joined => {}
+            Membership::NotYet => {
+                self.asked = Some(Asked::Register);
+                return Some(NodeOp::Register(self.identity.new_node(self.id, now.db)));
+            }
+            Membership::InDoubt => {
+                self.asked = Some(Asked::Retract);
+                return Some(NodeOp::Leave(self.id, now.db));
+            }
+        }
+        if now.boot >= self.next_beat {
+            // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
+            self.next_beat = now.boot + self.window.beat;
+            self.asked = Some(Asked::Beat { sent: now });
+            self.held.asking();
+            return Some(NodeOp::Beat(Beat {
+                node: self.id,
+                application: self.identity.application.clone(),
+                figures: (self.figures)(),
+                withdraw: self.withdrawn,
+                now: now.db,
+            }));
+        }
+        let op = self.todo.pop_front()?;
+        self.asked = Some(Asked::Other(op.name()));
+        Some(op)
+    }
+
+    fn pulse(&mut self, pulse: Pulse, sent: Now, now: Now) {
+        match pulse {
+            Pulse::Alive { peers, owned } => {
+                self.outbox.push_back(NodeOutput::Lease(Lease::new(sent, self.window.lease())));
+                self.outbox.push_back(NodeOutput::Members(members(&peers)));
+                let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
+                let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
+                // The answer is the whole truth: tasks of earlier ones that failed are in it again.
+                self.todo.clear();
+                self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
+                let orphans = self.held.orphans(owned).into_iter();
+                self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db))));
+            }
+            Pulse::Ended => self.rebirth(),
+        }
+    }
+
+    /// Others ended this incarnation: it holds nothing any more and joins again as another.
+    fn rebirth(&mut self) {
+        self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
+        let old = self.id;
+        self.id = old.next_incarnation();
+        self.membership = Membership::NotYet;
+        self.held.clear();
+        self.todo.clear();
+        self.observer.failed();
+        self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
+    }
+
+    fn failed(&mut self, asked: Asked, error: Error, now: Now) {
+        self.hold = now.boot + (self.window.beat / 5).min(1_000);
+        if !matches!(asked, Asked::Other(_)) {
+            self.next_beat = self.next_beat.min(self.hold);
+        }
+        let operation = match asked {
+            Asked::Register => {
+                self.membership = Membership::InDoubt;
+                "joining"
+            }
+            Asked::Retract => "joining",
+            Asked::Beat { .. } => {
+                self.observer.failed();
+                "heartbeat"
+            }
+            Asked::Other(name) => name,
+            // Tried once: a node that could not say that it left is found dead.
+            Asked::Leave => {
+                self.left = true;
+                "leaving"
+            }
+        };
+        self.outbox.push_back(NodeOutput::Event(Event::StoreFailed { operation, error }));
+    }
+}
+
+impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
+    type Op = NodeOp;
+    type Input = NodeInput;
+    type Output = NodeOutput;
+
+    fn next(&mut self, now: Now) -> Step<NodeOp, NodeOutput> {
+        if let Some(output) = self.outbox.pop_front() {
+            return Step::Tell(output);
+        }
+        if self.left {
+            return Step::Stop;
+        }
+        if now.boot < self.hold {
+            return Step::Wait(self.hold);
+        }
+        match self.ask(now) {
+            Some(op) => Step::Do(op),
+            None => Step::Wait(self.next_beat),
+        }
+    }
+
+    fn done(&mut self, now: Now, answer: Result<NodeAnswer, Error>) {
+        let Some(asked) = self.asked.take() else { return };
+        match answer {
+            Ok(NodeAnswer::Registered) => {
+                self.membership = Membership::Joined;
+                self.next_beat = now.boot;
+                self.outbox.push_back(NodeOutput::Reborn(self.id));
+                self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
+            }
+            Ok(NodeAnswer::Pulse(pulse)) => {
+                if let Asked::Beat { sent } = asked {
+                    self.pulse(pulse, sent, now);
+                }
+            }
+            Ok(NodeAnswer::Declared(peer, true)) => {
+                self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
+            }
+            Ok(NodeAnswer::Declared(_, false) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
+                self.id = self.id.next_incarnation();
+                self.membership = Membership::NotYet;
+            }
+            Ok(NodeAnswer::Left) => {
+                self.left = true;
+                self.outbox.push_back(NodeOutput::Left);
+            }
+            Err(error) => self.failed(asked, error, now),
+        }
+    }
+
+    fn receive(&mut self, now: Now, input: NodeInput) {
+        match input {
+            NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
+            NodeInput::Withdraw => {
+                self.withdrawn = true;
+                self.next_beat = self.next_beat.min(now.boot);
+            }
+            NodeInput::Stop { leave } => {
+                self.stopping = true;
+                self.left = !leave;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! Leases to the millisecond; the machine against answers made up for it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::domain::{ExecutionId, ExecutionState, JobPolicy, Kind, ScheduleId, Token};
+use crate::fixtures::calls_while_down;
+use crate::store::Stranded;
+
+fn peer(beat: i64) -> Peer {
+    Peer { id: NodeId::fresh(), beat, jobs: Vec::new() }
+}
+
+/// Neither while it beats nor while it tries to join again.
+#[test]
+fn no_hot_loop_while_the_database_is_down() {
+    let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+    for (kind, registered) in
+        [(Kind::Unavailable, true), (Kind::Unknown, true), (Kind::Refused, true), (Kind::Unknown, false)]
+    {
+        let mut machine = machine(now);
+        if !registered {
+            machine.rebirth();
+        }
+        let calls = calls_while_down(&mut machine, now.boot, kind, || None);
+        assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+    }
+}
+
+fn machine(now: Now) -> NodeMachine<fn() -> Figures> {
+    let (application, host) = ("app".to_owned(), String::new());
+    let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+    NodeMachine::new(NodeId::fresh(), identity, Window::default(), Arc::default(), Figures::default, now)
+}
+
+#[test]
+fn a_node_that_stops_claiming_says_so_at_once() {
+    let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+    let mut machine = machine(now);
+    assert!(matches!(machine.next(now), Step::Wait(_)));
+    machine.receive(now, NodeInput::Withdraw);
+    let mut now = now;
+    for _ in 0..2 {
+        let Step::Do(NodeOp::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
+        assert!(beat.withdraw);
+        machine.done(now, Err(Error::new(Kind::Unavailable, "down")));
+        assert!(matches!(machine.next(now), Step::Tell(_)));
+        now.boot = machine.hold;
+    }
+}
+
+#[test]
+fn revocations_that_are_refused_do_not_pile_up() {
+    let mut now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+    let mut machine = machine(now);
+    let policy = crate::api::Job::<()>::new("job").spec().policy;
+    let stranded = |n| Stranded {
+        id: ExecutionId(n),
+        schedule: ScheduleId(n),
+        name: "nightly".into(),
+        state: ExecutionState::Running,
+        token: Token::fresh(),
+        attempt: 1,
+        deaths: 0,
+        policy,
+    };
+    let owned: Vec<Stranded> = (0..100).map(stranded).collect();
+    let mut heartbeats = 0;
+    let until = now.boot + 600_000;
+    while now.boot < until {
+        match machine.next(now) {
+            Step::Do(NodeOp::Beat(_)) => {
+                heartbeats += 1;
+                let pulse = Pulse::Alive { peers: Vec::new(), owned: owned.clone() };
+                machine.done(now, Ok(NodeAnswer::Pulse(pulse)));
+            }
+            Step::Do(_) => machine.done(now, Err(Error::new(Kind::Refused, "disk full"))),
+            Step::Tell(_) => {}
+            Step::Wait(at) => now.boot = at,
+            Step::Stop => panic!("stopped"),
+        }
+    }
+    assert!(machine.todo.len() <= owned.len(), "{} tasks for {} executions", machine.todo.len(), owned.len());
+    assert!(heartbeats <= 121, "{heartbeats} heartbeats in ten minutes");
+}
+
+#[test]
+fn who_lives_is_told_with_every_confirmed_heartbeat() {
+    let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+    let mut machine = machine(now);
+    let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
+    machine.pulse(Pulse::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
+    let members = machine.outbox.iter().find_map(|output| match output {
+        NodeOutput::Members(members) => Some(members.clone()),
+        _ => None,
+    });
+    assert_eq!(members, Some(vec![Member { id: other.id, jobs: other.jobs }]));
+}
+
+/// The tests' machine begins here on both clocks.
+const BEGIN: Millis = 1_000_000;
+
+fn at(after: Millis) -> Now {
+    Now { db: 2 * BEGIN + after, boot: BEGIN + after, apart: 0 }
+}
+
+/// A node whose first heartbeat was confirmed at the beginning.
+fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
+    let (application, host) = ("app".to_owned(), String::new());
+    let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
+    NodeMachine::new(NodeId::fresh(), identity, window, Arc::default(), Figures::default, at(0))
+}
+
+type Next = Step<NodeOp, NodeOutput>;
+
+/// Goes to the next heartbeat and answers it `after` the beginning.
+fn beat<F: Fn() -> Figures + Send + 'static>(machine: &mut NodeMachine<F>, after: Millis, pulse: Pulse) {
+    assert!(matches!(machine.next(at(after)), Step::Do(NodeOp::Beat(_))), "no heartbeat after {after} ms");
+    machine.done(at(after), Ok(NodeAnswer::Pulse(pulse)));
+}
+
+fn alive(peers: Vec<Peer>) -> Pulse {
+    Pulse::Alive { peers, owned: Vec::new() }
+}
+
+/// What comes until the machine waits, and until when (after the beginning) it does.
+fn all<F: Fn() -> Figures + Send + 'static>(
+    machine: &mut NodeMachine<F>,
+    after: Millis,
+) -> (Vec<Next>, Millis) {
+    let mut seen = Vec::new();
+    loop {
+        assert!(seen.len() < 100, "it never rests");
+        match machine.next(at(after)) {
+            Step::Wait(until) => return (seen, until - BEGIN),
+            Step::Do(op) => {
+                let answer = match &op {
+                    NodeOp::Register(_) => NodeAnswer::Registered,
+                    NodeOp::Beat(_) => NodeAnswer::Pulse(alive(Vec::new())),
+                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), true),
+                    NodeOp::Revoke(_) => NodeAnswer::Revoked,
+                    NodeOp::Leave(..) => NodeAnswer::Left,
+                };
+                seen.push(Step::Do(op));
+                machine.done(at(after), Ok(answer));
+            }
+            step => {
+                let stopped = matches!(step, Step::Stop);
+                seen.push(step);
+                if stopped {
+                    return (seen, Millis::MAX);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lease_is_counted_from_the_heartbeats_sending() {
+    let mut machine = beating(Window::default());
+    assert!(matches!(machine.next(at(4_999)), Step::Wait(until) if until == BEGIN + 5_000));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    machine.done(at(7_500), Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    let (seen, until) = all(&mut machine, 7_500);
+    let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
+        panic!("{} steps", seen.len())
+    };
+    assert_eq!((*lease, until), (Lease { until: BEGIN + 5_000 + 21_000, apart: 0 }, 10_000));
+}
+
+/// Paused after it was sent: the answer says nothing of now.
+#[test]
+fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
+    let mut machine = beating(Window::default());
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    let paused = Now { apart: 20_000, ..at(5_010) };
+    machine.done(paused, Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
+    assert!(lease.is_doubtful(paused));
+    machine.receive(paused, NodeInput::Beat);
+    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(NodeOp::Beat(_))), "it asks again at once");
+}
+
+/// Beats keep their own rhythm.
+#[test]
+fn a_late_heartbeat_does_not_pull_the_next_closer() {
+    let mut machine = beating(Window::default());
+    beat(&mut machine, 9_000, alive(Vec::new()));
+    assert_eq!(all(&mut machine, 9_000).1, 14_000);
+}
+
+#[test]
+fn a_node_declares_others_dead_and_never_itself() {
+    let mut machine = beating(Window::default());
+    let (own, other) = (Peer { id: machine.id, ..peer(1) }, peer(1));
+    let mut declared = Vec::new();
+    for n in 1..=6 {
+        beat(&mut machine, 5_000 * n, alive(vec![own.clone(), other.clone()]));
+        declared.extend(all(&mut machine, 5_000 * n).0.into_iter().filter_map(|step| match step {
+            Step::Do(NodeOp::DeclareDead(peer, now)) => Some((n, peer, now)),
+            Step::Tell(NodeOutput::Event(Event::NodeDied { node })) => {
+                assert_eq!(node, other.id);
+                None
+            }
+            _ => None,
+        }));
+    }
+    assert_eq!(declared, [(6, other, at(30_000).db)]);
+}
+
+fn owned(id: i64) -> Stranded {
+    Stranded {
+        id: ExecutionId(id),
+        schedule: ScheduleId(1),
+        name: "nightly".into(),
+        state: ExecutionState::Claimed,
+        token: Token::fresh(),
+        attempt: 1,
+        deaths: 0,
+        policy: JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO },
+    }
+}
+
+/// What the node gives up until it waits.
+fn given_up<F: Fn() -> Figures + Send + 'static>(
+    machine: &mut NodeMachine<F>,
+    after: Millis,
+) -> Vec<(ExecutionId, ExecutionState)> {
+    let revoked = |step| match step {
+        Step::Do(NodeOp::Revoke(revocation)) => Some((revocation.stranded.id, revocation.to)),
+        _ => None,
+    };
+    all(machine, after).0.into_iter().filter_map(revoked).collect()
+}
+
+#[test]
+fn what_a_node_owns_and_does_not_hold_is_given_up() {
+    let mut machine = beating(Window::default());
+    let (held, orphan) = (owned(1), owned(2));
+    machine.held.add(held.token);
+    beat(&mut machine, 5_000, Pulse::Alive { peers: Vec::new(), owned: vec![held, orphan] });
+    assert_eq!(given_up(&mut machine, 5_000), [(ExecutionId(2), ExecutionState::Pending)]);
+}
+
+/// The database looked before the outcome was stored, the node when it heard of it: a busy one gave up
+/// hundreds in vain.
+#[test]
+fn what_ended_while_the_database_was_asked_is_not_given_up() {
+    let mut machine = beating(Window::default());
+    let (ending, brief, orphan) = (owned(1), owned(2), owned(3));
+    machine.held.add(ending.token);
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    machine.held.remove(ending.token);
+    machine.held.add(brief.token);
+    machine.held.remove(brief.token);
+    let answer = Pulse::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
+    machine.done(at(5_010), Ok(NodeAnswer::Pulse(answer)));
+    assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
+
+    beat(&mut machine, 10_000, Pulse::Alive { peers: Vec::new(), owned: vec![ending] });
+    let still_there = [(ExecutionId(1), ExecutionState::Pending)];
+    assert_eq!(given_up(&mut machine, 10_000), still_there, "it was let go before it was asked for");
+}
+
+#[test]
+fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
+    let mut machine = beating(Window::default());
+    let (was, token) = (machine.id, Token::fresh());
+    let held = Arc::clone(&machine.held);
+    held.add(token);
+    beat(&mut machine, 5_000, Pulse::Ended);
+    assert!(!held.contains(token));
+    let will_be = was.next_incarnation();
+    let (seen, until) = all(&mut machine, 5_000);
+    let [
+        Step::Tell(NodeOutput::Lease(Lease::NONE)),
+        Step::Tell(NodeOutput::Event(Event::Fenced { old, new })),
+        Step::Do(NodeOp::Register(node)),
+        Step::Tell(NodeOutput::Reborn(reborn)),
+        Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
+        Step::Do(NodeOp::Beat(first)),
+        Step::Tell(NodeOutput::Lease(_)),
+        Step::Tell(NodeOutput::Members(_)),
+    ] = &seen[..]
+    else {
+        panic!("{} steps", seen.len())
+    };
+    assert_eq!((*old, [*new, node.id, *reborn, *joined, first.node]), (was, [will_be; 5]));
+    assert_eq!((node.application.as_str(), until), ("app", 10_000));
+}
+
+/// Its row may be there although the answer was lost, and would keep home shards until it is declared dead.
+#[test]
+fn a_registration_in_doubt_is_ended_before_the_next() {
+    let mut machine = beating(Window::default());
+    beat(&mut machine, 5_000, Pulse::Ended);
+    let mut asked = |after, answer: Result<NodeAnswer, Error>| loop {
+        match machine.next(at(after)) {
+            Step::Do(op) => {
+                machine.done(at(after), answer);
+                break match op {
+                    NodeOp::Register(node) => ("joins", node.id),
+                    NodeOp::Leave(id, _) => ("leaves", id),
+                    other => panic!("{}", other.name()),
+                };
+            }
+            Step::Tell(_) => {}
+            _ => panic!("it rests after {after} ms"),
+        }
+    };
+    let lost = || Err(Error::new(Kind::Unknown, "cut"));
+    let (_, first) = asked(5_000, lost());
+    assert_eq!(asked(6_000, lost()), ("leaves", first));
+    assert_eq!(asked(7_000, Ok(NodeAnswer::Left)), ("leaves", first));
+    let second = first.next_incarnation();
+    assert_eq!(asked(7_000, lost()), ("joins", second));
+    machine.receive(at(8_000), NodeInput::Stop { leave: true });
+    let seen = all(&mut machine, 8_000).0;
+    assert!(seen.iter().any(|step| matches!(step, Step::Do(NodeOp::Leave(id, _)) if *id == second)));
+    assert!(matches!(seen.last(), Some(Step::Stop)));
+}
+
+#[test]
+fn a_failed_heartbeat_is_repeated_soon() {
+    for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {
+        let mut machine = beating(Window { beat, ..Window::default() });
+        assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Beat(_))));
+        machine.done(at(beat), Err(Error::new(Kind::Unavailable, "down")));
+        let (seen, until) = all(&mut machine, beat);
+        assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
+        assert_eq!(until, beat + pause);
+        assert!(matches!(machine.next(at(until)), Step::Do(NodeOp::Beat(_))));
+    }
+}
+
+#[test]
+fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
+    for leave in [true, false] {
+        let mut machine = beating(Window::default());
+        machine.receive(at(0), NodeInput::Stop { leave });
+        let seen = all(&mut machine, 0).0;
+        let left = match &seen[..] {
+            [Step::Do(NodeOp::Leave(id, _)), Step::Tell(NodeOutput::Left), Step::Stop] => *id == machine.id,
+            _ => false,
+        };
+        let silent = matches!(seen[..], [Step::Stop]);
+        assert_eq!((left, silent), (leave, !leave));
+    }
+    let mut machine = beating(Window::default());
+    machine.receive(at(0), NodeInput::Stop { leave: true });
+    assert!(matches!(machine.next(at(0)), Step::Do(NodeOp::Leave(..))));
+    machine.done(at(0), Err(Error::new(Kind::Unavailable, "down")));
+    let Step::Tell(NodeOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
+        panic!("it says that it has left");
+    };
+    assert!(matches!(machine.next(at(0)), Step::Stop));
+}

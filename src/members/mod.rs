@@ -1,0 +1,10 @@
+//! Who belongs to the cluster: joining, heartbeats, leases, deaths, and what this process answers for.
+
+mod heartbeat;
+mod held;
+mod observer;
+
+#[cfg(test)]
+pub(crate) use heartbeat::NodeOp;
+pub(crate) use heartbeat::{Identity, NodeInput, NodeMachine, NodeOutput, members};
+pub(crate) use held::Held;

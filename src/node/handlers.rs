@@ -1,0 +1,179 @@
+//! The handlers of one node by job, and what a handler is told.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+
+use crate::domain::payload;
+use crate::domain::user_code::{brief, guarded};
+use crate::domain::{ExecutionId, JobPolicy, JobSpec};
+use crate::pipeline::poll::decode::Catalog;
+use crate::time::{self, Micros};
+
+/// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
+pub type HandlerError = Box<dyn StdError + Send + Sync>;
+
+/// What a handler is told about the execution it runs.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) schedule: Arc<str>,
+    pub(crate) job: Arc<str>,
+    pub(crate) execution: ExecutionId,
+    pub(crate) fire_time: DateTime<Utc>,
+    pub(crate) attempt: u32,
+    pub(crate) fence: i64,
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// The schedule's name.
+    #[must_use]
+    pub fn schedule(&self) -> &str {
+        &self.schedule
+    }
+
+    /// The job's name.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The row id of this execution in `QRTZ_RUN`.
+    #[must_use]
+    pub fn execution(&self) -> ExecutionId {
+        self.execution
+    }
+
+    /// The planned instant of the occurrence, UTC, to the millisecond; later attempts keep it.
+    #[must_use]
+    pub fn fire_time(&self) -> DateTime<Utc> {
+        self.fire_time
+    }
+
+    /// 1 for the first attempt at this occurrence.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The fencing token: grows with every claim of the schedule. Hand it to what you write to, and let
+    /// that refuse a lower number than it has seen: so a process that was stopped for minutes and wakes up
+    /// cannot overwrite what its successor did.
+    #[must_use]
+    pub fn fence(&self) -> i64 {
+        self.fence
+    }
+
+    /// Whether the scheduler is shutting down: a long job may end early.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+type Run = Box<dyn Fn(&Context, &str) -> Result<(), HandlerError> + Send + Sync>;
+type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// A handler with its payload's type erased.
+struct Handler {
+    spec: JobSpec,
+    check: Check,
+    run: Run,
+}
+
+/// The handlers of one scheduler, by job name.
+#[derive(Default)]
+pub(crate) struct Handlers {
+    by_name: BTreeMap<String, Handler>,
+}
+
+/// What handlers captured is dropped with them, of each on its own: two panics in one unwinding would end the
+/// process.
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        for handler in std::mem::take(&mut self.by_name).into_values() {
+            guarded(|| drop(handler)).ok();
+        }
+    }
+}
+
+impl Handlers {
+    /// Adds a handler; false if the job has one already.
+    pub(crate) fn add<P: DeserializeOwned + 'static>(
+        &mut self,
+        spec: JobSpec,
+        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+    ) -> bool {
+        let name = spec.name.clone();
+        let handler = Handler {
+            spec,
+            check: Box::new(payload::check::<P>),
+            run: Box::new(move |context, text| run(context, payload::decode(text)?)),
+        };
+        self.by_name.insert(name, handler).is_none()
+    }
+
+    pub(crate) fn specs(&self) -> Vec<JobSpec> {
+        self.by_name.values().map(|handler| handler.spec.clone()).collect()
+    }
+
+    pub(crate) fn policy(&self, job: &str) -> Option<JobPolicy> {
+        self.by_name.get(job).map(|handler| handler.spec.policy)
+    }
+
+    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<(), HandlerError> {
+        let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
+        (handler.run)(context, payload)
+    }
+}
+
+impl Catalog for Handlers {
+    fn jobs(&self) -> Vec<String> {
+        self.by_name.keys().cloned().collect()
+    }
+
+    fn decodes(&self, job: &str, payload: &str) -> Result<(), String> {
+        let handler = self.by_name.get(job).ok_or("no handler for the job")?;
+        // The application's code: a payload whose decoding panics is one that cannot be decoded.
+        guarded(|| (handler.check)(payload))
+            .unwrap_or_else(|said| Err(brief(format_args!("decoding panicked: {said}"))))
+    }
+
+    fn clock(&self) -> Micros {
+        time::boot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> JobSpec {
+        let policy = crate::api::Job::<()>::new("job").spec().policy;
+        JobSpec { name: name.to_owned(), policy }
+    }
+
+    /// Both in one unwinding would end the process.
+    #[test]
+    fn handlers_that_panic_when_they_are_dropped_end_one_by_one() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("a handler's own");
+            }
+        }
+        let mut handlers = Handlers::default();
+        for name in ["one", "two"] {
+            let panics = Panics;
+            handlers.add(named(name), move |_, ()| {
+                let _its_own = &panics;
+                Ok(())
+            });
+        }
+        drop(handlers);
+    }
+}

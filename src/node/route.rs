@@ -1,0 +1,174 @@
+//! Who acts on what a machine tells: the one wiring, over channels in production and direct calls in the
+//! simulator.
+
+use crate::domain::Event;
+use crate::members::{NodeInput, NodeOutput};
+use crate::pipeline::complete::{CompleteInput, CompleteOutput};
+use crate::pipeline::dispatch::{DispatchInput, DispatchOutput};
+use crate::pipeline::poll::{PollInput, PollOutput};
+use crate::pipeline::pool::Notice;
+use crate::pipeline::start::{StartInput, StartOutput};
+use crate::store::{Claimed, Settlement};
+use crate::time::Micros;
+use crate::upkeep::{MisfireInput, MisfireOutput};
+
+/// The inboxes of one node's machines, and what else acts on their outputs.
+pub(crate) trait Mailboxes {
+    /// The seat of an execution in the pool.
+    type Permit;
+
+    fn poll(&mut self, input: PollInput);
+    fn dispatch(&mut self, input: DispatchInput);
+    fn start(&mut self, input: StartInput<Self::Permit>);
+    fn complete(&mut self, input: CompleteInput);
+    fn misfire(&mut self, input: MisfireInput);
+    fn heartbeat(&mut self, input: NodeInput);
+
+    /// Hands due executions to the pool's threads.
+    fn run(&mut self, due: Vec<(Self::Permit, Claimed)>);
+
+    /// Sets the node's clock: database time is the host's time plus this.
+    fn set_offset(&mut self, offset: Micros);
+
+    /// Notes that the node's row says it has left.
+    fn left(&mut self);
+
+    fn emit(&mut self, event: Event);
+}
+
+/// The output of any part of a node.
+pub(crate) enum Output<P> {
+    Poll(PollOutput),
+    Dispatch(DispatchOutput<P>),
+    Start(StartOutput<P>),
+    Complete(CompleteOutput),
+    Misfire(MisfireOutput),
+    Heartbeat(NodeOutput),
+    Pool(Notice),
+}
+
+/// Takes an output to whoever acts on it.
+pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
+    match output {
+        Output::Poll(output) => match output {
+            PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
+            PollOutput::Seen { app, node, election, late, from } => {
+                to.misfire(MisfireInput::Polled { app, node, election, late, from });
+            }
+            PollOutput::Offset(offset) => to.set_offset(offset),
+            PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
+            PollOutput::Event(event) => to.emit(event),
+        },
+        Output::Dispatch(output) => match output {
+            DispatchOutput::Won(won) => to.start(StartInput::Won(won)),
+            DispatchOutput::GiveBack(settlement) => settle(settlement, to),
+            DispatchOutput::WakePoll => to.poll(PollInput::Wake),
+            DispatchOutput::WakeHeart => to.heartbeat(NodeInput::Beat),
+            DispatchOutput::Event(event) => to.emit(event),
+        },
+        Output::Start(output) => match output {
+            StartOutput::Run(due) => to.run(due),
+            StartOutput::GiveBack(settlement) => settle(settlement, to),
+            StartOutput::Event(event) => to.emit(event),
+        },
+        Output::Complete(output) => match output {
+            CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
+            CompleteOutput::Event(event) => to.emit(event),
+        },
+        Output::Misfire(output) => match output {
+            MisfireOutput::WakePoll => to.poll(PollInput::Wake),
+            MisfireOutput::Event(event) => to.emit(event),
+        },
+        Output::Heartbeat(output) => match output {
+            NodeOutput::Lease(lease) => to.dispatch(DispatchInput::Lease(lease)),
+            NodeOutput::Reborn(node) => {
+                to.poll(PollInput::Reborn(node));
+                to.dispatch(DispatchInput::Reborn(node));
+            }
+            NodeOutput::Members(members) => to.poll(PollInput::Members(members)),
+            NodeOutput::Left => to.left(),
+            NodeOutput::Event(event) => to.emit(event),
+        },
+        Output::Pool(notice) => match notice {
+            Notice::Freed => to.dispatch(DispatchInput::SeatFreed),
+            Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
+            Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
+        },
+    }
+}
+
+fn settle(settlement: Settlement, to: &mut impl Mailboxes) {
+    to.complete(CompleteInput::Settle(settlement, None));
+}
+
+/// The steps of an orderly shutdown: each waits for its part to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Dispatch: claims under way.
+    Claims,
+    /// The start stage: won claims that were not due.
+    Starts,
+    /// The pool: running jobs.
+    Jobs,
+    /// The completer: outcomes to store.
+    Outcomes,
+    /// The heartbeat: the node's row.
+    Cluster,
+}
+
+impl Leaving {
+    /// Ends polling, claiming and repairing.
+    pub(crate) fn begin(to: &mut impl Mailboxes) -> Self {
+        to.heartbeat(NodeInput::Withdraw);
+        to.poll(PollInput::Stop);
+        to.misfire(MisfireInput::Stop);
+        to.dispatch(DispatchInput::Stop);
+        to.start(StartInput::Stop);
+        Self::Claims
+    }
+
+    /// Goes on to the next step, once what this one waits for has ended or its time is up. `queue` empties
+    /// the pool's queue; `clean`: everything so far ended in time.
+    pub(crate) fn go_on<M: Mailboxes>(
+        self,
+        clean: bool,
+        queue: impl FnOnce() -> Vec<Settlement>,
+        to: &mut M,
+    ) -> Self {
+        match self {
+            Self::Claims => {
+                to.start(StartInput::Close);
+                Self::Starts
+            }
+            Self::Starts => {
+                for settlement in queue() {
+                    to.emit(Event::GivenBack { execution: settlement.execution });
+                    settle(settlement, to);
+                }
+                Self::Jobs
+            }
+            Self::Jobs => {
+                to.complete(CompleteInput::Close);
+                Self::Outcomes
+            }
+            Self::Outcomes | Self::Cluster => {
+                to.heartbeat(NodeInput::Stop { leave: clean });
+                Self::Cluster
+            }
+        }
+    }
+}
+
+/// Ends all machines of a node that has claimed nothing.
+pub(crate) fn cancel(to: &mut impl Mailboxes) {
+    Leaving::begin(to);
+    to.start(StartInput::Close);
+    to.complete(CompleteInput::Close);
+    to.heartbeat(NodeInput::Stop { leave: false });
+}
+
+/// Ends a node one of whose machines has panicked: it must not look alive, and others take its work over.
+pub(crate) fn give_up(to: &mut impl Mailboxes) {
+    to.heartbeat(NodeInput::Stop { leave: false });
+    to.dispatch(DispatchInput::Stop);
+}

@@ -1,0 +1,248 @@
+//! Performs the life of a claimed execution on a pool thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::DateTime;
+use crossbeam::channel::{Sender, bounded};
+
+use crate::domain::user_code::{brief, guarded};
+use crate::domain::{Event, Outcome};
+use crate::node::handlers::{Context, Handlers};
+use crate::node::lifecycle::{Lifecycle, Running};
+use crate::node::teller::Events;
+use crate::pipeline::complete::CompleteInput;
+use crate::store::{Claimed, Settled, Settlement};
+use crate::time::Clock;
+
+/// Runs one claimed execution on a pool thread.
+pub(crate) struct Runner {
+    pub clock: Arc<Clock>,
+    pub handlers: Arc<Handlers>,
+    pub complete: Sender<CompleteInput>,
+    pub events: Arc<Events>,
+    pub stopping: Arc<AtomicBool>,
+    /// The shutdown has returned: nothing begins any more.
+    pub closed: Arc<AtomicBool>,
+}
+
+impl Runner {
+    pub(crate) fn run(&self, claimed: Claimed) {
+        let mut next = Lifecycle::of(claimed, self.clock.now(), self.is_closed());
+        loop {
+            next = match next {
+                Lifecycle::Start(settlement, starting) => {
+                    let answer = self.start(settlement);
+                    starting.settled(answer, self.clock.now(), self.is_closed())
+                }
+                Lifecycle::Run(running) => return self.finish(running),
+                Lifecycle::GiveBack(settlement) => {
+                    self.events.emit(Event::GivenBack { execution: settlement.execution });
+                    return self.settle(CompleteInput::Settle(settlement, None));
+                }
+                Lifecycle::Lost => return,
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Has the start stored; `None` if the completer has ended: then the node is stopping and others settle
+    /// the row.
+    fn start(&self, settlement: Settlement) -> Option<Settled> {
+        let (reply, settled) = bounded(1);
+        self.settle(CompleteInput::Settle(settlement, Some(reply)));
+        settled.recv().ok()
+    }
+
+    fn call(&self, claimed: &Claimed) -> Outcome {
+        let context = self.context(claimed);
+        let payload = &claimed.entry().payload;
+        // The error is shown and dropped in there too: both are the application's code.
+        match guarded(|| self.handlers.run(&context, payload).map_err(brief)) {
+            Ok(Ok(())) => Outcome::Succeeded,
+            Ok(Err(error)) => Outcome::Failed(error),
+            Err(said) => Outcome::Failed(brief(format_args!("panicked: {said}"))),
+        }
+    }
+
+    fn finish(&self, running: Running) {
+        let claimed = running.claimed();
+        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
+        let policy = self.handlers.policy(&claimed.entry().job);
+        let outcome = self.call(claimed);
+        let error = match &outcome {
+            Outcome::Succeeded => None,
+            Outcome::Failed(error) => Some(error.clone()),
+        };
+        let settlement = running.ended(outcome, policy, self.clock.now().db);
+        self.settle(CompleteInput::Settle(settlement, None));
+        self.events.emit(Event::Finished { execution, schedule, error });
+    }
+
+    fn settle(&self, input: CompleteInput) {
+        // A completer that has ended is past its deadline: others settle what it leaves.
+        self.complete.send(input).ok();
+    }
+
+    fn context(&self, claimed: &Claimed) -> Context {
+        Context {
+            schedule: Arc::clone(&claimed.entry().name),
+            job: Arc::clone(&claimed.entry().job),
+            execution: claimed.execution(),
+            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
+            attempt: claimed.attempt(),
+            fence: claimed.fence(),
+            stopping: Arc::clone(&self.stopping),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use crossbeam::channel::{Receiver, unbounded};
+
+    use super::*;
+    use crate::api::Job;
+    use crate::domain::{ExecutionId, ExecutionState, Millis};
+    use crate::fixtures::{claim_under, definition};
+    use crate::machine::driver::spawn;
+    use crate::node::handlers::HandlerError;
+    use crate::node::teller::events;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Change, Store};
+    use crate::time::Lease;
+    use crate::trigger::Trigger;
+
+    const AT: Millis = 1_767_225_601_000;
+
+    /// A runner of one job, what it has to be stored, and what it tells.
+    struct Bench {
+        store: MemoryStore,
+        runner: Runner,
+        settled: Receiver<CompleteInput>,
+        told: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Bench {
+        fn new(run: impl Fn(&Context) -> Result<(), HandlerError> + Send + Sync + 'static) -> Self {
+            let store = MemoryStore::new(AT - 1_000);
+            let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+            store.ensure(&definition("s", once)).unwrap();
+            let job = Job::<()>::new("job").retries(1, Duration::from_secs(7));
+            let mut handlers = Handlers::default();
+            assert!(handlers.add(job.spec(), move |context, ()| run(context)));
+            let (complete, settled) = unbounded();
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let heard = Arc::clone(&told);
+            let (events, teller) = events(vec![Box::new(move |event| {
+                heard.lock().unwrap().push(event.to_string());
+            })]);
+            spawn("events", || teller.run()).unwrap();
+            let runner = Runner {
+                clock: Arc::default(),
+                handlers: Arc::new(handlers),
+                complete,
+                events: Arc::new(events),
+                stopping: Arc::default(),
+                closed: Arc::default(),
+            };
+            Self { store, runner, settled, told }
+        }
+
+        /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
+        fn run(&self) -> (ExecutionId, Change) {
+            let claimed = self.claim(true);
+            let execution = claimed.execution();
+            self.runner.run(claimed);
+            let Ok(CompleteInput::Settle(settlement, None)) = self.settled.try_recv() else {
+                panic!("nothing to be stored")
+            };
+            assert_eq!(settlement.execution, execution);
+            (execution, settlement.change)
+        }
+
+        /// Under a lease that ends only with the wall clock's next step.
+        fn claim(&self, at_once: bool) -> Claimed {
+            let lease = Lease { until: Millis::MAX, apart: self.runner.clock.now().apart };
+            claim_under(lease, &self.store, "s", at_once, AT)
+        }
+
+        fn told(&self) -> String {
+            assert!(self.runner.events.flush(Duration::from_secs(20)));
+            self.told.lock().unwrap().join("; ")
+        }
+    }
+
+    #[test]
+    fn a_handler_is_told_what_was_claimed() {
+        let (tell, told) = bounded(1);
+        let bench = Bench::new(move |context| Ok(tell.send(context.clone())?));
+        let (execution, Change::Finish { state, error, retry, .. }) = bench.run() else {
+            panic!("no outcome")
+        };
+        let context = told.try_recv().unwrap();
+        assert_eq!((context.schedule(), context.job(), context.execution()), ("s", "job", execution));
+        let fired = (context.fire_time().timestamp_millis(), context.attempt(), context.fence());
+        assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
+        assert_eq!((state, error, retry), (ExecutionState::Succeeded, None, None));
+        assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
+    }
+
+    #[test]
+    fn a_failure_is_stored_with_its_text_and_tried_again() {
+        let bench = Bench::new(|_| Err("no paper".into()));
+        let (execution, Change::Finish { state, error, retry, now }) = bench.run() else {
+            panic!("no outcome")
+        };
+        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("no paper")));
+        assert_eq!(retry.map(|(due, _)| due - now), Some(7_000));
+        assert_eq!(bench.told(), format!("\"s\": execution {execution} failed: \"no paper\""));
+    }
+
+    #[test]
+    fn a_panic_is_an_outcome() {
+        let bench = Bench::new(|_| panic!("on {}", "fire"));
+        let (_, Change::Finish { state, error, .. }) = bench.run() else { panic!("no outcome") };
+        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("panicked: on fire")));
+    }
+
+    /// What waited in the queue begins only once the database says that it is still this node's.
+    #[test]
+    fn what_was_taken_away_while_it_waited_does_not_begin() {
+        for (answer, runs) in [(Some(Settled::Done), 1), (Some(Settled::Revoked), 0), (None, 0)] {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&ran);
+            let bench = Bench::new(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+            let settled = bench.settled.clone();
+            spawn("completer", move || {
+                let Ok(CompleteInput::Settle(start, Some(reply))) = settled.recv() else { return };
+                assert!(matches!(start.change, Change::Start { .. }));
+                if let Some(answer) = answer {
+                    reply.send(answer).unwrap();
+                }
+            })
+            .unwrap();
+            bench.runner.run(bench.claim(false));
+            assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_begins_after_the_shutdown() {
+        let bench = Bench::new(|_| panic!("it ran"));
+        bench.runner.closed.store(true, Ordering::Relaxed);
+        let (execution, change) = bench.run();
+        assert!(matches!(change, Change::GiveBack { .. }));
+        assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
+    }
+}

@@ -1,0 +1,257 @@
+//! The one place that logs: tells each event to the log and to the observers, on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+
+use crate::domain::Event;
+use crate::domain::user_code::guarded;
+
+pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// So many events may wait to be told; more are counted and dropped, but for last words.
+const WAITING: usize = 4_096;
+/// Between two turns of the teller: a stream of events wakes its thread once in so long, not for each.
+const NAP: Duration = Duration::from_millis(5);
+
+enum Message {
+    Event(Event),
+    /// Everything before this has been told.
+    Flush(Sender<()>),
+}
+
+/// Takes events in and never waits: the log and the observers are the application's code, and no claim,
+/// heartbeat or outcome may depend on them.
+pub(crate) struct Events {
+    /// Whether somebody wants events that the log does not.
+    observed: bool,
+    messages: Sender<Message>,
+    missed: Arc<AtomicU64>,
+    /// Dropped with the last of the loops: ends the teller's nap.
+    _awake: Sender<()>,
+}
+
+/// Tells each event to the log, then to every observer, in the order they happened. Needs a thread of its
+/// own.
+pub(crate) struct Teller {
+    observers: Vec<Observer>,
+    messages: Receiver<Message>,
+    missed: Arc<AtomicU64>,
+    awake: Receiver<()>,
+}
+
+/// The two ends of one queue of events.
+pub(crate) fn events(observers: Vec<Observer>) -> (Events, Teller) {
+    let (send, messages) = unbounded();
+    let (_awake, awake) = bounded(0);
+    let missed = Arc::new(AtomicU64::new(0));
+    let events =
+        Events { observed: !observers.is_empty(), messages: send, missed: Arc::clone(&missed), _awake };
+    (events, Teller { observers, messages, missed, awake })
+}
+
+impl Events {
+    pub(crate) fn emit(&self, event: Event) {
+        if !self.observed && event.level() > log::max_level() {
+            return;
+        }
+        if self.messages.len() >= WAITING && !event.is_last_word() {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // A teller that has ended has panicked, which it cannot tell either.
+        self.messages.send(Message::Event(event)).ok();
+    }
+
+    /// Waits until everything emitted before has been told; false if that takes longer than `within`.
+    pub(crate) fn flush(&self, within: Duration) -> bool {
+        let (told, done) = bounded(1);
+        self.messages.send(Message::Flush(told)).is_ok() && done.recv_timeout(within).is_ok()
+    }
+}
+
+/// What observers captured is dropped with them, of each on its own: two panics in one unwinding would end
+/// the process.
+impl Drop for Teller {
+    fn drop(&mut self) {
+        for observer in self.observers.drain(..) {
+            guarded(|| drop(observer)).ok();
+        }
+    }
+}
+
+impl Teller {
+    /// Ends when the last [`Events`] is gone and everything has been told.
+    pub(crate) fn run(self) {
+        while let Ok(first) = self.messages.recv() {
+            // In turns, or events that keep coming would keep from view how many were missed.
+            let turn = std::iter::once(first).chain(self.messages.try_iter().take(WAITING));
+            turn.for_each(|message| match message {
+                Message::Event(event) => self.tell(&event),
+                // The caller of `flush` may have given up.
+                Message::Flush(told) => told.send(()).unwrap_or_default(),
+            });
+            match self.missed.swap(0, Ordering::Relaxed) {
+                0 => {}
+                count => self.tell(&Event::EventsMissed { count }),
+            }
+            self.awake.recv_timeout(NAP).ok();
+        }
+    }
+
+    fn tell(&self, event: &Event) {
+        let log = || log::log!(target: "firetime", event.level(), "{event}");
+        // A logger that panics has nobody to tell; the panic hook has.
+        guarded(log).ok();
+        for observer in &self.observers {
+            if guarded(|| observer(event)).is_err() {
+                guarded(|| log::error!(target: "firetime", "an event observer panicked")).ok();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Events whose observer waits for a gate before each, and what it was told.
+    fn gated() -> (Events, Sender<()>, Receiver<Event>) {
+        let (open, gate) = unbounded::<()>();
+        let (tell, told) = unbounded();
+        let (events, teller) = events_to(move |event| {
+            gate.recv().ok();
+            tell.send(event.clone()).unwrap();
+        });
+        crate::machine::driver::spawn("events", || teller.run()).unwrap();
+        (events, open, told)
+    }
+
+    fn events_to(observer: impl Fn(&Event) + Send + Sync + 'static) -> (Events, Teller) {
+        super::events(vec![Box::new(observer)])
+    }
+
+    fn skipped(told: &Receiver<Event>) -> u64 {
+        match told.recv_timeout(SOON).unwrap() {
+            Event::TicksSkipped { count } => count,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn an_observer_that_blocks_holds_up_nobody_and_what_it_missed_is_counted() {
+        let (events, open, told) = gated();
+        let emit = |count| events.emit(Event::TicksSkipped { count });
+        emit(0);
+        // The teller has taken the first out of the queue once it waits at the gate.
+        while !events.messages.is_empty() {
+            std::thread::yield_now();
+        }
+        (1..=WAITING as u64 + 7).for_each(emit);
+        assert!(!events.flush(Duration::ZERO));
+        drop(open);
+        for expected in 0..=WAITING as u64 {
+            assert_eq!(skipped(&told), expected);
+        }
+        assert!(matches!(told.recv_timeout(SOON), Ok(Event::EventsMissed { count: 7 })));
+        emit(1);
+        assert!(events.flush(SOON));
+        assert_eq!(skipped(&told), 1);
+    }
+
+    #[test]
+    fn last_words_are_told_however_many_events_wait() {
+        let (events, open, told) = gated();
+        let emit = |count| events.emit(Event::TicksSkipped { count });
+        (0..2 * WAITING as u64).for_each(emit);
+        events.emit(Event::Dropped);
+        events.emit(Event::LoopPanicked { name: "poll".to_owned(), reason: String::new() });
+        events.emit(Event::Stopped { clean: false });
+        drop(open);
+        assert!(events.flush(SOON));
+        let is_of_the_crowd =
+            |event: &Event| matches!(event, Event::TicksSkipped { .. } | Event::EventsMissed { .. });
+        let last: Vec<Event> = told.try_iter().filter(|event| !is_of_the_crowd(event)).collect();
+        let [Event::Dropped, Event::LoopPanicked { .. }, Event::Stopped { .. }] = &last[..] else {
+            panic!("{last:?}")
+        };
+    }
+
+    /// Both in one unwinding would end the process.
+    #[test]
+    fn observers_that_panic_when_they_are_dropped_end_one_by_one() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("an observer's own");
+            }
+        }
+        let observer = || -> Observer {
+            let panics = Panics;
+            Box::new(move |_| {
+                let _its_own = &panics;
+            })
+        };
+        let (events, teller) = super::events(vec![observer(), observer()]);
+        drop(events);
+        teller.run();
+        // A thread for it may be refused.
+        drop(super::events(vec![observer(), observer()]));
+    }
+
+    #[test]
+    fn an_observer_that_panics_is_told_of_the_next_event_and_the_thread_ends_in_order() {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                panic!("once more");
+            }
+        }
+        let (tell, told) = unbounded();
+        let (events, teller) = events_to(move |event| {
+            tell.send(event.clone()).unwrap();
+            std::panic::panic_any(Again);
+        });
+        let (ended, end) = bounded::<()>(0);
+        crate::machine::driver::spawn("events", move || {
+            teller.run();
+            drop(ended);
+        })
+        .unwrap();
+        (1..=2).for_each(|count| events.emit(Event::TicksSkipped { count }));
+        assert_eq!([1, 2].map(|_| skipped(&told)), [1, 2]);
+        drop(events);
+        end.recv_timeout(SOON).unwrap_err();
+        assert!(told.is_empty());
+    }
+
+    /// An observer slower than the events: two more come for each that it is told.
+    #[test]
+    fn missed_events_are_told_while_others_keep_coming() {
+        let (tell, told) = unbounded();
+        let own: Arc<std::sync::OnceLock<Arc<Events>>> = Arc::default();
+        let known = Arc::clone(&own);
+        let (events, teller) = events_to(move |event| {
+            tell.send(matches!(event, Event::EventsMissed { .. })).ok();
+            let events = known.get().unwrap();
+            (0..2).for_each(|count| events.emit(Event::TicksSkipped { count }));
+        });
+        let events = Arc::new(events);
+        own.set(Arc::clone(&events)).ok();
+        events.emit(Event::TicksSkipped { count: 0 });
+        crate::machine::driver::spawn("events", || teller.run()).unwrap();
+        let is_told = (0..20 * WAITING).any(|_| told.recv_timeout(SOON).unwrap());
+        assert!(is_told, "{} missed, none of it told", events.missed.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn an_event_nobody_wants_is_not_kept() {
+        let (events, teller) = super::events(Vec::new());
+        events.emit(Event::Polled { tick: None, planned: 0, pending: 0, took: Duration::ZERO });
+        assert!(teller.messages.is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! What becomes of missed occurrences.
+
+use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, ScheduleState};
+use crate::store::{LedgerRow, Reason, Repair, Unstarted};
+use crate::trigger::Trigger;
+
+/// The most occurrences one repair passes one by one; the rest is for the next, behind all other schedules.
+pub(crate) const MOST_PASSED: u64 = 100_000;
+/// The most occurrences "fire all" runs in one repair; those beyond are skipped.
+pub(crate) const MOST_FIRED: usize = 1_000;
+/// "Fire all" lets a missed occurrence start at least this often.
+const SLOWEST_PACE: Millis = 1_000;
+/// The occurrences of a schedule from its cursor to `now`, counted.
+pub(super) struct Missed {
+    first: Millis,
+    last: Millis,
+    /// The one before the last.
+    before: Option<Millis>,
+    count: u64,
+    following: Option<Millis>,
+    /// The first ones, as many as "fire all" may run.
+    times: Vec<Millis>,
+    /// The first one behind those, if it was missed too.
+    beyond: Option<Millis>,
+}
+
+pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
+    let first = entry.cursor.next.filter(|next| *next <= now)?;
+    let mut missed = Missed {
+        first,
+        last: first,
+        before: None,
+        count: 1,
+        following: entry.timing.after(first),
+        times: vec![first],
+        beyond: None,
+    };
+    for _ in 1..MOST_PASSED {
+        let Some(next) = missed.following.filter(|next| *next <= now) else { break };
+        missed.before = Some(missed.last);
+        // Behind the times that may run, a fixed interval is reckoned: a cursor set back by hand is decades
+        // behind.
+        let (leapt, next) = missed.beyond.and_then(|_| entry.timing.leap(next, now)).unwrap_or((0, next));
+        missed.last = next;
+        missed.count += 1 + leapt;
+        missed.following = entry.timing.after(next);
+        if missed.times.len() < MOST_FIRED {
+            missed.times.push(next);
+        } else {
+            missed.beyond.get_or_insert(next);
+        }
+    }
+    Some(missed)
+}
+
+impl Missed {
+    /// Whether it reaches `now`; otherwise the cap cut it off.
+    pub(super) fn is_whole(&self, now: Millis) -> bool {
+        self.following.is_none_or(|next| next > now)
+    }
+
+    pub(super) fn all_skipped(&self, prev: Option<Millis>, reason: Reason) -> Vec<LedgerRow> {
+        vec![LedgerRow::Skipped {
+            from: self.first,
+            to: self.last,
+            count: self.count,
+            prev,
+            following: self.following,
+            reason,
+        }]
+    }
+
+    /// The latest runs now, the earlier ones are skipped.
+    fn fire_once(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let skipped = self.before.map(|before| LedgerRow::Skipped {
+            from: self.first,
+            to: before,
+            count: self.count - 1,
+            prev,
+            following: Some(self.last),
+            reason: Reason::Misfire,
+        });
+        let fired = LedgerRow::Pending {
+            at: self.last,
+            due: now,
+            prev: self.before.or(prev),
+            following: self.following,
+            reason: Reason::Misfire,
+        };
+        skipped.into_iter().chain([fired]).collect()
+    }
+
+    /// Each runs, in order, faster than it was planned; those beyond the cap are skipped.
+    fn fire_all(&self, prev: Option<Millis>, now: Millis) -> Vec<LedgerRow> {
+        let pace = self.pace();
+        let followers = self.times.iter().skip(1).copied().map(Some);
+        let mut behind = prev;
+        let mut rows = Vec::with_capacity(self.times.len() + 1);
+        for ((n, at), follower) in
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+        {
+            rows.push(LedgerRow::Pending {
+                at: *at,
+                due: now + n * pace,
+                prev: behind,
+                following: follower,
+                reason: Reason::Misfire,
+            });
+            behind = Some(*at);
+        }
+        if let Some(from) = self.beyond {
+            rows.push(LedgerRow::Skipped {
+                from,
+                to: self.last,
+                count: self.count - MOST_FIRED as u64,
+                prev: behind,
+                following: self.following,
+                reason: Reason::Misfire,
+            });
+        }
+        rows
+    }
+
+    fn pace(&self) -> Millis {
+        let gaps = i64::try_from(self.count - 1).unwrap_or(i64::MAX).max(1);
+        ((self.last - self.first) / gaps / 2).min(SLOWEST_PACE)
+    }
+}
+
+/// The repair of a schedule whose cursor fell behind its threshold; `None` when it did not. What earlier
+/// repairs of it left `unstarted` gives way.
+pub(crate) fn decide(
+    entry: &Entry,
+    unstarted: &[Unstarted],
+    now: Millis,
+    least_threshold: Millis,
+) -> Option<Repair> {
+    if entry.state != ScheduleState::Active || !entry.is_misfired(now, least_threshold) {
+        return None;
+    }
+    let missed = missed(entry, now)?;
+    let prev = entry.cursor.prev;
+    let rows = match entry.misfire {
+        MisfirePolicy::FireAll => missed.fire_all(prev, now),
+        MisfirePolicy::FireOnce if missed.is_whole(now) => missed.fire_once(prev, now),
+        MisfirePolicy::FireOnce | MisfirePolicy::DoNothing => missed.all_skipped(prev, Reason::Misfire),
+    };
+    let gives_way = entry.misfire == MisfirePolicy::FireOnce;
+    let supersede = if gives_way { unstarted.to_vec() } else { Vec::new() };
+    Some(Repair { supersede, ..moved(entry, &missed, rows, now) })
+}
+
+/// The occurrences that a repair's decision passed one by one at the cost of a search each: those of a cron.
+pub(crate) fn searched(entry: &Entry, repair: &Repair) -> u64 {
+    if matches!(entry.timing.trigger(), Trigger::Cron(_)) { repair.passed } else { 0 }
+}
+
+pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> Repair {
+    Repair {
+        id: entry.id,
+        generation: entry.generation,
+        state: entry.state,
+        cursor: entry.cursor,
+        version: entry.version,
+        to: Cursor { prev: Some(missed.last), next: missed.following },
+        passed: missed.count,
+        rows,
+        supersede: Vec::new(),
+        resume: false,
+        now,
+    }
+}

@@ -1,0 +1,15 @@
+//! What becomes of missed occurrences, of a pause that ends, and of executions whose node is gone: pure
+//! decisions.
+
+mod missed;
+mod recover;
+mod resume;
+
+#[cfg(test)]
+use missed::MOST_FIRED;
+pub(crate) use missed::{MOST_PASSED, decide, searched};
+pub(crate) use recover::{recover, recover_apart};
+pub(crate) use resume::resume;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The decisions as tables.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::domain::{
+    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleState, Token,
+};
+use crate::fixtures::{behind, cron, simple, stranded};
+use crate::pipeline::expand::expand;
+use crate::store::{LedgerRow, Reason, Repair, Stranded, Unstarted};
+
+const LEAST: Millis = 10_000;
+/// 2026-01-02 03:04:05.678 UTC.
+const TODAY: Millis = 1_767_323_045_678;
+/// When the tests' schedules are repaired: 100 s after their first occurrence.
+const NOW: Millis = 1_100_000;
+
+/// A row's (first, last, count, prev, following).
+fn moves(row: &LedgerRow) -> (Millis, Millis, u64, Option<Millis>, Option<Millis>) {
+    match row {
+        LedgerRow::Skipped { from, to, count, prev, following, .. } => {
+            (*from, *to, *count, *prev, *following)
+        }
+        LedgerRow::Pending { at, prev, following, .. } => (*at, *at, 1, *prev, *following),
+    }
+}
+
+/// The rows' cursor moves follow one another from the entry's cursor to the repair's.
+fn assert_without_gap(entry: &Entry, repair: &Repair) {
+    let (mut prev, mut next, mut passed) = (entry.cursor.prev, entry.cursor.next, 0);
+    for row in &repair.rows {
+        let (from, to, count, row_prev, following) = moves(row);
+        assert_eq!((row_prev, Some(from)), (prev, next), "{row:?}");
+        (prev, next, passed) = (Some(to), following, passed + count);
+    }
+    assert_eq!(Cursor { prev, next }, repair.to);
+    assert_eq!(passed, repair.passed);
+}
+
+fn pending(repair: &Repair) -> Vec<Millis> {
+    let at = |row: &LedgerRow| match row {
+        LedgerRow::Pending { at, .. } => Some(*at),
+        LedgerRow::Skipped { .. } => None,
+    };
+    repair.rows.iter().filter_map(at).collect()
+}
+
+#[test]
+fn a_cursor_within_its_threshold_is_left_alone() {
+    let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+    entry.threshold = 100_000;
+    assert_eq!(decide(&entry, &[], NOW, LEAST), None);
+    entry.threshold = 99_999;
+    assert!(decide(&entry, &[], NOW, LEAST).is_some());
+}
+
+#[test]
+fn a_threshold_below_the_least_counts_as_the_least() {
+    let mut entry = behind(MisfirePolicy::FireOnce, 1_000);
+    entry.threshold = 1;
+    assert_eq!(decide(&entry, &[], 1_000_000 + LEAST, LEAST), None);
+    assert!(decide(&entry, &[], 1_000_001 + LEAST, LEAST).is_some());
+}
+
+#[test]
+fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
+    for threshold in [0, 1, 9_999, 10_000, 10_001, 60_000, 3_600_000] {
+        for late in [0, 1, 5_000, 9_999, 10_000, 10_001, 59_999, 60_000, 60_001, 3_600_000, 3_600_001] {
+            let entry = Entry { threshold, ..behind(MisfirePolicy::FireOnce, 1_000) };
+            let now = 1_000_000 + late;
+            let repaired = decide(&entry, &[], now, LEAST).is_some();
+            let planned = !expand(&[Arc::new(entry)], now, now + 5_000, LEAST).is_empty();
+            assert!(repaired != planned, "threshold {threshold}, {late} late: {repaired} {planned}");
+            assert_eq!(repaired, late > threshold.max(LEAST), "threshold {threshold}, {late} late");
+        }
+    }
+}
+
+#[test]
+fn fire_once_runs_the_latest_and_skips_the_earlier() {
+    let entry = behind(MisfirePolicy::FireOnce, 30_000);
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!(pending(&repair), [1_090_000]);
+    assert_eq!((repair.passed, repair.to.next), (4, Some(1_120_000)));
+    let unstarted = [Unstarted { schedule: entry.id, execution: ExecutionId(7), token: Token::fresh() }];
+    for (policy, give_way) in [(MisfirePolicy::FireOnce, 1), (MisfirePolicy::FireAll, 0)] {
+        let repair = decide(&behind(policy, 30_000), &unstarted, NOW, LEAST).unwrap();
+        assert_eq!(repair.supersede, unstarted[..give_way], "{policy:?}");
+    }
+}
+
+#[test]
+fn a_single_missed_occurrence_runs_without_a_skip() {
+    let entry = behind(MisfirePolicy::FireOnce, 1_000_000);
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+}
+
+#[test]
+fn do_nothing_skips_all() {
+    let entry = behind(MisfirePolicy::DoNothing, 30_000);
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert!(pending(&repair).is_empty());
+}
+
+#[test]
+fn fire_all_runs_each_in_order_faster_than_planned() {
+    let entry = behind(MisfirePolicy::FireAll, 1_500);
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!(pending(&repair).len(), 67);
+    let dues: Vec<Millis> = repair
+        .rows
+        .iter()
+        .map(|row| if let LedgerRow::Pending { due, .. } = row { *due } else { 0 })
+        .collect();
+    assert!(dues.windows(2).all(|two| two[1] - two[0] == 750), "{dues:?}");
+}
+
+#[test]
+fn fire_all_skips_what_is_beyond_its_cap() {
+    let entry = behind(MisfirePolicy::FireAll, 10);
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair).len(), repair.passed), (MOST_FIRED, 10_001));
+}
+
+#[test]
+fn the_last_occurrence_of_a_finite_schedule_is_repaired_too() {
+    let mut entry = simple(1, 1_000_000, 30_000, 1, None);
+    entry.misfire = MisfirePolicy::FireOnce;
+    let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((pending(&repair), repair.to.next), (vec![1_030_000], None));
+}
+
+#[test]
+fn more_than_one_repair_passes_is_left_to_the_next() {
+    let entry = cron(1, "* * * * * ?", 1_000_000);
+    let now = 1_000_000 + 250_000_000;
+    let repair = decide(&entry, &[], now, LEAST).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert_eq!((repair.passed, pending(&repair).len()), (MOST_PASSED, 0));
+    assert!(repair.to.next.is_some_and(|next| next <= now));
+}
+
+/// A cursor that somebody set back to 1973, and a millisecond's interval: 1,670,000,000,000 occurrences.
+#[test]
+fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
+    for policy in MisfirePolicy::ALL {
+        let mut entry = simple(1, 100_000_000_000, 1, -1, None);
+        (entry.misfire, entry.threshold) = (*policy, 60_000);
+        let repair = decide(&entry, &[], TODAY, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        let cursor = Cursor { prev: Some(TODAY), next: Some(TODAY + 1) };
+        assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
+    }
+    let entry = Entry { state: ScheduleState::Paused, ..simple(1, 100_000_000_000, 1, -1, None) };
+    assert!(resume(&entry, TODAY).unwrap().resume);
+}
+
+/// What is reckoned is what a walk would find.
+#[test]
+fn a_leap_passes_what_a_walk_passes() {
+    for (interval, repeats, end) in [(1, -1, None), (7, -1, None), (3, 2_500, None), (2, -1, Some(1_009_001))]
+    {
+        let mut entry = simple(1, 1_000_000, interval, repeats, end);
+        entry.misfire = MisfirePolicy::FireAll;
+        let walked: Vec<Millis> = std::iter::successors(Some(1_000_000), |at| entry.timing.after(*at))
+            .take_while(|at| *at <= NOW)
+            .collect();
+        let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        let last = walked.last().copied();
+        assert_eq!((repair.passed, repair.to.prev), (walked.len() as u64, last), "{interval} {repeats}");
+
+        entry.misfire = MisfirePolicy::FireOnce;
+        let [skipped, fired] = &decide(&entry, &[], NOW, LEAST).unwrap().rows[..] else { panic!("two rows") };
+        assert_eq!(moves(skipped).1, walked[walked.len() - 2], "the last but one ends what is skipped");
+        assert_eq!((Some(moves(fired).0), moves(fired).3), (last, Some(walked[walked.len() - 2])));
+    }
+}
+
+#[test]
+fn what_is_not_active_is_not_repaired() {
+    for state in ScheduleState::ALL.iter().filter(|state| **state != ScheduleState::Active) {
+        let entry = Entry { state: *state, ..behind(MisfirePolicy::FireOnce, 1_000) };
+        assert_eq!(decide(&entry, &[], NOW, LEAST), None, "{state:?}");
+    }
+}
+
+#[test]
+fn resuming_skips_what_was_planned_during_the_pause() {
+    let entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 30_000) };
+    let repair = resume(&entry, NOW).unwrap();
+    assert_without_gap(&entry, &repair);
+    assert!(pending(&repair).is_empty() && repair.resume);
+    assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
+    let early = resume(&entry, 999_999).unwrap();
+    assert_eq!((early.to, early.passed), (entry.cursor, 0));
+    assert_eq!(resume(&behind(MisfirePolicy::FireAll, 1), NOW), None);
+}
+
+/// One more would be right at its end: it must not be taken for none.
+#[test]
+fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
+    let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
+    let last = 1_000_000 + 1_000 * i64::try_from(MOST_PASSED).unwrap();
+    let repair = resume(&entry, last).unwrap();
+    assert_eq!((repair.to.next, repair.resume), (Some(last), false));
+    assert!(resume(&entry, last - 1).unwrap().resume);
+}
+
+#[test]
+fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
+    let mut entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
+    let now = 1_000_000 + 250_000_000;
+    let (mut repairs, mut passed) = (0, 0);
+    loop {
+        let repair = resume(&entry, now).unwrap();
+        assert_without_gap(&entry, &repair);
+        (repairs, passed) = (repairs + 1, passed + repair.passed);
+        entry.cursor = repair.to;
+        if repair.resume {
+            break;
+        }
+        assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");
+    }
+    assert_eq!((repairs, passed), (3, 250_001));
+    assert!(entry.cursor.next.is_some_and(|next| next > now));
+}
+
+/// An execution without a node, of a job that allows two deaths.
+#[test]
+fn what_becomes_of_an_execution_nobody_answers_for() {
+    const DUE: Millis = NOW + 3_000;
+    let cases = [
+        (ExecutionState::Claimed, 9, true, ExecutionState::Pending, false),
+        (ExecutionState::Running, 0, true, ExecutionState::Abandoned, true),
+        (ExecutionState::Running, 1, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 9, true, ExecutionState::Failed, false),
+        (ExecutionState::Running, 0, false, ExecutionState::Abandoned, false),
+    ];
+    for (state, deaths, recovery, to, again) in cases {
+        let mut stranded = stranded(1, state, deaths);
+        stranded.policy.recover = recovery;
+        let revocation = recover(stranded.clone(), DUE, NOW);
+        assert_eq!((revocation.to, revocation.again), (to, again), "{state:?} after {deaths} deaths");
+        assert_eq!((revocation.due, revocation.now), (DUE, NOW));
+        assert!(state.can_become(to));
+        assert_ne!(revocation.fresh, stranded.token);
+    }
+}
+
+/// Seven failures are no death: the job's retries count them.
+#[test]
+fn failures_do_not_use_up_what_deaths_may() {
+    let failed_often = Stranded { attempt: 8, ..stranded(1, ExecutionState::Running, 0) };
+    assert!(recover(failed_often, NOW, NOW).again);
+}
+
+#[test]
+fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
+    let ran = |id| stranded(id, ExecutionState::Running, 0);
+    let claimed = stranded(5, ExecutionState::Claimed, 0);
+    let found = vec![ran(7), ran(3), claimed, ran(4)];
+    let revocations = recover_apart(found, NOW);
+    let again: Vec<_> = revocations.iter().map(|it| (it.stranded.id.0, it.again.then_some(it.due))).collect();
+    let after = |millis| Some(NOW + millis);
+    assert_eq!(again, [(3, after(0)), (4, after(1_000)), (5, None), (7, after(2_000))]);
+
+    let many = recover_apart((0..100).map(ran).collect(), NOW);
+    let latest = many.iter().map(|it| Some(it.due)).max().flatten();
+    assert_eq!(latest, after(7_000), "recovery is not put off for long");
+}

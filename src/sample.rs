@@ -1,0 +1,26 @@
+//! A schedule's row for tests and benches.
+
+use std::sync::Arc;
+
+use crate::domain::{Cursor, Entry, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::time::Window;
+use crate::trigger::Timing;
+
+/// An active row of the job "job".
+pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
+    Entry {
+        id: ScheduleId(id),
+        name: Arc::from(format!("schedule-{id}")),
+        job: Arc::from("job"),
+        payload: Arc::from("null"),
+        state: ScheduleState::Active,
+        timing,
+        cursor,
+        version: 0,
+        generation: 0,
+        priority: 5,
+        misfire: MisfirePolicy::FireOnce,
+        threshold: Window::default().threshold,
+        recover: true,
+    }
+}

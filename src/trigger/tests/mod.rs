@@ -1,0 +1,15 @@
+//! What no single part can prove alone.
+
+mod days;
+mod facts;
+mod oracle;
+mod peers;
+mod properties;
+
+use crate::trigger::Cron;
+
+/// The occurrences after `after`, up to and including `last`, all epoch milliseconds.
+fn occurrences(cron: &Cron, after: i64, last: i64) -> Vec<i64> {
+    let next = |at: &i64| cron.next_after(*at).filter(|next| *next <= last);
+    std::iter::successors(next(&after), next).collect()
+}

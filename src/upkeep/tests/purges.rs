@@ -1,0 +1,119 @@
+//! Retention: what a pass removes from the ledger, and when.
+
+use super::passes::{keeping, nothing_found, pass, polled};
+use super::*;
+use crate::domain::{ExecutionState, Outcome};
+use crate::fixtures::{claim, definition};
+use crate::store::ExecutionQuery;
+use crate::store::memory::MemoryStore;
+use crate::trigger::Trigger;
+
+const HOUR: Millis = 3_600_000;
+
+/// A database whose only execution ended three hours ago.
+fn with_an_old_execution() -> MemoryStore {
+    let now = TODAY - 3 * HOUR;
+    let store = MemoryStore::new(now);
+    store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
+    let claimed = claim(&store, "s", true, now);
+    store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap();
+    store.set_time(TODAY);
+    store
+}
+
+fn is_left(store: &MemoryStore) -> bool {
+    let query = ExecutionQuery { states: vec![ExecutionState::Succeeded], limit: 9, ..Default::default() };
+    !store.executions(&query).unwrap().is_empty()
+}
+
+#[test]
+fn a_purge_goes_by_the_databases_clock() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(Some(4 * HOUR)));
+    let a_year_ahead = Now { db: TODAY + 365 * 24 * HOUR, boot: 0, apart: 0 };
+    assert!(pass(&mut machine, a_year_ahead, &store).contains(&"purging the ledger"));
+    assert!(is_left(&store));
+
+    let mut machine = keeping(Some(4 * HOUR));
+    store.set_time(TODAY + 2 * HOUR);
+    let a_year_behind = Now { db: TODAY - 365 * 24 * HOUR, boot: 0, apart: 0 };
+    pass(&mut machine, a_year_behind, &store);
+    assert!(!is_left(&store));
+}
+
+#[test]
+fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
+    let now = Now { db: TODAY, boot: 0, apart: 0 };
+    let first = pass(&mut machine, now, &store);
+    assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
+    assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
+    assert!(!is_left(&store));
+    // A hundredth of two hours is 72 s.
+    for (after, walks) in [(20_000, false), (71_000, false), (87_000, true)] {
+        let later = pass(&mut machine, Now { db: TODAY + after, boot: after, apart: 0 }, &store);
+        assert_eq!(later.contains(&"purging the ledger"), walks, "after {after} ms: {later:?}");
+    }
+}
+
+#[test]
+fn without_a_retention_nothing_is_purged() {
+    let (store, mut machine) = (with_an_old_execution(), keeping(None));
+    store.set_time(TODAY + 100 * 365 * 24 * HOUR);
+    for boot in [0, 20_000] {
+        let done = pass(&mut machine, Now { db: TODAY + boot, boot, apart: 0 }, &store);
+        assert_eq!(done.last(), Some(&"looking for broken rows"), "{done:?}");
+    }
+    assert!(is_left(&store));
+}
+
+/// A walk takes as long as it takes; meanwhile a pass begins with every interval.
+#[test]
+fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
+    let interval = Window::default().election;
+    let mut machine = keeping(Some(HOUR));
+    let purged_after = |machine: &mut MisfireMachine, boot, next: Option<&str>| {
+        let now = Now { db: TODAY + boot, boot, apart: 0 };
+        let mut names = Vec::new();
+        loop {
+            match machine.next(now) {
+                Step::Do(MisfireOp::Purge(purge)) => {
+                    let step = Purged { next: next.map(str::to_owned), ..Purged::default() };
+                    machine.done(now, Ok(MisfireAnswer::Purged(step)));
+                    return (names, Some(purge.after));
+                }
+                Step::Do(op) => {
+                    names.push(op.name());
+                    machine.done(now, Ok(nothing_found(&op)));
+                }
+                Step::Tell(_) => {}
+                Step::Wait(_) | Step::Stop => return (names, None),
+            }
+        }
+    };
+    machine.receive(Now { db: TODAY, boot: 0, apart: 0 }, polled(true, true));
+    machine.alone_at = Some(Millis::MAX);
+    let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
+    assert_eq!((first.len(), began_after.as_deref()), (4, Some("")));
+    assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
+    let (again, went_on_after) = purged_after(&mut machine, interval, None);
+    assert_eq!((again, went_on_after.as_deref()), (first, Some("n")));
+    assert_eq!(purged_after(&mut machine, 2 * interval, None), (vec![], None));
+}
+
+#[test]
+fn only_a_purge_that_removed_something_is_told() {
+    for (occurrences, schedules, nodes) in [(0, 0, 0), (3, 0, 0), (0, 2, 0), (0, 0, 1)] {
+        let mut machine = keeping(Some(HOUR));
+        let now = Now { db: TODAY, boot: 0, apart: 0 };
+        let purged = Purged { occurrences, schedules, nodes, next: None };
+        machine.done(now, Ok(MisfireAnswer::Purged(purged)));
+        let mut told = 0;
+        while let Step::Tell(output) = machine.next(now) {
+            let MisfireOutput::Event(Event::Purged { occurrences, schedules, nodes }) = output else {
+                panic!("no purge")
+            };
+            told += occurrences + schedules + nodes;
+        }
+        assert_eq!(told, occurrences + schedules + nodes);
+    }
+}
