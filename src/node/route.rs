@@ -10,7 +10,7 @@ use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
 use crate::store::{Claimed, Settlement};
 use crate::time::Micros;
-use crate::upkeep::{MisfireInput, MisfireOutput};
+use crate::upkeep::{MisfireInput, MisfireOutput, PollReport};
 
 /// The inboxes of one node's machines, and what else acts on their outputs.
 pub(crate) trait Mailboxes {
@@ -53,7 +53,9 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
         Output::Poll(output) => match output {
             PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
             PollOutput::Seen { app, node, election, late, from } => {
-                to.misfire(MisfireInput::Polled { app, node, election, late, from });
+                let (app_enabled, node_enabled, any_late, floor) = (app, node, late, from);
+                let report = PollReport { app_enabled, node_enabled, election, any_late, floor };
+                to.misfire(MisfireInput::Polled(report));
             }
             PollOutput::Offset(offset) => to.set_offset(offset),
             PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),

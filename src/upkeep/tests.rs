@@ -1,70 +1,205 @@
-//! The machine against answers made up for it, and against the store in memory.
+//! Whole passes, and what the tests of each duty share: answers made up for the machine.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, MisfirePolicy};
-use crate::fixtures::{behind, cron, stranded};
-use std::time::Duration;
-
-mod passes;
-mod purges;
+use crate::domain::{Entry, MisfirePolicy, ScheduleId};
+use crate::fixtures::{behind, calls_while_down};
+use crate::machine::Operation;
+use crate::store::memory::MemoryStore;
+use crate::store::{BrokenPage, Purged};
 
 /// 2026-01-02 03:04:05.678 UTC.
-const TODAY: Millis = 1_767_323_045_678;
+pub(super) const TODAY: Millis = 1_767_323_045_678;
 /// When the tests' schedules are repaired: 100 s after their first occurrence.
-const NOW: Millis = 1_100_000;
+pub(super) const NOW: Millis = 1_100_000;
 
-/// The newest ran last: it is taken back last, and the event says that it was given up.
-#[test]
-fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
-    let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
-    let now = Now { db: NOW, boot: 0, apart: 0 };
-    let stranded = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
-    machine.done(now, Ok(MisfireAnswer::Stranded(StrandedPage { stranded, next: None })));
-    let (mut order, mut told) = (Vec::new(), Vec::new());
+pub(super) fn at(after: Millis) -> Now {
+    Now { db: NOW, boot: NOW + after, apart: 0 }
+}
+
+pub(super) fn keeping(retention: Option<Millis>) -> MisfireMachine {
+    MisfireMachine::new("app".to_owned(), Window { retention, ..Window::default() })
+}
+
+/// A machine in the middle of a pass without end.
+pub(super) fn in_a_pass(retention: Option<Millis>) -> MisfireMachine {
+    let mut machine = keeping(retention);
+    machine.election.alone_at = Some(Millis::MAX);
+    machine
+}
+
+/// The report of a poll that finds an election due and something late.
+pub(super) const REPORT: PollReport = PollReport::UNKNOWN;
+
+pub(super) fn polled() -> MisfireInput {
+    MisfireInput::Polled(REPORT)
+}
+
+pub(super) fn switched_off() -> MisfireInput {
+    MisfireInput::Polled(PollReport { node_enabled: false, ..REPORT })
+}
+
+pub(super) fn none_stranded() -> MisfireAnswer {
+    MisfireAnswer::Stranded(StrandedPage { stranded: Vec::new(), next: None })
+}
+
+/// The answer of a database in which nothing is amiss.
+pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
+    match op {
+        MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+        MisfireOp::FindStranded { .. } => none_stranded(),
+        MisfireOp::FindUnreadable(_) => {
+            MisfireAnswer::Unreadable(BrokenPage { broken: Vec::new(), next: None })
+        }
+        MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
+        _ => MisfireAnswer::Overdue(overdue_rows([])),
+    }
+}
+
+pub(super) fn overdue_rows(ids: impl IntoIterator<Item = i64>) -> Stalled {
+    let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) };
+    Stalled { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: Vec::new() }
+}
+
+pub(super) fn overdue(ids: impl IntoIterator<Item = i64>) -> Result<MisfireAnswer, Error> {
+    Ok(MisfireAnswer::Overdue(overdue_rows(ids)))
+}
+
+/// Performs what the machine asks for, as `answer` says, until it waits; the operations' names.
+pub(super) fn run(
+    machine: &mut MisfireMachine,
+    now: Now,
+    mut answer: impl FnMut(MisfireOp) -> Result<MisfireAnswer, Error>,
+) -> Vec<&'static str> {
+    let mut done = Vec::new();
     loop {
         match machine.next(now) {
-            Step::Do(MisfireOp::Revoke(revocations)) => {
-                order.extend(revocations.iter().map(|it| it.stranded.id.0));
-                machine.done(now, Ok(MisfireAnswer::Revoked(vec![true; revocations.len()])));
-            }
-            Step::Tell(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths })) => {
-                assert_eq!(&*schedule, "nightly");
-                told.push((execution.0, deaths));
+            Step::Do(op) => {
+                done.push(op.name());
+                machine.done(now, answer(op));
             }
             Step::Tell(_) => {}
-            _ => break,
+            Step::Wait(_) | Step::Stop => return done,
         }
     }
-    assert_eq!((order, told), (vec![1, 2], vec![(2, 2)]));
+}
+
+/// One poll's pass; the names of its operations.
+pub(super) fn pass(machine: &mut MisfireMachine, now: Now, store: &MemoryStore) -> Vec<&'static str> {
+    machine.receive(now, polled());
+    run(machine, now, |op| op.perform(store))
+}
+
+/// What the machine does next, leaving out what it tells.
+pub(super) fn asked(machine: &mut MisfireMachine, now: Now) -> &'static str {
+    loop {
+        match machine.next(now) {
+            Step::Do(op) => return op.name(),
+            Step::Tell(_) => {}
+            Step::Wait(until) if until <= now.boot + FAILURE_PAUSE => return "pause",
+            Step::Wait(_) => return "rest",
+            Step::Stop => return "stop",
+        }
+    }
+}
+
+/// The ids of the schedules or executions in the batch that the machine sends next.
+pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
+    loop {
+        match machine.next(now) {
+            Step::Do(MisfireOp::Repair(repairs)) => return repairs.iter().map(|it| it.id.0).collect(),
+            Step::Do(MisfireOp::Revoke(taken)) => return taken.iter().map(|it| it.stranded.id.0).collect(),
+            Step::Tell(_) => {}
+            Step::Wait(until) if until <= now.boot => {}
+            Step::Do(op) => panic!("{} is no batch", op.name()),
+            Step::Wait(_) | Step::Stop => return Vec::new(),
+        }
+    }
+}
+
+pub(super) fn repaired(machine: &mut MisfireMachine, batch: &[i64], now: Now) {
+    machine.done(now, Ok(MisfireAnswer::Repaired(vec![true; batch.len()])));
+}
+
+/// Even where polls go through and only this does not.
+#[test]
+fn no_hot_loop_while_the_database_is_down() {
+    for kind in [Kind::Unavailable, Kind::Unknown] {
+        let calls = calls_while_down(&mut keeping(None), NOW, kind, || Some(polled()));
+        assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+    }
+}
+
+#[test]
+fn a_pass_looks_for_misfires_once() {
+    let done = pass(&mut keeping(None), at(0), &MemoryStore::new(NOW));
+    assert_eq!(
+        done,
+        [
+            "electing the misfire handler",
+            "looking for executions of dead nodes",
+            "looking for misfires",
+            "looking for broken rows"
+        ]
+    );
 }
 
 /// A table of misfires may be too large for the store's time limit.
 #[test]
-fn a_look_that_always_fails_keeps_nothing_else_from_being_done() {
-    let mut machine = MisfireMachine::new("app".to_owned(), Window::default());
+fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
+    let mut machine = keeping(Window::default().retention);
     let mut asked = Vec::new();
     for round in 0..20 {
         let mut now = Now { boot: round * 15_000, db: NOW + round * 15_000, apart: 0 };
-        machine.receive(
-            now,
-            MisfireInput::Polled { app: true, node: true, election: None, late: true, from: 0 },
-        );
+        machine.receive(now, polled());
         loop {
+            asked.extend(run(&mut machine, now, |op| match op {
+                MisfireOp::FindOverdue(_) => Err(Error::new(Kind::Unavailable, "statement timeout")),
+                op => Ok(nothing_found(&op)),
+            }));
             match machine.next(now) {
-                Step::Do(op) => {
-                    asked.push(op.name());
-                    let answer = match op {
-                        MisfireOp::Stalled(_) => Err(Error::new(Kind::Unavailable, "statement timeout")),
-                        op => Ok(passes::nothing_found(&op)),
-                    };
-                    machine.done(now, answer);
-                }
-                Step::Tell(_) => {}
                 Step::Wait(until) if until < now.boot + 10_000 => now.boot = until,
-                Step::Wait(_) | Step::Stop => break,
+                _ => break,
             }
         }
     }
     assert!(asked.contains(&"looking for broken rows"), "{asked:?}");
     assert!(asked.contains(&"purging the ledger"), "{asked:?}");
+}
+
+#[test]
+fn after_a_failed_search_the_pass_ends() {
+    let mut machine = in_a_pass(None);
+    machine.done(at(0), overdue([1, 2]));
+    machine.done(at(0), Err(Error::new(Kind::Unavailable, "away")));
+    assert_eq!(asked(&mut machine, at(FAILURE_PAUSE - 1)), "pause");
+    assert_eq!(asked(&mut machine, at(FAILURE_PAUSE)), "rest");
+}
+
+/// The spans of due times in which a pass after this poll looks for schedules.
+fn searched(report: PollReport) -> Vec<(Millis, Millis)> {
+    let (mut machine, mut spans) = (keeping(None), Vec::new());
+    machine.receive(at(0), MisfireInput::Polled(report));
+    run(&mut machine, at(0), |op| {
+        match &op {
+            MisfireOp::FindOverdue(query) => spans.push((query.from, query.before)),
+            MisfireOp::FindUnreadable(query) => spans.push((query.from, query.before)),
+            _ => {}
+        }
+        Ok(nothing_found(&op))
+    });
+    spans
+}
+
+/// In a backlog that has just begun they would read and sort all of it with each pass.
+#[test]
+fn the_searches_for_misfires_and_for_broken_rows_leave_what_is_hardly_late_to_the_polls() {
+    assert_eq!(searched(REPORT), [(0, NOW - Window::default().least_threshold()); 2]);
+}
+
+/// Dead index entries lie before that.
+#[test]
+fn the_handler_looks_from_where_polls_begin() {
+    let floor = NOW - 100_000;
+    let begins: Vec<_> = searched(PollReport { floor, ..REPORT }).into_iter().map(|(from, _)| from).collect();
+    assert_eq!(begins, [floor, floor]);
 }

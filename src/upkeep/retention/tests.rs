@@ -1,12 +1,17 @@
-//! Retention: what a pass removes from the ledger, and when.
+//! What a pass removes from the ledger, and when.
 
-use super::passes::{keeping, nothing_found, pass, polled};
+use std::time::Duration;
+
 use super::*;
 use crate::domain::{ExecutionState, Outcome};
 use crate::fixtures::{claim, definition};
-use crate::store::ExecutionQuery;
+use crate::machine::{Machine, Operation, Step};
 use crate::store::memory::MemoryStore;
+use crate::store::{ExecutionQuery, Store};
+use crate::time::Window;
 use crate::trigger::Trigger;
+use crate::upkeep::tests::{TODAY, keeping, nothing_found, pass, polled};
+use crate::upkeep::{MisfireAnswer, MisfireMachine, MisfireOutput};
 
 const HOUR: Millis = 3_600_000;
 
@@ -90,8 +95,8 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
             }
         }
     };
-    machine.receive(Now { db: TODAY, boot: 0, apart: 0 }, polled(true, true));
-    machine.alone_at = Some(Millis::MAX);
+    machine.receive(Now { db: TODAY, boot: 0, apart: 0 }, polled());
+    machine.election.alone_at = Some(Millis::MAX);
     let (first, began_after) = purged_after(&mut machine, 0, Some("m"));
     assert_eq!((first.len(), began_after.as_deref()), (4, Some("")));
     assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));

@@ -1,0 +1,108 @@
+//! The size of batches, and those that fail.
+
+use super::*;
+use crate::domain::{Entry, Error, Kind, MisfirePolicy, ScheduleId};
+use crate::fixtures::{behind, cron};
+use crate::machine::Machine;
+use crate::repair::MOST_PASSED;
+use crate::store::{Repair, Stalled};
+use crate::upkeep::MisfireAnswer;
+use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, run};
+
+/// One transaction for each schedule, and so much time for each pass: hours of catching up after an outage.
+#[test]
+fn catching_up_goes_on_batch_by_batch_until_all_is_done() {
+    let mut machine = in_a_pass(None);
+    machine.done(at(0), overdue(1..=3_000));
+    let (mut batches, mut schedules, mut boot) = (0, 0, 0);
+    loop {
+        let batch = batch(&mut machine, at(boot));
+        if batch.is_empty() {
+            break;
+        }
+        (batches, schedules, boot) = (batches + 1, schedules + batch.len(), boot + 100);
+        repaired(&mut machine, &batch, at(boot));
+    }
+    assert_eq!(schedules, 3_000);
+    assert!(batches <= 6, "{batches} transactions");
+}
+
+#[test]
+fn a_batch_that_is_slow_is_followed_by_a_smaller_one_and_a_quick_one_by_a_larger() {
+    let mut machine = in_a_pass(None);
+    machine.done(at(0), overdue(1..=3_000));
+    let mut sizes = Vec::new();
+    let mut boot = 0;
+    for took in [SLOW + 1, SLOW + 1, SLOW, QUICK, QUICK - 1, QUICK - 1, 0] {
+        let batch = batch(&mut machine, at(boot));
+        boot += took;
+        sizes.push(batch.len());
+        repaired(&mut machine, &batch, at(boot));
+    }
+    let change = |pair: &[usize]| (10 * pair[1] + pair[0] / 2) / pair[0];
+    assert_eq!(sizes.windows(2).map(change).collect::<Vec<_>>(), [5, 5, 10, 10, 20, 20], "tenths: {sizes:?}");
+}
+
+/// "Fire all" makes up to a thousand executions of each schedule: a batch is bounded by its rows.
+#[test]
+fn a_batch_is_bounded_by_the_rows_it_writes() {
+    let mut machine = in_a_pass(None);
+    let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireAll, 100) };
+    let entries = (1..=20).map(row).collect();
+    machine.done(at(0), Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
+    run(&mut machine, at(0), |op| {
+        let MisfireOp::Repair(repairs) = op else { panic!("no repair") };
+        let rows: usize = repairs.iter().map(Repair::writes).sum();
+        assert!(rows <= MOST_ROWS || repairs.len() == 1, "{rows} rows");
+        Ok(MisfireAnswer::Repaired(vec![false; repairs.len()]))
+    });
+    assert!(machine.todo.is_empty());
+}
+
+/// Crons of each second, a day behind: to search their occurrences takes far longer than to write the
+/// repairs.
+#[test]
+fn a_batch_is_bounded_by_the_occurrences_it_searches() {
+    let mut machine = in_a_pass(None);
+    let a_day_later = Now { db: NOW + 86_400_000, ..at(0) };
+    let entries = (1..=10).map(|id| cron(id, "* * * * * ?", NOW)).collect();
+    machine.done(a_day_later, Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
+    let mut repaired = 0;
+    run(&mut machine, a_day_later, |op| {
+        let MisfireOp::Repair(repairs) = op else { panic!("no repair") };
+        let passed: u64 = repairs.iter().map(|repair| repair.passed).sum();
+        assert!(passed < 2 * MOST_PASSED, "{passed} occurrences");
+        repaired += repairs.len();
+        Ok(MisfireAnswer::Repaired(vec![false; repairs.len()]))
+    });
+    assert_eq!(repaired, 10);
+}
+
+#[test]
+fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
+    for kind in [Kind::Data, Kind::Refused, Kind::Unavailable, Kind::Unknown] {
+        let mut machine = in_a_pass(None);
+        machine.done(at(0), overdue(1..=100));
+        let (mut boot, mut done, mut calls) = (0, Vec::new(), 0);
+        loop {
+            let batch = batch(&mut machine, at(boot));
+            if batch.is_empty() {
+                if machine.todo.is_empty() {
+                    break;
+                }
+                boot = machine.hold;
+                continue;
+            }
+            calls += 1;
+            if batch.contains(&42) {
+                machine.done(at(boot - NOW), Err(Error::new(kind, "refused")));
+            } else {
+                repaired(&mut machine, &batch, at(boot - NOW));
+                done.extend(batch);
+            }
+        }
+        let others: Vec<i64> = (1..=100).filter(|id| *id != 42).collect();
+        assert_eq!(done, others, "{kind:?}");
+        assert!(calls < 40, "{kind:?}: {calls} transactions");
+    }
+}

@@ -1,0 +1,60 @@
+//! Election: when this node stands for misfire handler.
+//!
+//! It does so once a poll finds that the last election is an interval old, during a pass with every interval,
+//! and by its own clock while no poll ends.
+
+use super::operation::MisfireOp;
+use crate::domain::Millis;
+use crate::time::{Now, Window, is_election_due};
+
+pub(super) struct Election {
+    window: Window,
+    /// When (boot clock) a pass stands for election again.
+    renews_at: Millis,
+    /// When (boot clock) the node stands although no poll has ended; none before the machine runs.
+    pub(super) alone_at: Option<Millis>,
+}
+
+impl Election {
+    pub(super) fn new(window: Window) -> Self {
+        Self { window, renews_at: Millis::MAX, alone_at: None }
+    }
+
+    /// Whether the poll found the application's mark old enough for another election.
+    pub(super) fn polled(&mut self, mark: Option<Millis>, now: Now) -> bool {
+        self.alone_at = Some(now.boot + 2 * self.window.poll);
+        is_election_due(mark, now.db, self.window.election)
+    }
+
+    /// Whether no poll has ended for two poll intervals.
+    pub(super) fn is_due_without_polls(&mut self, now: Now) -> bool {
+        now.boot >= *self.alone_at.get_or_insert(now.boot + 2 * self.window.poll)
+    }
+
+    pub(super) fn stand_without_polls(&mut self, application: &str, now: Now) -> MisfireOp {
+        self.alone_at = Some(now.boot + self.window.election);
+        self.stand(application, now)
+    }
+
+    pub(super) fn stand(&mut self, application: &str, now: Now) -> MisfireOp {
+        self.renews_at = Millis::MAX;
+        MisfireOp::Elect { application: application.to_owned(), now: now.db, interval: self.window.election }
+    }
+
+    pub(super) fn won(&mut self, now: Now) {
+        self.renews_at = now.boot.saturating_add(self.window.election);
+    }
+
+    /// Whether a pass must win another election to go on.
+    pub(super) fn needs_renewal(&self, now: Now) -> bool {
+        now.boot >= self.renews_at
+    }
+
+    /// When (boot clock) an idle machine acts unless a poll ends before.
+    pub(super) fn wakes_at(&self) -> Millis {
+        self.alone_at.unwrap_or(Millis::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Repairs and their events.
+
+use super::*;
+use crate::domain::{Cursor, ExecutionId, Millis};
+use crate::fixtures::cron;
+use crate::machine::{Machine, Step};
+use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue, overdue_rows, run};
+use crate::upkeep::{MisfireAnswer, MisfireOutput, Task, takeover};
+
+/// It took a pass for each 100,000 occurrences.
+#[test]
+fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
+    let mut machine = in_a_pass(None);
+    let now = Now { db: NOW + 250_000_000, ..at(0) };
+    let far = cron(1, "* * * * * ?", NOW);
+    let near =
+        Entry { cursor: Cursor { prev: None, next: Some(now.db - 70_000) }, ..cron(2, "0 * * * * ?", NOW) };
+    machine.todo.push_back(Task::Perform(takeover::search("app", ExecutionId(0))));
+    machine.found_overdue(Stalled { entries: vec![far, near], ..overdue_rows([]) }, now);
+    let (mut steps, mut repairs) = (Vec::new(), Vec::new());
+    run(&mut machine, now, |op| {
+        let MisfireOp::Repair(batch) = op else {
+            steps.push(0);
+            return Ok(none_stranded());
+        };
+        steps.extend(batch.iter().map(|repair| repair.id.0));
+        let won = vec![true; batch.len()];
+        repairs.extend(batch);
+        Ok(MisfireAnswer::Repaired(won))
+    });
+    assert_eq!(steps, [1, 2, 0, 1, 1]);
+    for (before, after) in [(0, 2), (2, 3)] {
+        assert_eq!((repairs[before].to, repairs[before].passed), (repairs[after].cursor, MOST_PASSED));
+        assert_eq!(repairs[before].version + 1, repairs[after].version);
+    }
+    assert!(repairs[3].to.next.is_some_and(|next| next > now.db));
+}
+
+/// Whoever moved its cursor, it is not where this pass believed it to be.
+#[test]
+fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
+    let mut machine = in_a_pass(None);
+    let now = Now { db: NOW + 250_000_000, ..at(0) };
+    machine.found_overdue(Stalled { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
+    assert!(matches!(machine.next(now), Step::Do(MisfireOp::Repair(_))));
+    machine.done(now, Ok(MisfireAnswer::Repaired(vec![false])));
+    assert!(machine.todo.is_empty());
+}
+
+#[test]
+fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
+    let mut machine = in_a_pass(None);
+    machine.done(at(0), overdue([1, 2]));
+    let mut seen = Vec::new();
+    loop {
+        seen.push(match machine.next(at(0)) {
+            Step::Do(MisfireOp::Repair(_)) => {
+                machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![true, false])));
+                "repair"
+            }
+            Step::Tell(MisfireOutput::Event(Event::Repaired { schedule, .. })) => {
+                assert_eq!(&*schedule, "schedule-1");
+                "told"
+            }
+            Step::Tell(MisfireOutput::WakePoll) => "woken",
+            Step::Wait(Millis::MAX) => break,
+            _ => "something else",
+        });
+    }
+    assert_eq!(seen, ["repair", "told", "woken"], "the second was lost to another");
+}

@@ -1,0 +1,32 @@
+//! Executions of dead nodes.
+
+use crate::domain::{Event, ExecutionState};
+use crate::fixtures::stranded;
+use crate::machine::{Machine, Step};
+use crate::store::StrandedPage;
+use crate::upkeep::tests::{at, keeping};
+use crate::upkeep::{MisfireAnswer, MisfireOp, MisfireOutput};
+
+/// The newest ran last: it is taken back last, and the event says that it was given up.
+#[test]
+fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
+    let mut machine = keeping(None);
+    let stranded = vec![stranded(2, ExecutionState::Running, 1), stranded(1, ExecutionState::Running, 0)];
+    machine.done(at(0), Ok(MisfireAnswer::Stranded(StrandedPage { stranded, next: None })));
+    let (mut order, mut told) = (Vec::new(), Vec::new());
+    loop {
+        match machine.next(at(0)) {
+            Step::Do(MisfireOp::Revoke(revocations)) => {
+                order.extend(revocations.iter().map(|it| it.stranded.id.0));
+                machine.done(at(0), Ok(MisfireAnswer::Revoked(vec![true; revocations.len()])));
+            }
+            Step::Tell(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths })) => {
+                assert_eq!(&*schedule, "nightly");
+                told.push((execution.0, deaths));
+            }
+            Step::Tell(_) => {}
+            _ => break,
+        }
+    }
+    assert_eq!((order, told), (vec![1, 2], vec![(2, 2)]));
+}
