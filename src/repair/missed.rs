@@ -10,6 +10,7 @@ pub(crate) const MOST_PASSED: u64 = 100_000;
 pub(crate) const MOST_FIRED: usize = 1_000;
 /// "Fire all" lets a missed occurrence start at least this often.
 const SLOWEST_PACE: Millis = 1_000;
+
 /// The occurrences of a schedule from its cursor to `now`, counted.
 pub(super) struct Missed {
     first: Millis,

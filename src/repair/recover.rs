@@ -3,14 +3,14 @@
 use crate::domain::{ExecutionState, Millis, Token};
 use crate::store::{Reason, Revocation, Stranded};
 
-/// What ran side by side on a dead node runs again this far apart: what killed it takes the rest along only
-/// once.
+/// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
+/// the others along only once.
 const APART: Millis = 1_000;
-/// So many begin apart; those beyond begin with them.
+/// How many instants they are spread over: the ninth begins together with the first.
 const MOST_APART: Millis = 8;
 
-/// How an execution nobody answers for is taken back; if it ran, it may run again from `due` on. An
-/// occurrence that so many nodes did not survive is taken to be what killed them.
+/// Decides how a stranded execution is taken back; if it ran, its next attempt is due at `due`. An occurrence
+/// that as many nodes did not survive as its job allows attempts is taken for the cause, and fails.
 pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
     let policy = stranded.policy;
     let (to, reason, again) = match stranded.state {
@@ -24,7 +24,8 @@ pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocatio
     Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now }
 }
 
-/// How the executions of dead nodes are taken back. The newest run last: what kills mostly kills soon.
+/// Decides for all executions of dead nodes. The newest run last: one that kills its node mostly does so
+/// soon.
 pub(crate) fn recover_apart(mut found: Vec<Stranded>, now: Millis) -> Vec<Revocation> {
     found.sort_by_key(|stranded| stranded.id);
     let mut ran = 0;

@@ -54,7 +54,7 @@ pub(crate) struct PollReport {
     pub election: Option<Millis>,
     /// Something is late; otherwise no schedule is overdue.
     pub any_late: bool,
-    /// No schedule is due before this.
+    /// No schedule is due before this, as far as polls know.
     pub floor: Millis,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct MisfireMachine {
     limit: BatchLimit,
     quarantine: Quarantine,
     retention: Retention,
-    /// Nothing is done before this (boot clock): a call has failed.
+    /// No call is sent before this (boot clock) after one has failed.
     hold: Millis,
     outbox: Outbox,
     stopping: bool,
@@ -202,7 +202,8 @@ impl MisfireMachine {
         self.todo.push_front(Task::Perform(op));
     }
 
-    /// Whatever keeps polls from ending, dead nodes' executions are taken over. Anything may be late then.
+    /// Whatever keeps polls from ending must not keep dead nodes' executions from being taken over. Anything
+    /// may be late then.
     fn stand_without_polls(&mut self, now: Now) {
         if self.election.is_due_without_polls(now) && self.is_idle() && self.report.node_enabled {
             self.report.any_late = true;
@@ -304,8 +305,8 @@ impl MisfireMachine {
         }
     }
 
-    /// A failed batch is tried again as a smaller one, until the row that fails is alone: it is left to the
-    /// next pass, and does not keep the others from being repaired.
+    /// Tries a failed batch again as smaller ones until the row that fails is alone. That one is left to the
+    /// next pass and told once, and does not keep the others from being repaired.
     fn failed(&mut self, call: Call, error: Error, now: Now) {
         let is_rows_own = error.kind() == Kind::Data;
         let (mut pause, mut is_told) = (FAILURE_PAUSE, true);

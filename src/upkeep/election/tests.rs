@@ -44,24 +44,26 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
     }
 }
 
+/// The machine stands and wins, and looks for dead nodes' executions first: there are none.
+fn is_elected(machine: &mut MisfireMachine, now: Now) {
+    assert_eq!(asked(machine, now), "electing the misfire handler");
+    machine.done(now, Ok(MisfireAnswer::Elected(true)));
+    assert_eq!(asked(machine, now), "looking for executions of dead nodes");
+    machine.done(now, Ok(none_stranded()));
+}
+
 #[test]
 fn a_pass_renews_its_election_and_takes_back_dead_nodes_work_first() {
     let interval = Window::default().election;
     let mut machine = keeping(None);
     machine.receive(at(0), polled());
     machine.election.alone_at = Some(Millis::MAX);
-    assert_eq!(asked(&mut machine, at(0)), "electing the misfire handler");
-    machine.done(at(0), Ok(MisfireAnswer::Elected(true)));
-    assert_eq!(asked(&mut machine, at(0)), "looking for executions of dead nodes");
-    machine.done(at(0), Ok(none_stranded()));
+    is_elected(&mut machine, at(0));
     assert_eq!(asked(&mut machine, at(0)), "looking for misfires");
     machine.done(at(0), overdue(1..=3_000));
     let first = batch(&mut machine, at(0));
     repaired(&mut machine, &first, at(interval));
-    assert_eq!(asked(&mut machine, at(interval)), "electing the misfire handler");
-    machine.done(at(interval), Ok(MisfireAnswer::Elected(true)));
-    assert_eq!(asked(&mut machine, at(interval)), "looking for executions of dead nodes");
-    machine.done(at(interval), Ok(none_stranded()));
+    is_elected(&mut machine, at(interval));
     let second = batch(&mut machine, at(interval));
     assert_eq!(second.first(), first.last().map(|last| last + 1).as_ref(), "it goes on where it was");
 
