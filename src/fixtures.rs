@@ -8,9 +8,13 @@ use crate::domain::{
     MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
 };
 use crate::machine::{Machine, Step};
+use crate::repair::Revocation;
 pub(crate) use crate::sample::entry;
 use crate::store::memory::MemoryStore;
-use crate::store::{Claim, ClaimRequest, Claimed, Definition, Store, Stranded};
+use crate::store::{
+    Applied, Broken, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NodeEnd, Pause,
+    Repair, Store, Stranded,
+};
 use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
 
@@ -119,4 +123,42 @@ pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded 
     let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
     let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
     Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, policy }
+}
+
+/// The changes that tests make, one kind a call, on any store.
+pub(crate) trait Changes: Store {
+    fn settle(&self, changes: &[ExecutionChange]) -> Result<Vec<Applied>, Error> {
+        self.apply(&changes.iter().cloned().map(Change::Execution).collect::<Vec<_>>())
+    }
+
+    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>, Error> {
+        made(self.apply(&revocations.iter().map(|it| it.change().into()).collect::<Vec<_>>()))
+    }
+
+    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>, Error> {
+        made(self.apply(&repairs.iter().cloned().map(Change::Repair).collect::<Vec<_>>()))
+    }
+
+    fn quarantine(&self, broken: &Broken) -> Result<bool, Error> {
+        self.apply_one(Change::Quarantine(broken.clone())).map(Applied::is_done)
+    }
+
+    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool, Error> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.apply_one(Change::Pause(Pause { id, version, by, reason })).map(Applied::is_done)
+    }
+
+    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool, Error> {
+        self.apply_one(Change::End(NodeEnd { node, beat: Some(beat), now })).map(Applied::is_done)
+    }
+
+    fn leave(&self, node: NodeId, now: Millis) -> Result<(), Error> {
+        self.apply_one(Change::End(NodeEnd { node, beat: None, now })).map(|_| ())
+    }
+}
+
+impl<S: Store + ?Sized> Changes for S {}
+
+fn made(applied: Result<Vec<Applied>, Error>) -> Result<Vec<bool>, Error> {
+    Ok(applied?.into_iter().map(Applied::is_done).collect())
 }

@@ -11,7 +11,7 @@ use crate::api::Job;
 use crate::api::config;
 use crate::domain::{Error, ExecutionState, JobSpec, Kind, Millis, MisfirePolicy, ScheduleState, payload};
 use crate::repair::resume;
-use crate::store::{self, Definition, Ensured, ExecutionQuery, Store};
+use crate::store::{self, Change, Definition, Ensured, ExecutionQuery, Pause, Store};
 use crate::time::{Clock, Window, millis};
 use crate::trigger::Trigger;
 
@@ -259,7 +259,9 @@ impl Client {
                 return Ok(false);
             }
             // Lost: somebody else changed the row; what it is now decides.
-            if self.store.pause(entry.id, entry.version, by, reason)? {
+            let (by, reason) = (by.to_owned(), reason.to_owned());
+            let pause = Pause { id: entry.id, version: entry.version, by, reason };
+            if self.store.apply_one(Change::Pause(pause))?.is_done() {
                 (self.changed)(name);
                 return Ok(true);
             }
@@ -280,7 +282,7 @@ impl Client {
             let Some(repair) = resume(&entry, now) else { return Ok(false) };
             // Lost: somebody else changed the row; what it is now decides.
             let ends = repair.resume;
-            if self.store.repair(&[repair])? == [true] && ends {
+            if self.store.apply_one(Change::Repair(repair))?.is_done() && ends {
                 (self.changed)(name);
                 return Ok(true);
             }

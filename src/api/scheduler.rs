@@ -24,7 +24,7 @@ use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Limits, Permit, Pool, Seat};
 use crate::pipeline::start::{StartInput, StartMachine};
-use crate::store::{self, Beat, Claimed, Figures, Pulse, Store};
+use crate::store::{self, Beat, Change, Claimed, Figures, NodeEnd, Pulse, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Micros, Offset, Window, millis, span};
 use crate::upkeep::{MisfireInput, MisfireMachine};
 
@@ -700,7 +700,7 @@ fn join_within(
         let joined = join(store.as_ref(), &identity, id, &clock, window.lease());
         if reply.send(joined).is_err() {
             // The start has failed; if this fails, too, the node is found dead.
-            store.leave(id, clock.now().db).ok();
+            store.apply_one(Change::End(NodeEnd { node: id, beat: None, now: clock.now().db })).ok();
         }
     })?;
     let limit = span(2 * window.call);
@@ -737,7 +737,7 @@ fn leave(heart: &Arc<dyn Store>, node: NodeId, clock: &Clock, call: Millis) {
     let (store, now) = (Arc::clone(heart), clock.now().db);
     let leaving = move || {
         // Whether or not it did: the error that is told is the start's.
-        store.leave(node, now).ok();
+        store.apply_one(Change::End(NodeEnd { node, beat: None, now })).ok();
         done.send(()).ok();
     };
     // Without a thread nobody can bound it but the session's own limits.

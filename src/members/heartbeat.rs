@@ -15,7 +15,7 @@ use crate::domain::shards::Member;
 use crate::domain::{Error, Event, JobSpec, Millis, NodeId};
 use crate::machine::{Machine, Operation, Step};
 use crate::repair::recover;
-use crate::store::{Beat, Figures, NewNode, Peer, Pulse, Revocation, Store};
+use crate::store::{Applied, Beat, Change, ExecutionChange, Figures, NewNode, NodeEnd, Peer, Pulse, Store};
 use crate::time::{Lease, Now, Window};
 
 /// What a node says of itself when it joins.
@@ -47,14 +47,14 @@ pub(crate) enum NodeOp {
     Register(NewNode),
     Beat(Beat),
     DeclareDead(Peer, Millis),
-    Revoke(Revocation),
+    Revoke(ExecutionChange),
     Leave(NodeId, Millis),
 }
 
 pub(crate) enum NodeAnswer {
     Registered,
     Pulse(Pulse),
-    Declared(Peer, bool),
+    Declared(Peer, Applied),
     Revoked,
     Left,
 }
@@ -77,10 +77,14 @@ impl Operation for NodeOp {
             Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
             Self::Beat(beat) => store.beat(&beat).map(NodeAnswer::Pulse),
             Self::DeclareDead(peer, now) => {
-                store.declare_dead(peer.id, peer.beat, now).map(|won| NodeAnswer::Declared(peer, won))
+                let end = NodeEnd { node: peer.id, beat: Some(peer.beat), now };
+                store.apply_one(Change::End(end)).map(|applied| NodeAnswer::Declared(peer, applied))
             }
-            Self::Revoke(revocation) => store.revoke(&[revocation]).map(|_| NodeAnswer::Revoked),
-            Self::Leave(node, now) => store.leave(node, now).map(|()| NodeAnswer::Left),
+            Self::Revoke(change) => store.apply_one(change.into()).map(|_| NodeAnswer::Revoked),
+            Self::Leave(node, now) => {
+                let end = NodeEnd { node, beat: None, now };
+                store.apply_one(Change::End(end)).map(|_| NodeAnswer::Left)
+            }
         }
     }
 }
@@ -230,7 +234,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.todo.clear();
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let orphans = self.held.orphans(owned).into_iter();
-                self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db))));
+                self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
             }
             Pulse::Ended => self.rebirth(),
         }
@@ -309,10 +313,10 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                     self.pulse(pulse, sent, now);
                 }
             }
-            Ok(NodeAnswer::Declared(peer, true)) => {
+            Ok(NodeAnswer::Declared(peer, Applied::Done)) => {
                 self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
             }
-            Ok(NodeAnswer::Declared(_, false) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked) => {}
             Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
                 self.id = self.id.next_incarnation();
                 self.membership = Membership::NotYet;

@@ -4,17 +4,17 @@
 //! simulator) decides nothing.
 
 use crate::domain::{JobPolicy, Millis, Outcome};
-use crate::store::{Claimed, Settled, Settlement};
+use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::Now;
 
 /// The next step of an execution.
 pub(crate) enum Lifecycle {
     /// Store that it starts (CLAIMED becomes RUNNING) and say how that ended.
-    Start(Settlement, Starting),
+    Start(ExecutionChange, Starting),
     /// Call the handler and say how it ended.
     Run(Running),
     /// Too late to begin: store that it goes back to PENDING.
-    GiveBack(Settlement),
+    GiveBack(ExecutionChange),
     /// It was taken from this node: nothing is left to do.
     Lost,
 }
@@ -40,14 +40,14 @@ impl Lifecycle {
 
 impl Starting {
     /// The next step, once the start is settled; `None` if nobody will settle it any more.
-    pub(crate) fn settled(self, answer: Option<Settled>, now: Now, closed: bool) -> Lifecycle {
+    pub(crate) fn settled(self, answer: Option<Applied>, now: Now, closed: bool) -> Lifecycle {
         match answer {
-            Some(Settled::Done) => {
+            Some(Applied::Done) => {
                 let Self(mut claimed) = self;
                 claimed.mark_started();
                 Lifecycle::of(claimed, now, closed)
             }
-            Some(Settled::Revoked) | None => Lifecycle::Lost,
+            Some(Applied::Lost) | None => Lifecycle::Lost,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Running {
 
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
     /// its job's policy grants.
-    pub(crate) fn ended(self, outcome: Outcome, policy: Option<JobPolicy>, now: Millis) -> Settlement {
+    pub(crate) fn ended(self, outcome: Outcome, policy: Option<JobPolicy>, now: Millis) -> ExecutionChange {
         let Self(claimed) = self;
         let failed = outcome != Outcome::Succeeded;
         let retry = policy.filter(|_| failed).and_then(|policy| policy.retry_at(claimed.attempt(), now));
@@ -77,7 +77,7 @@ mod tests {
     use crate::domain::ExecutionState;
     use crate::fixtures::{claim_under, definition};
     use crate::store::memory::MemoryStore;
-    use crate::store::{Change, Store};
+    use crate::store::{Store, Verb};
     use crate::time::Lease;
     use crate::trigger::Trigger;
 
@@ -100,7 +100,7 @@ mod tests {
         let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), false) else {
             panic!("not started")
         };
-        assert_eq!(settlement.change, Change::Start { now: AT });
+        assert_eq!((settlement.verb, settlement.now), (Verb::Start, AT));
         starting
     }
 
@@ -125,13 +125,13 @@ mod tests {
         let paused = Now { apart: 20_000, ..at(0) };
         assert!(matches!(Lifecycle::of(claimed(true), paused, false), Lifecycle::GiveBack(_)));
         assert!(matches!(Lifecycle::of(claimed(false), paused, false), Lifecycle::GiveBack(_)));
-        assert!(matches!(starting().settled(Some(Settled::Done), paused, false), Lifecycle::GiveBack(_)));
+        assert!(matches!(starting().settled(Some(Applied::Done), paused, false), Lifecycle::GiveBack(_)));
     }
 
     #[test]
     fn an_execution_runs_once_its_start_is_stored() {
-        assert!(matches!(starting().settled(Some(Settled::Done), at(0), false), Lifecycle::Run(_)));
-        assert!(matches!(starting().settled(Some(Settled::Revoked), at(0), false), Lifecycle::Lost));
+        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false), Lifecycle::Run(_)));
+        assert!(matches!(starting().settled(Some(Applied::Lost), at(0), false), Lifecycle::Lost));
         assert!(matches!(starting().settled(None, at(0), false), Lifecycle::Lost));
     }
 
@@ -143,10 +143,8 @@ mod tests {
             };
             let retry_delay = Duration::from_secs(7);
             let policy = JobPolicy { recover: true, max_attempts: 2, max_tries, retry_delay };
-            let Change::Finish { state, retry, .. } = running.ended(outcome, Some(policy), AT).change else {
-                panic!("no outcome")
-            };
-            (state, retry.map(|(due, _)| due))
+            let outcome = running.ended(outcome, Some(policy), AT);
+            (outcome.becomes, outcome.next.map(|next| next.due))
         };
         let failed = || Outcome::Failed("no".to_owned());
         assert_eq!(ended(Outcome::Succeeded, 2), (ExecutionState::Succeeded, None));

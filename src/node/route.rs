@@ -8,7 +8,7 @@ use crate::pipeline::dispatch::{DispatchInput, DispatchOutput};
 use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
-use crate::store::{Claimed, Settlement};
+use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
 use crate::upkeep::{MisfireInput, MisfireOutput, PollReport};
 
@@ -99,7 +99,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
     }
 }
 
-fn settle(settlement: Settlement, to: &mut impl Mailboxes) {
+fn settle(settlement: ExecutionChange, to: &mut impl Mailboxes) {
     to.complete(CompleteInput::Settle(settlement, None));
 }
 
@@ -134,7 +134,7 @@ impl Leaving {
     pub(crate) fn go_on<M: Mailboxes>(
         self,
         clean: bool,
-        queue: impl FnOnce() -> Vec<Settlement>,
+        queue: impl FnOnce() -> Vec<ExecutionChange>,
         to: &mut M,
     ) -> Self {
         match self {

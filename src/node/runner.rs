@@ -12,7 +12,7 @@ use crate::node::handlers::{Context, Handlers};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
-use crate::store::{Claimed, Settled, Settlement};
+use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::Clock;
 
 /// Runs one claimed execution on a pool thread.
@@ -51,7 +51,7 @@ impl Runner {
 
     /// Has the start stored; `None` if the completer has ended: then the node is stopping and others settle
     /// the row.
-    fn start(&self, settlement: Settlement) -> Option<Settled> {
+    fn start(&self, settlement: ExecutionChange) -> Option<Applied> {
         let (reply, settled) = bounded(1);
         self.settle(CompleteInput::Settle(settlement, Some(reply)));
         settled.recv().ok()
@@ -116,7 +116,7 @@ mod tests {
     use crate::node::handlers::HandlerError;
     use crate::node::teller::events;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Change, Store};
+    use crate::store::{Store, Verb};
     use crate::time::Lease;
     use crate::trigger::Trigger;
 
@@ -157,7 +157,7 @@ mod tests {
         }
 
         /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
-        fn run(&self) -> (ExecutionId, Change) {
+        fn run(&self) -> (ExecutionId, ExecutionChange) {
             let claimed = self.claim(true);
             let execution = claimed.execution();
             self.runner.run(claimed);
@@ -165,7 +165,7 @@ mod tests {
                 panic!("nothing to be stored")
             };
             assert_eq!(settlement.execution, execution);
-            (execution, settlement.change)
+            (execution, settlement)
         }
 
         /// Under a lease that ends only with the wall clock's next step.
@@ -184,39 +184,36 @@ mod tests {
     fn a_handler_is_told_what_was_claimed() {
         let (tell, told) = bounded(1);
         let bench = Bench::new(move |context| Ok(tell.send(context.clone())?));
-        let (execution, Change::Finish { state, error, retry, .. }) = bench.run() else {
-            panic!("no outcome")
-        };
+        let (execution, outcome) = bench.run();
         let context = told.try_recv().unwrap();
         assert_eq!((context.schedule(), context.job(), context.execution()), ("s", "job", execution));
         let fired = (context.fire_time().timestamp_millis(), context.attempt(), context.fence());
         assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
-        assert_eq!((state, error, retry), (ExecutionState::Succeeded, None, None));
+        assert_eq!((outcome.becomes, outcome.error, outcome.next), (ExecutionState::Succeeded, None, None));
         assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
     }
 
     #[test]
     fn a_failure_is_stored_with_its_text_and_tried_again() {
         let bench = Bench::new(|_| Err("no paper".into()));
-        let (execution, Change::Finish { state, error, retry, now }) = bench.run() else {
-            panic!("no outcome")
-        };
-        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("no paper")));
-        assert_eq!(retry.map(|(due, _)| due - now), Some(7_000));
+        let (execution, outcome) = bench.run();
+        assert_eq!((outcome.becomes, outcome.error.as_deref()), (ExecutionState::Failed, Some("no paper")));
+        assert_eq!(outcome.next.map(|next| next.due - outcome.now), Some(7_000));
         assert_eq!(bench.told(), format!("\"s\": execution {execution} failed: \"no paper\""));
     }
 
     #[test]
     fn a_panic_is_an_outcome() {
         let bench = Bench::new(|_| panic!("on {}", "fire"));
-        let (_, Change::Finish { state, error, .. }) = bench.run() else { panic!("no outcome") };
-        assert_eq!((state, error.as_deref()), (ExecutionState::Failed, Some("panicked: on fire")));
+        let (_, outcome) = bench.run();
+        let failed = (outcome.becomes, outcome.error.as_deref());
+        assert_eq!(failed, (ExecutionState::Failed, Some("panicked: on fire")));
     }
 
     /// What waited in the queue begins only once the database says that it is still this node's.
     #[test]
     fn what_was_taken_away_while_it_waited_does_not_begin() {
-        for (answer, runs) in [(Some(Settled::Done), 1), (Some(Settled::Revoked), 0), (None, 0)] {
+        for (answer, runs) in [(Some(Applied::Done), 1), (Some(Applied::Lost), 0), (None, 0)] {
             let ran = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&ran);
             let bench = Bench::new(move |_| {
@@ -226,7 +223,7 @@ mod tests {
             let settled = bench.settled.clone();
             spawn("completer", move || {
                 let Ok(CompleteInput::Settle(start, Some(reply))) = settled.recv() else { return };
-                assert!(matches!(start.change, Change::Start { .. }));
+                assert_eq!(start.verb, Verb::Start);
                 if let Some(answer) = answer {
                     reply.send(answer).unwrap();
                 }
@@ -242,7 +239,7 @@ mod tests {
         let bench = Bench::new(|_| panic!("it ran"));
         bench.runner.closed.store(true, Ordering::Relaxed);
         let (execution, change) = bench.run();
-        assert!(matches!(change, Change::GiveBack { .. }));
+        assert_eq!(change.verb, Verb::GiveBack);
         assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
     }
 }

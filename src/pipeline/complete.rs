@@ -17,10 +17,10 @@ use crossbeam::channel::Sender;
 use crate::domain::{Error, Event, Kind, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::{Change, Settled, Settlement, Store};
+use crate::store::{Applied, Change, ExecutionChange, Store, Verb};
 use crate::time::{GATHER, Now, REST};
 
-/// The most settlements in one transaction.
+/// The most changes in one transaction.
 const BATCH: usize = 1_000;
 /// So many are worth a transaction at once: under a backlog nothing waits.
 const ENOUGH: usize = 64;
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Millis = 2_000;
 
 pub(crate) enum CompleteInput {
     /// Settle this and, if somebody waits, say how it ended.
-    Settle(Settlement, Option<Sender<Settled>>),
+    Settle(ExecutionChange, Option<Sender<Applied>>),
     /// Nothing more comes: stop once everything is settled.
     Close,
     /// The deadline has come: stop with what is settled.
@@ -47,23 +47,23 @@ pub(crate) enum CompleteOutput {
 }
 
 #[derive(Clone)]
-pub(crate) struct SettleOp(pub Vec<Settlement>);
+pub(crate) struct SettleOp(pub Vec<Change>);
 
 impl Operation for SettleOp {
-    type Answer = Vec<Settled>;
+    type Answer = Vec<Applied>;
 
     fn name(&self) -> &'static str {
         "storing outcomes"
     }
 
-    fn perform(self, store: &dyn Store) -> Result<Vec<Settled>, Error> {
-        store.settle(&self.0)
+    fn perform(self, store: &dyn Store) -> Result<Vec<Applied>, Error> {
+        store.apply(&self.0)
     }
 }
 
 struct Waiting {
-    settlement: Settlement,
-    reply: Option<Sender<Settled>>,
+    change: ExecutionChange,
+    reply: Option<Sender<Applied>>,
     /// How many calls had succeeded when it was last refused alone.
     refused: Option<u64>,
 }
@@ -122,12 +122,13 @@ pub(crate) struct CompleteMachine {
 }
 
 impl Waiting {
+    fn change(&self) -> Change {
+        self.change.clone().into()
+    }
+
     /// When the next attempt that is stored with it is due.
-    fn retry(&self, settled: Settled) -> Option<Millis> {
-        match &self.settlement.change {
-            Change::Finish { retry: Some((due, _)), .. } if settled == Settled::Done => Some(*due),
-            _ => None,
-        }
+    fn retry(&self, settled: Applied) -> Option<Millis> {
+        self.change.next.filter(|_| settled.is_done()).map(|next| next.due)
     }
 
     /// It failed alone. If its text may be the cause, in an encoding without these characters, the next try
@@ -139,8 +140,8 @@ impl Waiting {
             Kind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
             _ => false,
         };
-        match &mut self.settlement.change {
-            Change::Finish { error: Some(error), .. } if is_of_the_row => {
+        match &mut self.change.error {
+            Some(error) if is_of_the_row => {
                 let ascii = in_ascii(error);
                 std::mem::replace(error, ascii) != *error
             }
@@ -237,10 +238,7 @@ impl CompleteMachine {
     /// How many bytes of texts wait to be stored.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        let text = |it: &Waiting| match &it.settlement.change {
-            Change::Finish { error: Some(error), .. } => error.capacity(),
-            _ => 0,
-        };
+        let text = |it: &Waiting| it.change.error.as_ref().map_or(0, String::capacity);
         self.queue.iter().chain(&self.aside).map(text).sum()
     }
 
@@ -248,14 +246,14 @@ impl CompleteMachine {
         self.awaited > 0 || self.suspects > 0 || self.queue.len() >= ENOUGH || self.closing
     }
 
-    fn settled(&mut self, it: Waiting, settled: Settled) {
-        let is_start = matches!(it.settlement.change, Change::Start { .. });
-        if settled == Settled::Revoked {
-            let event = Event::Revoked { execution: it.settlement.execution };
+    fn settled(&mut self, it: Waiting, settled: Applied) {
+        let is_start = it.change.verb == Verb::Start;
+        if settled == Applied::Lost {
+            let event = Event::Revoked { execution: it.change.execution };
             self.outbox.push_back(CompleteOutput::Event(event));
         }
-        if !is_start || settled == Settled::Revoked {
-            self.held.remove(it.settlement.token);
+        if !is_start || settled == Applied::Lost {
+            self.held.remove(it.change.token);
         }
         if let Some(reply) = it.reply {
             // Whoever asked may have gone; the answer is in the database anyway.
@@ -283,19 +281,19 @@ impl Machine for CompleteMachine {
             return Step::Wait(queue_at.min(aside_at));
         }
         let is_queues_turn = matches!(self.asked, Asked::Aside) || now.boot < aside_at;
-        let settlements = if is_queues_turn && now.boot >= queue_at {
+        let changes = if is_queues_turn && now.boot >= queue_at {
             let count =
                 if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
             self.asked = Asked::Queue(count);
-            self.queue.iter().take(count).map(|it| it.settlement.clone()).collect()
+            self.queue.iter().take(count).map(Waiting::change).collect()
         } else {
             self.asked = Asked::Aside;
-            self.aside.iter().take(1).map(|it| it.settlement.clone()).collect()
+            self.aside.iter().take(1).map(Waiting::change).collect()
         };
-        Step::Do(SettleOp(settlements))
+        Step::Do(SettleOp(changes))
     }
 
-    fn done(&mut self, now: Now, answer: Result<Vec<Settled>, Error>) {
+    fn done(&mut self, now: Now, answer: Result<Vec<Applied>, Error>) {
         let settled = match answer {
             Ok(settled) => settled,
             Err(error) => return self.failed(error, now),
@@ -326,8 +324,8 @@ impl Machine for CompleteMachine {
 
     fn receive(&mut self, _now: Now, input: CompleteInput) {
         match input {
-            CompleteInput::Settle(settlement, reply) => {
-                self.push(Waiting { settlement, reply, refused: None });
+            CompleteInput::Settle(change, reply) => {
+                self.push(Waiting { change, reply, refused: None });
             }
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
@@ -346,8 +344,7 @@ mod tests {
     const NOW: Millis = 1_000_000;
 
     fn start(id: i64) -> CompleteInput {
-        let change = Change::Start { now: NOW };
-        CompleteInput::Settle(Settlement { execution: ExecutionId(id), token: Token::fresh(), change }, None)
+        CompleteInput::Settle(changed(id, Verb::Start, ExecutionState::Running), None)
     }
 
     /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
@@ -364,7 +361,7 @@ mod tests {
             match machine.next(at) {
                 Step::Do(SettleOp(batch)) => {
                     calls.push((now, batch.len()));
-                    machine.done(at, Ok(vec![Settled::Done; batch.len()]));
+                    machine.done(at, Ok(vec![Applied::Done; batch.len()]));
                 }
                 Step::Tell(_) => {}
                 Step::Wait(until) => {
@@ -432,26 +429,41 @@ mod tests {
         }
     }
 
-    fn finish(n: i64, error: &str) -> Settlement {
-        let change = Change::Finish {
-            state: ExecutionState::Failed,
-            error: Some(error.to_owned()),
-            retry: None,
-            now: 0,
-        };
-        Settlement { execution: ExecutionId(n), token: Token::fresh(), change }
+    fn finish(n: i64, error: &str) -> ExecutionChange {
+        let error = Some(error.to_owned());
+        ExecutionChange { error, ..changed(n, Verb::Finish, ExecutionState::Failed) }
+    }
+
+    fn changed(n: i64, verb: Verb, becomes: ExecutionState) -> ExecutionChange {
+        ExecutionChange {
+            verb,
+            execution: ExecutionId(n),
+            token: Token::fresh(),
+            state: verb.rule().from[0],
+            becomes,
+            fresh: (verb == Verb::GiveBack).then(Token::fresh),
+            reason: None,
+            error: None,
+            next: None,
+            now: NOW,
+        }
+    }
+
+    fn execution(change: &Change) -> &ExecutionChange {
+        let Change::Execution(change) = change else { panic!("not of an execution") };
+        change
     }
 
     /// A database that refuses what is not ASCII and holds execution 3 locked for a while.
-    fn answer(batch: &[Settlement], locked: bool) -> Result<Vec<Settled>, Error> {
-        if locked && batch.iter().any(|it| it.execution == ExecutionId(3)) {
+    fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
+        if locked && batch.iter().any(|it| execution(it).execution == ExecutionId(3)) {
             return Err(Error::new(Kind::Unavailable, "locked"));
         }
-        let refused = |it: &Settlement| matches!(&it.change, Change::Finish { error: Some(text), .. } if !text.is_ascii());
+        let refused = |it: &Change| execution(it).error.as_ref().is_some_and(|text| !text.is_ascii());
         if batch.iter().any(refused) {
             return Err(Error::new(Kind::Data, "no such character"));
         }
-        Ok(vec![Settled::Done; batch.len()])
+        Ok(vec![Applied::Done; batch.len()])
     }
 
     #[test]
@@ -470,7 +482,7 @@ mod tests {
                     calls += 1;
                     let answer = answer(&batch, stored.len() < 9);
                     if answer.is_ok() {
-                        stored.extend(batch.iter().map(|it| it.execution.0));
+                        stored.extend(batch.iter().map(|it| execution(it).execution.0));
                     }
                     machine.done(now, answer);
                 }

@@ -12,7 +12,7 @@ use super::start::Ready;
 use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::{Broken, Claim, ClaimRequest, Claimed, Settlement, Store};
+use crate::store::{Applied, Broken, Change, Claim, ClaimRequest, Claimed, ExecutionChange, Store};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
 /// The most claims in one transaction.
@@ -57,7 +57,7 @@ pub(crate) enum DispatchInput {
 
 pub(crate) enum DispatchOutput<P> {
     Won(Vec<Ready<P>>),
-    GiveBack(Settlement),
+    GiveBack(ExecutionChange),
     WakePoll,
     /// The lease is in doubt: a heartbeat at once.
     WakeHeart,
@@ -75,7 +75,7 @@ pub(crate) enum ClaimOp {
 pub(crate) enum ClaimAnswer {
     Claims(Vec<Claim>),
     /// The row, and whether it was still as it was seen.
-    Quarantined(Broken, bool),
+    Quarantined(Broken, Applied),
 }
 
 impl Operation for ClaimOp {
@@ -94,7 +94,8 @@ impl Operation for ClaimOp {
             Self::Claim(requests) => store.claim(&requests).map(ClaimAnswer::Claims),
             Self::Resolve(requests, claims) => store.resolve(&requests, claims).map(ClaimAnswer::Claims),
             Self::Quarantine(broken) => {
-                store.quarantine(&broken).map(|won| ClaimAnswer::Quarantined(broken, won))
+                let change = Change::Quarantine(broken.clone());
+                store.apply_one(change).map(|applied| ClaimAnswer::Quarantined(broken, applied))
             }
         }
     }
@@ -463,11 +464,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         self.ahead.answered(now.boot);
         match answer {
             Ok(ClaimAnswer::Claims(claims)) => self.claimed(claims, now),
-            Ok(ClaimAnswer::Quarantined(broken, true)) => {
+            Ok(ClaimAnswer::Quarantined(broken, Applied::Done)) => {
                 let event = Event::Quarantined { schedule: broken.name, reason: broken.reason };
                 self.outbox.push_back(DispatchOutput::Event(event));
             }
-            Ok(ClaimAnswer::Quarantined(_, false)) => {}
+            Ok(ClaimAnswer::Quarantined(_, Applied::Lost)) => {}
             Err(error) => self.failed_call(error, now),
         }
     }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 use crate::domain::{Error, Event, Millis};
 use crate::machine::{Machine, Operation, Step};
-use crate::store::{Claimed, Settlement, Store};
+use crate::store::{Claimed, ExecutionChange, Store};
 use crate::time::{CLAIM_AHEAD, Now, OFFSET_JUMP};
 
 /// A won claim, with its seat: to start at `due`, database time.
@@ -27,7 +27,7 @@ pub(crate) enum StartInput<P> {
 pub(crate) enum StartOutput<P> {
     /// All that is due.
     Run(Vec<(P, Claimed)>),
-    GiveBack(Settlement),
+    GiveBack(ExecutionChange),
     Event(Event),
 }
 

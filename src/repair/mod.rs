@@ -8,7 +8,7 @@ mod resume;
 #[cfg(test)]
 use missed::MOST_FIRED;
 pub(crate) use missed::{MOST_PASSED, decide, searched};
-pub(crate) use recover::{recover, recover_apart};
+pub(crate) use recover::{Revocation, recover, recover_apart};
 pub(crate) use resume::resume;
 
 #[cfg(test)]

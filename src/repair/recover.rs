@@ -1,13 +1,46 @@
 //! What becomes of executions whose node is gone.
 
 use crate::domain::{ExecutionState, Millis, Token};
-use crate::store::{Reason, Revocation, Stranded};
+use crate::store::{ExecutionChange, NextAttempt, Reason, Stranded, Verb};
 
 /// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
 /// the others along only once.
 const APART: Millis = 1_000;
 /// How many instants they are spread over: the ninth begins together with the first.
 const MOST_APART: Millis = 8;
+
+/// How an execution nobody answers for is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
+/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Revocation {
+    pub stranded: Stranded,
+    pub to: ExecutionState,
+    pub reason: Reason,
+    pub again: bool,
+    pub due: Millis,
+    /// The token of the PENDING row this leaves.
+    pub fresh: Token,
+    pub now: Millis,
+}
+
+impl Revocation {
+    pub(crate) fn change(&self) -> ExecutionChange {
+        let goes_on = self.to == ExecutionState::Pending;
+        let next = NextAttempt { due: self.due, token: self.fresh, reason: Reason::Recovery };
+        ExecutionChange {
+            verb: if goes_on { Verb::TakeBack } else { Verb::Abandon },
+            execution: self.stranded.id,
+            token: self.stranded.token,
+            state: self.stranded.state,
+            becomes: self.to,
+            fresh: goes_on.then_some(self.fresh),
+            reason: Some(self.reason),
+            error: None,
+            next: (self.again && !goes_on).then_some(next),
+            now: self.now,
+        }
+    }
+}
 
 /// Decides how a stranded execution is taken back; if it ran, its next attempt is due at `due`. An occurrence
 /// that as many nodes did not survive as its job allows attempts is taken for the cause, and fails.

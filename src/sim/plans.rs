@@ -10,6 +10,7 @@ use super::jobs;
 use super::judge::{self, Pause};
 use super::wire::Wire;
 use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::fixtures::Changes;
 use crate::repair::resume;
 use crate::store::{Definition, Ensured, Store};
 use crate::trigger::{Simple, Trigger};

@@ -25,7 +25,7 @@ use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::floor::Floor;
 use crate::pipeline::pool::{Limits, Notice, Seat};
 use crate::pipeline::start::{StartInput, StartMachine};
-use crate::store::{Beat, Claimed, Figures, Pulse, Settled, Store};
+use crate::store::{Applied, Beat, Claimed, Figures, Pulse, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 use crate::upkeep::{MisfireInput, MisfireMachine};
 
@@ -172,7 +172,7 @@ pub(super) struct Process {
     floor: SharedFloor,
     leaving: Option<Leaving>,
     /// Threads that wait for their rows to say RUNNING.
-    starting: Vec<(Starting, Receiver<Settled>)>,
+    starting: Vec<(Starting, Receiver<Applied>)>,
     running: Vec<Job>,
     /// A sabotage: outputs of this kind reach nobody.
     unrouted: Option<Route>,

@@ -7,7 +7,8 @@ use crate::node::route::Output;
 use crate::pipeline::dispatch::DispatchOutput;
 use crate::pipeline::poll::PollOutput;
 use crate::pipeline::start::StartOutput;
-use crate::store::guard::{self, Column, Guard};
+use crate::store::columns::Column;
+use crate::store::guard::{self, Guard};
 
 /// What is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

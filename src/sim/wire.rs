@@ -20,10 +20,11 @@ use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::pipeline::start::NoOp;
+use crate::store::change::Held;
 use crate::store::{
-    Beat, Broken, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
-    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair,
+    Result, ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::time::{Micros, TimeSample, Window};
 use crate::upkeep::MisfireOp;
@@ -128,6 +129,12 @@ impl Rows for MisfireOp {
             _ => 1,
         }
     }
+}
+
+/// The database's encoding has no coffee.
+fn has_coffee(change: &Change) -> bool {
+    let Change::Execution(change) = change else { return false };
+    change.error.as_ref().is_some_and(|error| error.contains('☕'))
 }
 
 fn schedule(request: &ClaimRequest) -> ScheduleId {
@@ -299,6 +306,64 @@ impl<'a> Wire<'a> {
         self.is(sabotage) && lock(&self.shared.dice).one_in(20)
     }
 
+    /// What the database, or the judge, must know before a change is made.
+    fn before(&self, change: &Change) -> Result<()> {
+        match (change, change.schedule()) {
+            (Change::End(NodeEnd { node, beat: None, .. }), _) => {
+                let held = self.store.executions(&ExecutionQuery {
+                    states: vec![ExecutionState::Claimed, ExecutionState::Running],
+                    node: Some(node.to_string()),
+                    limit: usize::MAX,
+                    ..ExecutionQuery::default()
+                })?;
+                lock(&self.shared.left_behind).extend(held);
+                Ok(())
+            }
+            (_, Some(schedule)) if change.rule().held == Held::Wait => self.wait_for(schedule),
+            _ => Ok(()),
+        }
+    }
+
+    /// The changes without what follows them, if a sabotage tears this transaction apart.
+    fn torn_apart(&self, changes: &[Change]) -> Option<Vec<Change>> {
+        let is_repair = matches!(changes.first(), Some(Change::Repair(_)));
+        let sabotage = if is_repair { Sabotage::TornRepair } else { Sabotage::TornFollowUp };
+        let has_more = changes.iter().any(|it| it.next_attempt().is_some());
+        if !is_repair && !has_more || !self.tears(sabotage) {
+            return None;
+        }
+        let mut torn = changes.to_vec();
+        for change in &mut torn {
+            match change {
+                Change::Execution(change) => change.next = None,
+                Change::Repair(repair) => repair.rows.clear(),
+                Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
+            }
+        }
+        Some(torn)
+    }
+
+    /// Makes the changes of rows that nobody holds, and notes deaths.
+    fn applied(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let is_held = |change: &Change| change.schedule().is_some_and(|schedule| self.is_locked(schedule));
+        let free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
+        let mut made = self.store.apply(&free)?.into_iter();
+        let mut answer = |change: &Change| {
+            if is_held(change) { Applied::Lost } else { made.next().unwrap_or(Applied::Lost) }
+        };
+        let applied: Vec<Applied> = changes.iter().map(&mut answer).collect();
+        for (change, applied) in changes.iter().zip(&applied) {
+            if let Change::End(NodeEnd { node, beat: Some(_), .. }) = change
+                && applied.is_done()
+            {
+                let moved = lock(&self.shared.beats).get(node).copied();
+                let still = moved.map_or(Millis::MAX, |at| self.time - at);
+                lock(&self.shared.deaths).push((*node, self.time, still));
+            }
+        }
+        Ok(applied)
+    }
+
     fn torn<T>() -> Result<T> {
         Err(Error::new(Kind::Unknown, "the connection ended between two transactions"))
     }
@@ -344,47 +409,18 @@ impl Store for Wire<'_> {
         self.apart(requests, held, |free| self.store.resolve(free, claims))
     }
 
-    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
-        let mut free: Vec<Repair> = repairs.to_vec();
-        free.retain(|repair| !self.is_locked(repair.id));
-        if self.tears(Sabotage::TornRepair) {
-            free.iter_mut().for_each(|repair| repair.rows.clear());
-            self.store.repair(&free)?;
-            return Self::torn();
-        }
-        let mut made = self.store.repair(&free)?.into_iter();
-        Ok(repairs.iter().map(|repair| !self.is_locked(repair.id) && made.next() == Some(true)).collect())
-    }
-
-    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
-        if self.tears(Sabotage::TornFollowUp) {
-            let alone = |it: &Revocation| Revocation { again: false, ..it.clone() };
-            self.store.revoke(&revocations.iter().map(alone).collect::<Vec<_>>())?;
-            return Self::torn();
-        }
-        self.store.revoke(revocations)
-    }
-
-    /// The database's encoding has no coffee.
-    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        let text = |it: &Settlement| match &it.change {
-            Change::Finish { error: Some(error), .. } => error.contains('☕'),
-            _ => false,
-        };
-        if settlements.iter().any(text) {
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        if changes.iter().any(has_coffee) {
             return Err(Error::new(Kind::Data, "character has no equivalent in encoding"));
         }
-        if self.tears(Sabotage::TornFollowUp) {
-            let mut settlements = settlements.to_vec();
-            for settlement in &mut settlements {
-                if let Change::Finish { state: ExecutionState::Failed, retry, .. } = &mut settlement.change {
-                    *retry = None;
-                }
-            }
-            self.store.settle(&settlements)?;
+        for change in changes {
+            self.before(change)?;
+        }
+        if let Some(torn) = self.torn_apart(changes) {
+            self.applied(&torn)?;
             return Self::torn();
         }
-        self.store.settle(settlements)
+        self.applied(changes)
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
@@ -395,17 +431,13 @@ impl Store for Wire<'_> {
                     && node.ended.is_none()
                     && node.last_beat < beat.now - Window::default().death
                 {
-                    self.declare_dead(id, node.beat, beat.now)?;
+                    let end = NodeEnd { node: id, beat: Some(node.beat), now: beat.now };
+                    self.apply_one(Change::End(end))?;
                 }
             }
         }
         lock(&self.shared.beats).insert(beat.node, self.time);
         self.store.beat(beat)
-    }
-
-    fn quarantine(&self, broken: &Broken) -> Result<bool> {
-        self.wait_for(broken.id)?;
-        self.store.quarantine(broken)
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
@@ -448,30 +480,7 @@ impl Store for Wire<'_> {
         Ok(self.sample())
     }
 
-    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
-        let died = self.store.declare_dead(node, beat, now)?;
-        let moved = lock(&self.shared.beats).get(&node).copied();
-        if died {
-            let still = moved.map_or(Millis::MAX, |at| self.time - at);
-            lock(&self.shared.deaths).push((node, self.time, still));
-        }
-        Ok(died)
-    }
-
-    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
-        let held = self.store.executions(&ExecutionQuery {
-            application: None,
-            schedule: None,
-            states: vec![ExecutionState::Claimed, ExecutionState::Running],
-            node: Some(node.to_string()),
-            since: None,
-            limit: usize::MAX,
-        })?;
-        lock(&self.shared.left_behind).extend(held);
-        self.store.leave(node, now)
-    }
-
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
         self.store.elect(application, now, interval)
     }
 
@@ -498,11 +507,6 @@ impl Store for Wire<'_> {
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         self.store.find(application, name)
-    }
-
-    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
-        self.wait_for(id)?;
-        self.store.pause(id, version, by, reason)
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ClaimRequest, Reason};
+use super::{ClaimRequest, ExecutionChange, NextAttempt, Reason, Verb};
 use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
 use crate::time::{Lease, Now};
 
@@ -81,8 +81,9 @@ impl Claimed {
     }
 
     /// CLAIMED becomes RUNNING.
-    pub(crate) fn start(&self, now: Millis) -> Settlement {
-        Settlement { execution: self.execution, token: self.token, change: Change::Start { now } }
+    pub(crate) fn start(&self, now: Millis) -> ExecutionChange {
+        let change = self.change(Verb::Start, ExecutionState::Running, now);
+        ExecutionChange { state: ExecutionState::Claimed, ..change }
     }
 
     /// The row says RUNNING now.
@@ -91,45 +92,35 @@ impl Claimed {
     }
 
     /// The outcome, with the retry it asks for.
-    pub(crate) fn finish(self, outcome: Outcome, retry: Option<Millis>, now: Millis) -> Settlement {
-        let (state, error) = match outcome {
+    pub(crate) fn finish(self, outcome: Outcome, retry: Option<Millis>, now: Millis) -> ExecutionChange {
+        let (becomes, error) = match outcome {
             Outcome::Succeeded => (ExecutionState::Succeeded, None),
             Outcome::Failed(error) => (ExecutionState::Failed, Some(error)),
         };
-        let retry = retry.map(|due| (due, Token::fresh()));
-        Settlement {
-            execution: self.execution,
-            token: self.token,
-            change: Change::Finish { state, error, retry, now },
-        }
+        let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
+        ExecutionChange { error, next, ..self.change(Verb::Finish, becomes, now) }
     }
 
     /// Not started after all: back to PENDING, due as it was.
-    pub(crate) fn give_back(self, now: Millis) -> Settlement {
-        Settlement {
+    pub(crate) fn give_back(self, now: Millis) -> ExecutionChange {
+        let (fresh, reason) = (Some(Token::fresh()), Some(Reason::GivenBack));
+        ExecutionChange { fresh, reason, ..self.change(Verb::GiveBack, ExecutionState::Pending, now) }
+    }
+
+    fn change(&self, verb: Verb, becomes: ExecutionState, now: Millis) -> ExecutionChange {
+        ExecutionChange {
+            verb,
             execution: self.execution,
             token: self.token,
-            change: Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now },
+            state: ExecutionState::Running,
+            becomes,
+            fresh: None,
+            reason: None,
+            error: None,
+            next: None,
+            now,
         }
     }
-}
-
-/// A guarded change to one's own execution: by id, token and state.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Settlement {
-    pub execution: ExecutionId,
-    pub token: Token,
-    pub change: Change,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Change {
-    /// CLAIMED -> RUNNING.
-    Start { now: Millis },
-    /// RUNNING -> a terminal state, and attempt + 1 as PENDING under a fresh token if `retry` (due, token).
-    Finish { state: ExecutionState, error: Option<String>, retry: Option<(Millis, Token)>, now: Millis },
-    /// CLAIMED or RUNNING (not begun) -> PENDING under a fresh token.
-    GiveBack { fresh: Token, reason: Reason, now: Millis },
 }
 
 #[cfg(test)]
@@ -171,23 +162,22 @@ mod tests {
     #[test]
     fn an_outcome_is_under_its_own_token_and_a_retry_under_a_fresh_one() {
         let won = third(true).finish(Outcome::Succeeded, None, NOW);
-        assert_eq!((won.execution, won.token), (ExecutionId(6), token()));
-        let (state, error) = (ExecutionState::Succeeded, None);
-        assert_eq!(won.change, Change::Finish { state, error, retry: None, now: NOW });
+        assert_eq!((won.execution, won.token, won.token_after()), (ExecutionId(6), token(), token()));
+        assert_eq!((won.verb, won.becomes), (Verb::Finish, ExecutionState::Succeeded));
+        assert_eq!((won.error, won.next, won.now), (None, None, NOW));
 
         let failed = third(true).finish(Outcome::Failed("no".to_owned()), Some(NOW + 1), NOW);
-        let Change::Finish { state, error, retry: Some((due, fresh)), now } = failed.change else {
-            panic!("no retry")
-        };
-        assert_eq!((state, error.as_deref(), due, now), (ExecutionState::Failed, Some("no"), NOW + 1, NOW));
-        assert_ne!(fresh, token());
+        assert_eq!((failed.becomes, failed.error.as_deref()), (ExecutionState::Failed, Some("no")));
+        let next = failed.next.expect("a retry");
+        assert_eq!((next.due, next.reason), (NOW + 1, Reason::Retry));
+        assert_ne!(next.token, token());
 
         let back = third(true).give_back(NOW);
-        let Change::GiveBack { fresh, reason, now } = back.change else { panic!("not given back") };
         assert_eq!(
-            (back.execution, back.token, reason, now),
-            (ExecutionId(6), token(), Reason::GivenBack, NOW)
+            (back.execution, back.token, back.reason),
+            (ExecutionId(6), token(), Some(Reason::GivenBack))
         );
-        assert_ne!(fresh, token());
+        assert_eq!((back.verb, back.becomes), (Verb::GiveBack, ExecutionState::Pending));
+        assert_ne!(back.token_after(), token());
     }
 }

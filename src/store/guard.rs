@@ -3,42 +3,7 @@
 //! The SQL stores render a guard, the in-memory store evaluates it, so both always ask the same question; and
 //! a test that blinds one column of a guard blinds it in both.
 
-/// A column a guard may compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
-    Id,
-    State,
-    PrevFireTime,
-    NextFireTime,
-    Version,
-    ClaimToken,
-    /// A node's key.
-    Uuid,
-    Beat,
-}
-
-impl Column {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::State => "state",
-            Self::PrevFireTime => "prev_fire_time",
-            Self::NextFireTime => "next_fire_time",
-            Self::Version => "version",
-            Self::ClaimToken => "claim_token",
-            Self::Uuid => "uuid",
-            Self::Beat => "beat",
-        }
-    }
-
-    /// `null`, for a column the caller has no value for. A guard that compares it would match no row, and a
-    /// change that is never made would look like a lost one: in tests this is a panic.
-    pub(crate) fn absent<T>(self, null: T) -> T {
-        let in_a_test = cfg!(test);
-        assert!(!in_a_test, "a guard compares {}, and there is no value for it", self.name());
-        null
-    }
-}
+use super::columns::Column;
 
 /// What one kind of change compares.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,6 +15,11 @@ pub(crate) struct Guard {
 impl Guard {
     const fn new(name: &'static str, columns: &'static [Column]) -> Self {
         Self { name, columns }
+    }
+
+    /// The columns, whether or not a test looks away from them.
+    pub(crate) fn every(&self) -> impl Iterator<Item = Column> {
+        self.columns.iter().copied()
     }
 
     pub(crate) fn columns(&self) -> impl Iterator<Item = Column> {
@@ -88,31 +58,21 @@ pub(crate) const SUPERSEDE: Guard = Guard::new("supersede", EXECUTION);
 pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
 /// The execution an attempt follows on, as the same transaction has just left it.
 pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
-/// A node that has not moved since it was seen.
-pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat]);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic = "a guard compares beat"]
-    fn a_column_nobody_has_a_value_for_is_not_compared_with_null() {
-        Column::Beat.absent(());
-    }
-
-    /// A misspelt column would fail on a database only.
-    #[test]
-    fn a_guard_compares_columns_the_tables_have() {
-        let schema = include_str!("../../migrations/sqlite/0001_tables.sql");
-        let words: Vec<_> = schema.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        for guard in [&CLAIM, &EDIT, &TAKE, &BEAT] {
-            for column in guard.columns() {
-                assert!(!column.name().is_empty() && words.contains(&column.name()), "{column:?}");
-            }
-        }
-    }
-}
+/// A row goes into ERROR, read as loosely as what cannot be understood demands.
+pub(crate) const QUARANTINE: Guard = Guard::new("quarantine", &[Column::Id, Column::Version, Column::State]);
+/// A node tells its jobs' policies.
+pub(crate) const POLICY: Guard = Guard::new(
+    "policy",
+    &[Column::Id, Column::Recover, Column::MaxAttempts, Column::MaxTries, Column::RetryDelay],
+);
+/// A node that has not ended, and has not moved since it was seen.
+pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat, Column::EndedTime]);
+/// A node's own heartbeat.
+pub(crate) const HEARTBEAT: Guard = Guard::new("heartbeat", &[Column::Uuid, Column::EndedTime]);
+/// A node says that it has stopped.
+pub(crate) const LEAVE: Guard = Guard::new("leave", &[Column::Uuid, Column::EndedTime]);
+/// An election: the mark [is due](crate::time::is_election_due).
+pub(crate) const ELECT: Guard = Guard::new("elect", &[Column::Application, Column::TimeNext]);
 
 #[cfg(test)]
 pub(crate) mod blind {

@@ -6,7 +6,9 @@
 
 #[cfg(not(feature = "sql"))]
 mod absent;
+pub(crate) mod change;
 mod claimed;
+pub(crate) mod columns;
 #[cfg(test)]
 pub(crate) mod conformance;
 pub(crate) mod guard;
@@ -22,7 +24,11 @@ use std::sync::Arc;
 
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
-pub(crate) use claimed::{Change, Claimed, Settlement};
+pub(crate) use change::{
+    Applied, Broken, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, Pause, Reason, Repair,
+    Unstarted, Verb,
+};
+pub(crate) use claimed::Claimed;
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
@@ -30,8 +36,8 @@ pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy,
-    NodeId, Pending, ScheduleId, ScheduleState, Token,
+    Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
+    Pending, ScheduleId, Token,
 };
 use crate::time::{Lease, TimeSample, Window};
 use crate::trigger::Trigger;
@@ -48,12 +54,6 @@ pub(crate) trait Store: Send + Sync {
     /// Adds one to the node's beat and brings what the heartbeat needs, or says that the node's row is
     /// ended or gone: then it must register again as another.
     fn beat(&self, beat: &Beat) -> Result<Pulse>;
-
-    /// Ends a node whose beat is still `beat`; true if this call did it.
-    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool>;
-
-    /// Ends one's own node: it has stopped. Ending an ended node is no error.
-    fn leave(&self, node: NodeId, now: Millis) -> Result<()>;
 
     /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
@@ -74,39 +74,32 @@ pub(crate) trait Store: Send + Sync {
     /// lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
-    /// Moves executions on, each guarded by id, token and state; answered in the order asked. Repeating
-    /// a call whose answer was lost is harmless: what is already so under one's own token is `Done`.
-    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>>;
+    /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
+    /// execution and verb, and per schedule. Answered in the order asked. [`Change`] has the table of them:
+    /// which rows are waited for while others hold them, and which changes may be said twice.
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
+
+    /// Makes one guarded change.
+    fn apply_one(&self, change: Change) -> Result<Applied> {
+        Ok(self.apply(&[change])?.pop().unwrap_or(Applied::Lost))
+    }
 
     /// Tries to become the application's misfire handler until `now + interval`: if the mark
     /// [is due](crate::time::is_election_due).
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool>;
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied>;
 
     /// Active schedules due before `before`, but not before `from`, whose job some live node lists, at most
     /// `limit`.
     fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
 
-    /// Moves cursors and writes their ledger rows, all in one transaction, each where its guard still
-    /// matches; at most one per schedule, answered in the order asked: true if it was made. A row another
-    /// transaction holds locked is left alone; that of a paused schedule is waited for.
-    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>>;
-
     /// CLAIMED and RUNNING executions of the application whose node is ended or missing, in id order after
     /// `after`, at most `limit`.
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
-
-    /// Takes stranded executions from their nodes, with their follow-ups, all in one transaction, each
-    /// guarded by id, token and state; answered in the order asked: true if it was taken. A row another
-    /// transaction holds locked is left alone.
-    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
     /// of a walk by id, and overdue ones whose job some live node lists. One whose trigger only a parser can
     /// refuse is among the latter alone.
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage>;
-
-    /// Puts one such row into ERROR with its reason, if it is still as it was seen.
-    fn quarantine(&self, broken: &Broken) -> Result<bool>;
 
     /// Removes occurrences that ended longer ago than `keep`, by the database's own clock, in one bounded
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
@@ -122,9 +115,6 @@ pub(crate) trait Store: Send + Sync {
 
     /// Reads a schedule by name.
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
-
-    /// Pauses an active schedule, guarded by its version; false if it is not active (any more).
-    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool>;
 
     /// The names of the applications that have had a node or a schedule.
     fn applications(&self) -> Result<Vec<String>>;
@@ -361,14 +351,6 @@ pub(crate) enum Claim {
     Failed(Error),
 }
 
-/// The ending of one settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    Done,
-    /// The execution is no longer this token's: repair took it; the settlement changed nothing.
-    Revoked,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct StalledQuery {
     pub application: String,
@@ -390,93 +372,6 @@ pub(crate) struct Stalled {
     pub unstarted: Vec<Unstarted>,
     /// Where more may come after this page.
     pub next: Vec<Lane>,
-}
-
-/// A PENDING execution of an earlier misfire repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unstarted {
-    pub schedule: ScheduleId,
-    pub execution: ExecutionId,
-    pub token: Token,
-}
-
-/// A guarded cursor move with the ledger rows that account for what it passes.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Repair {
-    pub id: ScheduleId,
-    pub generation: i64,
-    /// The guard: the row must still be in this state, at this cursor and version.
-    pub state: ScheduleState,
-    pub cursor: Cursor,
-    pub version: i64,
-    /// Where it moves; `next: None` completes the schedule.
-    pub to: Cursor,
-    /// How many planned occurrences the move passes.
-    pub passed: u64,
-    pub rows: Vec<LedgerRow>,
-    /// These become SKIPPED (superseded), if they are still PENDING under the token seen.
-    pub supersede: Vec<Unstarted>,
-    /// The move ends a pause: PAUSED becomes active (or complete) and the version grows.
-    pub resume: bool,
-    pub now: Millis,
-}
-
-impl Repair {
-    /// Whether its row is waited for if another transaction holds it: the end of a pause is an operator's,
-    /// who waits.
-    pub(crate) fn waits(&self) -> bool {
-        self.state == ScheduleState::Paused
-    }
-
-    /// How many rows it writes.
-    pub(crate) fn writes(&self) -> usize {
-        1 + self.rows.len() + self.supersede.len()
-    }
-}
-
-/// A ledger row made by repair.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum LedgerRow {
-    /// `count` occurrences from `from` to `to` deliberately not run.
-    Skipped {
-        from: Millis,
-        to: Millis,
-        count: u64,
-        prev: Option<Millis>,
-        following: Option<Millis>,
-        reason: Reason,
-    },
-    /// One occurrence to run once it is `due`.
-    Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
-}
-
-/// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reason {
-    Misfire,
-    Superseded,
-    Paused,
-    Recovery,
-    Retry,
-    /// Claimed but not started in time, or handed back at shutdown.
-    GivenBack,
-    AttemptsExhausted,
-    NodeDied,
-}
-
-impl Reason {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Misfire => "misfire",
-            Self::Superseded => "superseded",
-            Self::Paused => "paused",
-            Self::Recovery => "recovery",
-            Self::Retry => "retry",
-            Self::GivenBack => "given back",
-            Self::AttemptsExhausted => "attempts exhausted",
-            Self::NodeDied => "node died",
-        }
-    }
 }
 
 /// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be
@@ -510,20 +405,6 @@ pub(crate) struct StrandedPage {
     pub next: Option<ExecutionId>,
 }
 
-/// How a stranded execution is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
-/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Revocation {
-    pub stranded: Stranded,
-    pub to: ExecutionState,
-    pub reason: Reason,
-    pub again: bool,
-    pub due: Millis,
-    /// The token of the PENDING row this leaves.
-    pub fresh: Token,
-    pub now: Millis,
-}
-
 /// One step of a walk over the schedules, by id, for rows that cannot be understood.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BrokenQuery {
@@ -544,17 +425,6 @@ pub(crate) struct BrokenPage {
     pub broken: Vec<Broken>,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
-}
-
-/// A schedule's row that cannot be understood, with what its guard compares.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Broken {
-    pub id: ScheduleId,
-    /// What it is [`called`].
-    pub name: Arc<str>,
-    pub version: i64,
-    pub state: String,
-    pub reason: String,
 }
 
 /// One step of a walk over the application's schedules, by name.

@@ -7,7 +7,8 @@ use super::misfires::{self, Overdue};
 use super::operation::MisfireOp;
 use super::takeover;
 use crate::domain::{Event, Millis};
-use crate::store::Revocation;
+use crate::repair::Revocation;
+use crate::store::Applied;
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
@@ -93,23 +94,23 @@ pub(super) struct Batch {
 
 impl Batch {
     /// The events of the won repairs or revocations.
-    pub(super) fn events(&self, won: &[bool]) -> Vec<Event> {
+    pub(super) fn events(&self, applied: &[Applied]) -> Vec<Event> {
         match &self.list {
-            WriteList::Repairs(list) => select(list, won).map(Overdue::repaired).collect(),
-            WriteList::Revocations(list) => select(list, won).flat_map(takeover::events).collect(),
+            WriteList::Repairs(list) => select(list, applied).map(Overdue::repaired).collect(),
+            WriteList::Revocations(list) => select(list, applied).flat_map(takeover::events).collect(),
         }
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its
     /// cursor is another's by now.
-    pub(super) fn still_behind(self, won: &[bool]) -> VecDeque<Overdue> {
-        let is_won = |place: usize| won.get(place) == Some(&true);
+    pub(super) fn still_behind(self, applied: &[Applied]) -> VecDeque<Overdue> {
+        let is_won = |place: usize| applied.get(place) == Some(&Applied::Done);
         self.still_behind.into_iter().filter(|(place, _)| is_won(*place)).map(|(_, it)| it).collect()
     }
 }
 
-fn select<'a, T>(list: &'a VecDeque<T>, won: &'a [bool]) -> impl Iterator<Item = &'a T> {
-    list.iter().zip(won).filter(|(_, won)| **won).map(|(it, _)| it)
+fn select<'a, T>(list: &'a VecDeque<T>, applied: &'a [Applied]) -> impl Iterator<Item = &'a T> {
+    list.iter().zip(applied).filter(|(_, applied)| applied.is_done()).map(|(it, _)| it)
 }
 
 #[cfg(test)]

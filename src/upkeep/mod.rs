@@ -30,7 +30,7 @@ use retention::Retention;
 use crate::domain::{Error, Event, Kind, Millis};
 use crate::machine::{Machine, Step};
 use crate::repair::recover_apart;
-use crate::store::{Lane, Stalled, StrandedPage};
+use crate::store::{Applied, Lane, Stalled, StrandedPage};
 use crate::time::{Now, Window};
 
 const FAILURE_PAUSE: Millis = 1_000;
@@ -134,20 +134,20 @@ impl Machine for MisfireMachine {
     fn done(&mut self, now: Now, answer: Result<MisfireAnswer, Error>) {
         let call = std::mem::take(&mut self.call);
         match answer {
-            Ok(MisfireAnswer::Elected(true)) => self.elected(now),
-            Ok(MisfireAnswer::Elected(false)) => self.end_pass(),
+            Ok(MisfireAnswer::Elected(Applied::Done)) => self.elected(now),
+            Ok(MisfireAnswer::Elected(Applied::Lost)) => self.end_pass(),
             Ok(MisfireAnswer::Stranded(page)) => self.found_stranded(page, now),
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
-            Ok(MisfireAnswer::Revoked(won) | MisfireAnswer::Repaired(won)) => {
+            Ok(MisfireAnswer::Revoked(applied) | MisfireAnswer::Repaired(applied)) => {
                 if let Call::Batch(batch) = call {
-                    self.written(batch, &won, now);
+                    self.written(batch, &applied, now);
                 }
             }
             Ok(MisfireAnswer::Unreadable(page)) => {
                 self.todo.extend(self.quarantine.found(page).map(Task::Perform));
             }
-            Ok(MisfireAnswer::Quarantined(row, true)) => self.outbox.event(quarantine::event(row)),
-            Ok(MisfireAnswer::Quarantined(_, false)) => {}
+            Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => self.outbox.event(quarantine::event(row)),
+            Ok(MisfireAnswer::Quarantined(_, Applied::Lost)) => {}
             Ok(MisfireAnswer::Purged(purged)) => {
                 self.retention.purged(purged, now).into_iter().for_each(|event| self.outbox.event(event));
             }
@@ -293,10 +293,10 @@ impl MisfireMachine {
         now.db - self.window.least_threshold()
     }
 
-    fn written(&mut self, batch: Batch, won: &[bool], now: Now) {
+    fn written(&mut self, batch: Batch, applied: &[Applied], now: Now) {
         self.limit.written(batch.rows, now.boot - batch.sent);
-        self.outbox.repaired(batch.events(won));
-        let behind = batch.still_behind(won);
+        self.outbox.repaired(batch.events(applied));
+        let behind = batch.still_behind(applied);
         if !behind.is_empty() {
             self.todo.push_back(Task::Write(WriteList::Repairs(behind)));
         }

@@ -2,8 +2,9 @@
 
 use crate::domain::{Error, ExecutionId, Millis};
 use crate::machine::Operation;
+use crate::repair::Revocation;
 use crate::store::{
-    Broken, BrokenPage, BrokenQuery, Purge, Purged, Repair, Revocation, Stalled, StalledQuery, Store,
+    Applied, Broken, BrokenPage, BrokenQuery, Change, Purge, Purged, Repair, Stalled, StalledQuery, Store,
     StrandedPage,
 };
 
@@ -20,15 +21,15 @@ pub(crate) enum MisfireOp {
 }
 
 pub(crate) enum MisfireAnswer {
-    Elected(bool),
+    Elected(Applied),
     Stranded(StrandedPage),
-    /// Which of the batch's revocations were won, in its order.
-    Revoked(Vec<bool>),
+    /// What became of the batch's revocations, in its order.
+    Revoked(Vec<Applied>),
     Overdue(Stalled),
-    /// Which of the batch's repairs were won, in its order.
-    Repaired(Vec<bool>),
+    /// What became of the batch's repairs, in its order.
+    Repaired(Vec<Applied>),
     Unreadable(BrokenPage),
-    Quarantined(Broken, bool),
+    Quarantined(Broken, Applied),
     Purged(Purged),
 }
 
@@ -56,11 +57,20 @@ impl Operation for MisfireOp {
             Self::FindStranded { application, after, limit } => {
                 store.stranded(&application, after, limit).map(MisfireAnswer::Stranded)
             }
-            Self::Revoke(revocations) => store.revoke(&revocations).map(MisfireAnswer::Revoked),
+            Self::Revoke(revocations) => {
+                let changes: Vec<Change> = revocations.iter().map(|it| it.change().into()).collect();
+                store.apply(&changes).map(MisfireAnswer::Revoked)
+            }
             Self::FindOverdue(query) => store.stalled(&query).map(MisfireAnswer::Overdue),
-            Self::Repair(repairs) => store.repair(&repairs).map(MisfireAnswer::Repaired),
+            Self::Repair(repairs) => {
+                let changes: Vec<Change> = repairs.into_iter().map(Change::Repair).collect();
+                store.apply(&changes).map(MisfireAnswer::Repaired)
+            }
             Self::FindUnreadable(query) => store.broken(&query).map(MisfireAnswer::Unreadable),
-            Self::Quarantine(row) => store.quarantine(&row).map(|won| MisfireAnswer::Quarantined(row, won)),
+            Self::Quarantine(row) => {
+                let change = Change::Quarantine(row.clone());
+                store.apply_one(change).map(|applied| MisfireAnswer::Quarantined(row, applied))
+            }
             Self::Purge(purge) => store.purge(&purge).map(MisfireAnswer::Purged),
         }
     }

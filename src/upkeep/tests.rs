@@ -5,7 +5,7 @@ use crate::domain::{Entry, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
-use crate::store::{BrokenPage, Purged};
+use crate::store::{Applied, BrokenPage, Purged};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -45,7 +45,7 @@ pub(super) fn none_stranded() -> MisfireAnswer {
 /// The answer of a database in which nothing is amiss.
 pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
     match op {
-        MisfireOp::Elect { .. } => MisfireAnswer::Elected(true),
+        MisfireOp::Elect { .. } => MisfireAnswer::Elected(Applied::Done),
         MisfireOp::FindStranded { .. } => none_stranded(),
         MisfireOp::FindUnreadable(_) => {
             MisfireAnswer::Unreadable(BrokenPage { broken: Vec::new(), next: None })
@@ -117,7 +117,7 @@ pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
 }
 
 pub(super) fn repaired(machine: &mut MisfireMachine, batch: &[i64], now: Now) {
-    machine.done(now, Ok(MisfireAnswer::Repaired(vec![true; batch.len()])));
+    machine.done(now, Ok(MisfireAnswer::Repaired(vec![Applied::Done; batch.len()])));
 }
 
 /// Even where polls go through and only this does not.

@@ -137,7 +137,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
                 let answer = match &op {
                     NodeOp::Register(_) => NodeAnswer::Registered,
                     NodeOp::Beat(_) => NodeAnswer::Pulse(alive(Vec::new())),
-                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), true),
+                    NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), Applied::Done),
                     NodeOp::Revoke(_) => NodeAnswer::Revoked,
                     NodeOp::Leave(..) => NodeAnswer::Left,
                 };
@@ -227,7 +227,7 @@ fn given_up<F: Fn() -> Figures + Send + 'static>(
     after: Millis,
 ) -> Vec<(ExecutionId, ExecutionState)> {
     let revoked = |step| match step {
-        Step::Do(NodeOp::Revoke(revocation)) => Some((revocation.stranded.id, revocation.to)),
+        Step::Do(NodeOp::Revoke(change)) => Some((change.execution, change.becomes)),
         _ => None,
     };
     all(machine, after).0.into_iter().filter_map(revoked).collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::shards::Share;
 use crate::domain::{ExecutionState, JobPolicy, JobSpec, Kind, MisfirePolicy};
+use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
 use crate::pipeline::expand::expand;
 use crate::pipeline::poll::Covered;
@@ -68,7 +69,7 @@ struct Bench {
     /// How late each began.
     late: Vec<Millis>,
     events: Vec<Event>,
-    given_back: Vec<Settlement>,
+    given_back: Vec<ExecutionChange>,
     wakes: usize,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn the_last_occurrence_of_a_finite_schedule_is_claimed_and_leaves_com
     assert_eq!((row.state.as_str(), row.next, row.prev), ("COMPLETE", None, Some(db.base + 1_000)));
     assert_eq!(db.execution(last.execution()).state, "CLAIMED");
     assert_eq!(db.time(RowKey::Execution(last.execution()), "following_fire_time"), None);
-    assert_eq!(db.settle(&last.start(db.now)), Settled::Done);
+    assert_eq!(db.settle(&last.start(db.now)), Applied::Done);
 }
 
 /// Won, lost and failed in one call, so that no ending leaks into another's place.
@@ -155,7 +155,7 @@ pub(crate) fn a_pending_execution_of_a_complete_schedule_is_claimed(db: &Bench) 
     let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
     let claimed = db.claim_head(&entry);
     let id = claimed.execution();
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     assert_eq!(db.schedule_row(entry.id).state, "COMPLETE");
     let pending = db.find_pending(id).expect("a complete schedule's hand-off is offered");
     let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };

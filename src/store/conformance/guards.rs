@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::domain::{ExecutionState, ScheduleState};
-use crate::store::{Change, Reason, Revocation};
+use crate::repair::Revocation;
+use crate::store::Reason;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -132,36 +133,31 @@ pub(crate) fn a_pending_claim_loses_if_its_schedule_is_in_error(db: &Bench) {
     Altered::text(row, "state", "EXECUTING", "ERROR").decides(db, || is_won(db.claim(&request)));
 }
 
-/// Start, outcome and give-back of an execution in `state`, made anew for every attempt.
-fn changes(db: &Bench, state: ExecutionState) -> Vec<Change> {
-    let now = db.now;
-    let give_back = Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now };
-    let own = match state {
-        ExecutionState::Claimed => Change::Start { now },
-        _ => Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now },
-    };
-    vec![own, give_back]
-}
-
-/// Runs `case` on a fresh execution for each change that its state allows.
-fn each_settlement(db: &Bench, mut case: impl FnMut(ExecutionId, ExecutionState, Settlement)) {
+/// Runs `case` on a fresh execution for each change that its state allows its owner: start or outcome, and
+/// give-back.
+fn each_settlement(db: &Bench, mut case: impl FnMut(ExecutionId, ExecutionState, ExecutionChange)) {
     for state in [ExecutionState::Claimed, ExecutionState::Running] {
-        for (at, change) in changes(db, state).into_iter().enumerate() {
+        for gives_back in [false, true] {
             let at_once = state == ExecutionState::Running;
-            let entry = db.schedule(&format!("{}-{at}", state.as_str()));
+            let entry = db.schedule(&format!("{}-{gives_back}", state.as_str()));
             let claimed = won(db.claim(&ClaimRequest { at_once, ..db.head(&entry) }));
-            let (execution, token) = (claimed.execution(), claimed.token());
-            case(execution, state, Settlement { execution, token, change });
+            let execution = claimed.execution();
+            let change = match state {
+                _ if gives_back => claimed.give_back(db.now),
+                ExecutionState::Claimed => claimed.start(db.now),
+                _ => succeeded(claimed, db.now),
+            };
+            case(execution, state, change);
         }
     }
 }
 
 pub(crate) fn a_settlement_is_revoked_if_only_the_id_differs(db: &Bench) {
     each_settlement(db, |id, state, settlement| {
-        let other = Settlement { execution: ExecutionId(NO_ID), ..settlement.clone() };
-        assert_eq!(db.settle(&other), Settled::Revoked);
+        let other = ExecutionChange { execution: ExecutionId(NO_ID), ..settlement.clone() };
+        assert_eq!(db.settle(&other), Applied::Lost);
         assert_eq!(db.execution(id).state, state.as_str());
-        assert_eq!(db.settle(&settlement), Settled::Done);
+        assert_eq!(db.settle(&settlement), Applied::Done);
     });
 }
 
@@ -170,7 +166,7 @@ pub(crate) fn a_settlement_is_revoked_if_only_the_token_differs(db: &Bench) {
         let (row, token) = (RowKey::Execution(id), settlement.token.to_string());
         Altered::text(row, "claim_token", &token, &Token::fresh().to_string()).decides(db, || {
             let before = db.execution(id);
-            let done = db.settle(&settlement) == Settled::Done;
+            let done = db.settle(&settlement) == Applied::Done;
             assert!(done || db.execution(id) == before, "revoked, and yet {} changed", state.as_str());
             done
         });
@@ -181,7 +177,7 @@ pub(crate) fn a_settlement_is_revoked_if_only_the_state_differs(db: &Bench) {
     each_settlement(db, |id, state, settlement| {
         let row = RowKey::Execution(id);
         let altered = Altered::text(row, "state", state.as_str(), ExecutionState::Cancelled.as_str());
-        altered.decides(db, || db.settle(&settlement) == Settled::Done);
+        altered.decides(db, || db.settle(&settlement) == Applied::Done);
     });
 }
 

@@ -93,12 +93,12 @@ pub(crate) fn claims_and_repairs_together_leave_no_gap(db: &Bench) {
         let in_hand = db.head(&db.entry("s"));
         let claimed = db.run_head(&db.entry("s"));
         match round % 3 {
-            0 => assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done),
+            0 => assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done),
             1 => {
                 let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
-                assert_eq!(db.settle(&failed), Settled::Done);
+                assert_eq!(db.settle(&failed), Applied::Done);
             }
-            _ => assert_eq!(db.settle(&succeeded(claimed, db.now)), Settled::Done),
+            _ => assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done),
         }
         assert!(is_lost(&db.claim(&in_hand)));
         let lost = db.repair(&db.entry("s"));

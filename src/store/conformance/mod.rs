@@ -47,9 +47,11 @@ use crate::domain::{
     Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Outcome,
     Pending, ScheduleId, Token,
 };
+use crate::fixtures::Changes;
+use crate::repair::Revocation;
 use crate::store::{
-    Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionQuery, ExecutionRow,
-    NewNode, Page, PollQuery, Polled, Repair, Revocation, SMALL_PAYLOAD, ScheduleRow, Settled, Settlement,
+    Applied, Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange,
+    ExecutionQuery, ExecutionRow, NewNode, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow,
     StalledQuery, Store, Stranded, Unstarted,
 };
 use crate::time::Lease;
@@ -282,10 +284,10 @@ impl Bench {
         won(self.claim(&ClaimRequest { at_once: true, ..self.head(entry) }))
     }
 
-    pub fn settle(&self, settlement: &Settlement) -> Settled {
-        let settled = self.store.settle(std::slice::from_ref(settlement)).unwrap();
-        assert_eq!(settled.len(), 1);
-        settled[0]
+    pub fn settle(&self, settlement: &ExecutionChange) -> Applied {
+        let applied = self.store.settle(std::slice::from_ref(settlement)).unwrap();
+        assert_eq!(applied.len(), 1);
+        applied[0]
     }
 
     /// A schedule whose first occurrence is PENDING again: claimed and given back.
@@ -293,7 +295,7 @@ impl Bench {
         let entry = self.schedule(name);
         let claimed = self.claim_head(&entry);
         let id = claimed.execution();
-        assert_eq!(self.settle(&claimed.give_back(self.now)), Settled::Done);
+        assert_eq!(self.settle(&claimed.give_back(self.now)), Applied::Done);
         self.find_pending(id).expect("given back")
     }
 
@@ -451,7 +453,7 @@ pub(crate) fn is_lost(claim: &Claim) -> bool {
     matches!(claim, Claim::Lost)
 }
 
-pub(crate) fn succeeded(claimed: Claimed, now: Millis) -> Settlement {
+pub(crate) fn succeeded(claimed: Claimed, now: Millis) -> ExecutionChange {
     claimed.finish(Outcome::Succeeded, None, now)
 }
 

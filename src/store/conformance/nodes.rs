@@ -37,7 +37,7 @@ pub(crate) fn a_beat_tells_of_peers_and_of_what_one_owns(db: &Bench) {
     db.store.leave(gone, db.now).unwrap();
     let mine = [db.claim_head(&db.schedule("a")), db.run_head(&db.schedule("b"))];
     drop_claimed(db.claim(&ClaimRequest { node: other, ..db.head(&db.schedule("c")) }));
-    assert_eq!(db.settle(&succeeded(db.run_head(&db.schedule("d")), db.now)), Settled::Done);
+    assert_eq!(db.settle(&succeeded(db.run_head(&db.schedule("d")), db.now)), Applied::Done);
 
     let Pulse::Alive { mut peers, mut owned } = db.beat(db.node) else { panic!("it lives") };
     peers.sort_by_key(|peer| peer.id);
@@ -177,7 +177,7 @@ pub(crate) fn a_definition_makes_the_missing_job_until_a_node_knows_better(db: &
 }
 
 pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {
-    let elect = |at| db.store.elect(&db.app, db.now + at, 15_000).unwrap();
+    let elect = |at| db.store.elect(&db.app, db.now + at, 15_000).unwrap().is_done();
     assert!(elect(0));
     assert_eq!(db.number(RowKey::App(&db.app), "time_pre"), db.now);
     assert_eq!(db.number(RowKey::App(&db.app), "time_next"), db.now + 15_000);
@@ -189,7 +189,7 @@ pub(crate) fn an_election_holds_for_its_interval(db: &Bench) {
 }
 
 pub(crate) fn an_election_mark_far_ahead_counts_as_due(db: &Bench) {
-    let elect = || db.store.elect(&db.app, db.now, 15_000).unwrap();
+    let elect = || db.store.elect(&db.app, db.now, 15_000).unwrap().is_done();
     db.set(RowKey::App(&db.app), "time_next", &(db.now + 30_000).to_string());
     assert!(!elect());
     db.set(RowKey::App(&db.app), "time_next", &(db.now + 30_001).to_string());
@@ -199,7 +199,7 @@ pub(crate) fn an_election_mark_far_ahead_counts_as_due(db: &Bench) {
 
 pub(crate) fn an_election_makes_the_missing_application(db: &Bench) {
     let app = fresh_name();
-    assert!(db.store.elect(&app, db.now, 15_000).unwrap());
-    assert!(!db.store.elect(&app, db.now + 1, 15_000).unwrap());
+    assert!(db.store.elect(&app, db.now, 15_000).unwrap().is_done());
+    assert!(!db.store.elect(&app, db.now + 1, 15_000).unwrap().is_done());
     assert_eq!(db.get(RowKey::App(&app), "state").as_deref(), Some("Y"));
 }

@@ -143,7 +143,7 @@ pub(crate) fn a_large_payload_is_left_out_and_fetched_by_itself(db: &Bench) {
         db.create(&Definition { payload: large[1..].to_owned(), ..db.definition("b") }),
     );
     let claimed = db.claim_head(&a);
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     let polled = db.poll(Millis::MAX);
     assert_eq!(polled.large.into_iter().collect::<Vec<_>>(), [(a.id, SMALL_PAYLOAD + 1)]);
     let payloads: Vec<_> = polled.entries.iter().map(|entry| &*entry.payload).collect();
@@ -162,7 +162,7 @@ pub(crate) fn a_page_looks_at_no_more_pendings_than_it_holds(db: &Bench) {
             db.create(&Definition { job: job(of), trigger: every(db.base, 0, 0), ..db.definition(name) });
         let claimed = db.claim_head(&entry);
         let id = claimed.execution();
-        assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+        assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
         id
     };
     let others: Vec<ExecutionId> = (0..5).map(|n| of(&format!("other-{n}"), "other")).collect();
@@ -180,7 +180,7 @@ pub(crate) fn pages_of_pendings_follow_one_another(db: &Bench) {
         let entry = db.create(&Definition { trigger: far.clone(), ..db.definition(name) });
         let claimed = db.claim_head(&entry);
         let id = claimed.execution();
-        assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+        assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
         id
     });
     let brought: Vec<_> = pages(db, Millis::MAX).into_iter().map(|(_, ids)| ids).collect();
@@ -273,7 +273,7 @@ pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     let ids: Vec<_> =
         ["x", "b", "c", "a"].map(|name| (name, db.claim_head(&db.entry(name)).give_back(db.now))).into();
     for (_, settlement) in &ids {
-        assert_eq!(db.settle(settlement), Settled::Done);
+        assert_eq!(db.settle(settlement), Applied::Done);
     }
     let brought: Vec<_> = pages_of(db, &query).into_iter().flat_map(|(_, ids)| ids).collect();
     assert_eq!(brought, [ids[3].1.execution, ids[0].1.execution, ids[1].1.execution]);
@@ -293,7 +293,7 @@ pub(crate) fn what_is_late_anywhere_is_told(db: &Bench) {
     let once = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("t") });
     let claimed = db.claim_head(&once);
     assert!(!late(Millis::MAX), "it is claimed");
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     assert_eq!((late(db.base), late(db.base + 1)), (false, true), "it is PENDING");
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
 }
 
 pub(crate) fn the_election_mark_is_told(db: &Bench) {
-    assert!(db.store.elect(&db.app, db.now, 15_000).unwrap());
+    assert!(db.store.elect(&db.app, db.now, 15_000).unwrap().is_done());
     assert_eq!(db.poll(db.now).election, Some(db.now + 15_000));
 }
 
@@ -387,7 +387,7 @@ pub(crate) fn rows_of_unknown_jobs_are_left_alone(db: &Bench) {
     assert_eq!(ask(&["nothing", JOB, "other"]).0.len(), 2);
 
     let claimed = db.claim_head(&db.entry("unknown"));
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     assert!(db.poll(Millis::MAX).pendings.is_empty(), "nor are their pending executions brought");
 }
 

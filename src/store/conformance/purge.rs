@@ -33,7 +33,7 @@ impl Bench {
     /// Runs a schedule's next occurrence, which ends at `at`; its fire time.
     fn fire(&self, name: &str, at: Millis) -> Millis {
         let entry = self.entry(name);
-        assert_eq!(self.settle(&succeeded(self.run_head(&entry), at)), Settled::Done);
+        assert_eq!(self.settle(&succeeded(self.run_head(&entry), at)), Applied::Done);
         entry.cursor.next.unwrap()
     }
 
@@ -67,7 +67,7 @@ impl Bench {
     fn fail(&self, name: &str) -> Pending {
         let (entry, at) = (self.entry(name), self.long_ago());
         let failed = self.run_head(&entry).finish(Outcome::Failed("no".to_owned()), Some(at), at);
-        assert_eq!(self.settle(&failed), Settled::Done);
+        assert_eq!(self.settle(&failed), Applied::Done);
         self.pendings_of(entry.id)
             .into_iter()
             .find(|pending| Some(pending.scheduled) == entry.cursor.next)
@@ -76,7 +76,7 @@ impl Bench {
 
     fn retry(&self, pending: Pending, ends: Millis) {
         let request = ClaimRequest { at_once: true, ..self.request(Candidate::Pending(pending)) };
-        assert_eq!(self.settle(&succeeded(won(self.claim(&request)), ends)), Settled::Done);
+        assert_eq!(self.settle(&succeeded(won(self.claim(&request)), ends)), Applied::Done);
     }
 }
 
@@ -107,7 +107,7 @@ fn an_open_occurrence_holds_all_behind_it(db: &Bench, state: ExecutionState) {
     match state {
         ExecutionState::Claimed => drop(db.claim_head(&entry).execution()),
         ExecutionState::Running => drop(db.run_head(&entry).execution()),
-        _ => assert_eq!(db.settle(&db.claim_head(&entry).give_back(db.now)), Settled::Done),
+        _ => assert_eq!(db.settle(&db.claim_head(&entry).give_back(db.now)), Applied::Done),
     }
     let behind = db.fire("s", db.long_ago());
     assert_eq!(db.purge(), 1);

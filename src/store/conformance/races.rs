@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::domain::{Error, ExecutionState, Kind, ScheduleState};
-use crate::store::{Beat, Figures, Pulse, Reason, Revocation};
+use crate::store::{Beat, Figures, Pulse, Reason, Verb};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 12;
@@ -119,10 +119,19 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
         assert_eq!(wins.iter().sum::<usize>(), 1, "round {round}: {wins:?}");
         let winner = wins.iter().position(|count| *count == 1).unwrap();
         assert_eq!(db.execution(first.id).node, nodes[winner].to_string());
-        let give_back =
-            crate::store::Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now: db.now };
-        let settlement = Settlement { execution: first.id, token: requests[winner].token, change: give_back };
-        assert_eq!(db.settle(&settlement), Settled::Done);
+        let settlement = ExecutionChange {
+            verb: Verb::GiveBack,
+            execution: first.id,
+            token: requests[winner].token,
+            state: ExecutionState::Claimed,
+            becomes: ExecutionState::Pending,
+            fresh: Some(Token::fresh()),
+            reason: Some(Reason::GivenBack),
+            error: None,
+            next: None,
+            now: db.now,
+        };
+        assert_eq!(db.settle(&settlement), Applied::Done);
     }
     assert_eq!(db.executions().len(), 1);
 }
@@ -177,7 +186,7 @@ pub(crate) fn one_of_many_candidates_is_elected(db: &Bench) {
     for round in 0..ROUNDS as i64 {
         let at = db.now + round * 15_000;
         let elected = race(THREADS, |_| patiently(|| db.store.elect(&app, at, 15_000)));
-        assert_eq!(elected.iter().filter(|won| **won).count(), 1, "round {round}: {elected:?}");
+        assert_eq!(elected.iter().filter(|won| won.is_done()).count(), 1, "round {round}: {elected:?}");
     }
 }
 
@@ -223,7 +232,7 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
         let stranded = db.stranded().into_iter().find(|stranded| stranded.id == id).unwrap();
         let results = race(THREADS, |number| {
             if number == 0 {
-                return patiently(|| db.store.settle(std::slice::from_ref(&outcome))) == [Settled::Done];
+                return patiently(|| db.store.settle(std::slice::from_ref(&outcome))) == [Applied::Done];
             }
             let (to, reason) = (ExecutionState::Abandoned, Reason::NodeDied);
             let (stranded, fresh, now) = (stranded.clone(), Token::fresh(), db.now);

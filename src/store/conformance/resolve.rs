@@ -67,7 +67,7 @@ pub(crate) fn what_has_ended_is_lost(db: &Bench) {
     let entry = db.schedule("s");
     let request = ClaimRequest { at_once: true, ..db.head(&entry) };
     let claimed = won(db.claim(&request));
-    assert_eq!(db.settle(&succeeded(claimed, db.now)), Settled::Done);
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
     assert!(is_lost(&db.resolve(&request)));
     assert_eq!(db.executions().len(), 1);
 }
@@ -76,7 +76,7 @@ pub(crate) fn what_was_given_back_is_lost(db: &Bench) {
     let entry = db.schedule("s");
     let request = db.head(&entry);
     let claimed = won(db.claim(&request));
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     assert!(is_lost(&db.resolve(&request)));
     assert_eq!(db.pendings_of(entry.id).len(), 1);
 }

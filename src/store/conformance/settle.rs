@@ -5,23 +5,23 @@ use crate::domain::ExecutionState;
 
 pub(crate) fn a_start_moves_claimed_to_running(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
-    assert_eq!(db.settle(&claimed.start(db.now + 5)), Settled::Done);
+    assert_eq!(db.settle(&claimed.start(db.now + 5)), Applied::Done);
     let row = db.execution(claimed.execution());
     assert_eq!((row.state.as_str(), row.claimed, row.started), ("RUNNING", Some(db.now), Some(db.now + 5)));
 }
 
 pub(crate) fn a_start_is_said_twice_without_harm(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
-    assert_eq!(db.settle(&claimed.start(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.start(db.now)), Applied::Done);
     let row = db.execution(claimed.execution());
-    assert_eq!(db.settle(&claimed.start(db.now + 1)), Settled::Done);
+    assert_eq!(db.settle(&claimed.start(db.now + 1)), Applied::Done);
     assert_eq!(db.execution(claimed.execution()), row);
 }
 
 pub(crate) fn a_success_is_recorded(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();
-    assert_eq!(db.settle(&succeeded(claimed, db.now + 9)), Settled::Done);
+    assert_eq!(db.settle(&succeeded(claimed, db.now + 9)), Applied::Done);
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.finished, row.error.as_str()), ("SUCCEEDED", Some(db.now + 9), ""));
     assert_eq!(db.executions().len(), 1);
@@ -31,7 +31,7 @@ pub(crate) fn a_failure_is_recorded_with_its_error(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();
     let error = "it's \"broken\": 100 % \\ ünïcode".to_owned();
-    assert_eq!(db.settle(&claimed.finish(Outcome::Failed(error.clone()), None, db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.finish(Outcome::Failed(error.clone()), None, db.now)), Applied::Done);
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.error), ("FAILED", error));
     assert_eq!(db.executions().len(), 1);
@@ -41,16 +41,16 @@ pub(crate) fn an_outcome_is_said_twice_without_harm(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();
     let settlement = succeeded(claimed, db.now);
-    assert_eq!(db.settle(&settlement), Settled::Done);
+    assert_eq!(db.settle(&settlement), Applied::Done);
     let row = db.execution(id);
-    assert_eq!(db.settle(&settlement), Settled::Done);
+    assert_eq!(db.settle(&settlement), Applied::Done);
     assert_eq!(db.execution(id), row);
 }
 
 pub(crate) fn an_execution_not_started_has_no_outcome(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
     let id = claimed.execution();
-    assert_eq!(db.settle(&succeeded(claimed, db.now)), Settled::Revoked);
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Lost);
     assert_eq!(db.execution(id).state, "CLAIMED");
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
     let claimed = db.run_head(&entry);
     let (id, due) = (claimed.execution(), db.now + 10_000);
     let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(due), db.now);
-    assert_eq!(db.settle(&failed), Settled::Done);
+    assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!(db.execution(id).state, "FAILED");
     let pendings = db.pendings_of(entry.id);
     let [retry] = &pendings[..] else { panic!("one retry, not {pendings:?}") };
@@ -70,7 +70,7 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
     assert_eq!((again.attempt(), again.scheduled()), (2, db.base));
     // Why it was made is not why it failed.
     assert_eq!(db.execution(retry.id).reason, "retry");
-    assert_eq!(db.settle(&again.finish(Outcome::Failed("still no".to_owned()), None, db.now)), Settled::Done);
+    assert_eq!(db.settle(&again.finish(Outcome::Failed("still no".to_owned()), None, db.now)), Applied::Done);
     let last = db.execution(retry.id);
     assert_eq!((last.state.as_str(), last.reason.as_str(), last.error.as_str()), ("FAILED", "", "still no"));
 }
@@ -78,8 +78,8 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
 pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
-    assert_eq!(db.settle(&failed), Settled::Done);
-    assert_eq!(db.settle(&failed), Settled::Done);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!(db.executions().len(), 2);
 }
 
@@ -87,9 +87,9 @@ pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {
 pub(crate) fn an_outcome_is_kept_though_its_retry_is_there_already(db: &Bench) {
     let [a, b] = ["a", "b"].map(|name| db.run_head(&db.schedule(name)));
     let batch = [a, b].map(|run| run.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now));
-    assert_eq!(db.settle(&batch[1]), Settled::Done);
+    assert_eq!(db.settle(&batch[1]), Applied::Done);
     db.set(RowKey::Execution(batch[1].execution), "state", "'RUNNING'");
-    assert_eq!(db.store.settle(&batch).unwrap(), [Settled::Done, Settled::Done]);
+    assert_eq!(db.store.settle(&batch).unwrap(), [Applied::Done, Applied::Done]);
     assert!(batch.iter().all(|failed| db.execution(failed.execution).state == "FAILED"));
     assert_eq!(db.executions().len(), 4);
 }
@@ -98,7 +98,7 @@ pub(crate) fn giving_back_leaves_it_pending_under_a_fresh_token(db: &Bench) {
     let entry = db.schedule("s");
     let claimed = db.claim_head(&entry);
     let (id, old) = (claimed.execution(), claimed.token());
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     let row = db.execution(id);
     assert_eq!(
         (row.state.as_str(), row.node.as_str(), row.claimed, row.started),
@@ -116,7 +116,7 @@ pub(crate) fn giving_back_leaves_it_pending_under_a_fresh_token(db: &Bench) {
 pub(crate) fn what_runs_but_has_not_begun_is_given_back_too(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.started), ("PENDING", None));
     assert!(db.find_pending(id).is_some());
@@ -126,12 +126,12 @@ pub(crate) fn giving_back_is_said_twice_without_harm(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
     let id = claimed.execution();
     let given_back = claimed.give_back(db.now);
-    assert_eq!(db.settle(&given_back), Settled::Done);
+    assert_eq!(db.settle(&given_back), Applied::Done);
     let seen = db.find_pending(id);
-    assert_eq!(db.settle(&given_back), Settled::Done);
+    assert_eq!(db.settle(&given_back), Applied::Done);
     assert_eq!(db.find_pending(id), seen);
     drop_claimed(db.claim(&db.request(Candidate::Pending(seen.unwrap()))));
-    assert_eq!(db.settle(&given_back), Settled::Revoked);
+    assert_eq!(db.settle(&given_back), Applied::Lost);
     assert_eq!(db.execution(id).state, "CLAIMED");
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn an_old_token_claims_nothing_that_was_given_back(db: &Bench) {
     let seen = db.pending("s");
     let claimed = won(db.claim(&db.request(Candidate::Pending(seen.clone()))));
     let old = Pending { token: claimed.token(), ..seen.clone() };
-    assert_eq!(db.settle(&claimed.give_back(db.now)), Settled::Done);
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
     for stale in [seen, old] {
         assert!(is_lost(&db.claim(&db.request(Candidate::Pending(stale)))));
     }
@@ -154,7 +154,7 @@ pub(crate) fn settlements_are_answered_in_order(db: &Bench) {
     let failed = c.finish(Outcome::Failed("no".to_owned()), None, db.now);
     let batch = [failed, d.start(db.now), revoked, a.give_back(db.now)];
     let settled = db.store.settle(&batch).unwrap();
-    assert_eq!(settled, [Settled::Done, Settled::Done, Settled::Revoked, Settled::Done]);
+    assert_eq!(settled, [Applied::Done, Applied::Done, Applied::Lost, Applied::Done]);
     let states = ids.map(|id| db.execution(id).state.parse::<ExecutionState>().unwrap());
     let [given_back, running, failed] =
         [ExecutionState::Pending, ExecutionState::Running, ExecutionState::Failed];

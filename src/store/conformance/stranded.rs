@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::ExecutionState;
-use crate::store::{Reason, Revocation};
+use crate::store::Reason;
 
 /// A claimed execution of a node that never was.
 fn strand(db: &Bench, name: &str, at_once: bool) -> (Arc<Entry>, Claimed, Stranded) {
@@ -73,7 +73,7 @@ pub(crate) fn what_nobody_owns_is_not_stranded(db: &Bench) {
     let node = db.another_node();
     let entry = db.schedule("done");
     let done = won(db.claim(&ClaimRequest { at_once: true, node, ..db.head(&entry) }));
-    assert_eq!(db.settle(&succeeded(done, db.now)), Settled::Done);
+    assert_eq!(db.settle(&succeeded(done, db.now)), Applied::Done);
     db.store.leave(node, db.now).unwrap();
     assert!(db.stranded().is_empty());
 }
@@ -134,7 +134,7 @@ pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
     assert_eq!((pending.id, pending.attempt, pending.token), (claimed.execution(), 1, revocation.fresh));
     assert_eq!(db.execution(pending.id).node, "");
     assert!(!db.revoked(&revocation));
-    assert_eq!(db.settle(&claimed.start(db.now)), Settled::Revoked);
+    assert_eq!(db.settle(&claimed.start(db.now)), Applied::Lost);
     assert_eq!(db.execution(pending.id).state, "PENDING");
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn a_claimed_execution_goes_back_to_pending(db: &Bench) {
 pub(crate) fn a_page_of_revocations_takes_what_is_as_it_was_seen(db: &Bench) {
     let [again, given_up, ended] = ["again", "given up", "ended"].map(|name| strand(db, name, true));
     let back = strand(db, "back", false);
-    assert_eq!(db.settle(&succeeded(ended.1, db.now)), Settled::Done);
+    assert_eq!(db.settle(&succeeded(ended.1, db.now)), Applied::Done);
     let page = [
         revocation(db, back.2, ExecutionState::Pending, false),
         revocation(db, ended.2, ExecutionState::Abandoned, true),
@@ -165,11 +165,11 @@ pub(crate) fn a_revoked_token_finishes_nothing(db: &Bench) {
     assert!(db.revoked(&revocation(db, stranded, ExecutionState::Abandoned, true)));
     let before = db.executions();
     let late = claimed.finish(Outcome::Failed("late".to_owned()), Some(db.now), db.now);
-    assert_eq!(db.settle(&late), Settled::Revoked);
+    assert_eq!(db.settle(&late), Applied::Lost);
     assert_eq!(db.executions(), before);
 
     let again = db.pendings_of(entry.id).remove(0);
     let second = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(again)) }));
-    assert_eq!(db.settle(&late), Settled::Revoked);
-    assert_eq!(db.settle(&succeeded(second, db.now)), Settled::Done);
+    assert_eq!(db.settle(&late), Applied::Lost);
+    assert_eq!(db.settle(&succeeded(second, db.now)), Applied::Done);
 }

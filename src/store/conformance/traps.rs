@@ -86,7 +86,7 @@ pub(crate) fn a_row_another_node_fired_and_rearmed_is_not_fired_again(db: &Bench
         let seen = db.schedule(name);
         let in_hand = db.head(&seen);
         let claimed = won(db.claim(&ClaimRequest { node: other, at_once: true, ..db.head(&seen) }));
-        assert_eq!(db.settle(&succeeded(claimed, db.now)), Settled::Done);
+        assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
         (seen, in_hand)
     };
     let loses = |name: &str, in_hand: &ClaimRequest| {

@@ -1,12 +1,13 @@
 //! Claims and what becomes of them.
 
-use super::rows::{Run, Text, Value, matches};
+use super::rows::{Run, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
     Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState,
 };
-use crate::store::guard::{self, Column, Guard};
-use crate::store::{Change, Claim, ClaimRequest, Claimed, Reason, Result, Settled, Settlement};
+use crate::store::change::Datum;
+use crate::store::columns::Column;
+use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
 
 impl Tables {
     /// One request, as a savepoint of its batch.
@@ -49,12 +50,12 @@ impl Tables {
         let id = occurrence.entry.id.0;
         let Some(row) = self.schedule(id) else { return Ok(None) };
         let seen = |column| match column {
-            Column::Id => Value::Number(id),
-            Column::State => Value::Text(ScheduleState::Active.as_str()),
-            Column::PrevFireTime => Value::time(occurrence.prev),
-            Column::NextFireTime => Value::Number(occurrence.at),
-            Column::Version => Value::Number(occurrence.entry.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
+            Column::Id => Datum::Number(id),
+            Column::State => Datum::Text(ScheduleState::Active.as_str()),
+            Column::PrevFireTime => Datum::time(occurrence.prev),
+            Column::NextFireTime => Datum::Number(occurrence.at),
+            Column::Version => Datum::Number(occurrence.entry.version),
+            _ => column.absent(Datum::Null),
         };
         if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
             return Ok(None);
@@ -128,90 +129,24 @@ impl Tables {
                 || (origin != 0 && row.is(ScheduleState::Paused))
         })
     }
-
-    pub(super) fn settle(&mut self, settlement: &Settlement) -> Result<Settled> {
-        match &settlement.change {
-            Change::Start { now } => Ok(self.start(settlement, *now)),
-            Change::Finish { .. } => self.finish(settlement),
-            Change::GiveBack { fresh, reason, .. } => {
-                let owned = [ExecutionState::Claimed, ExecutionState::Running];
-                let done = owned.iter().any(|state| {
-                    self.edit_if_mine(settlement, &guard::OUTCOME, *state, |run| {
-                        run.release(*fresh, reason.as_str())
-                    })
-                });
-                let run = self.run(settlement.execution);
-                let given_back =
-                    run.is_some_and(|run| run.token == Some(*fresh) && run.is(ExecutionState::Pending));
-                Ok(settled(done || given_back))
-            }
-        }
-    }
-
-    fn start(&mut self, settlement: &Settlement, now: i64) -> Settled {
-        let done = self.edit_if_mine(settlement, &guard::START, ExecutionState::Claimed, |run| {
-            run.state = ExecutionState::Running.as_str().into();
-            run.started = Some(now);
-        });
-        settled(done || self.is_mine(settlement, &guard::START, ExecutionState::Running))
-    }
-
-    fn finish(&mut self, settlement: &Settlement) -> Result<Settled> {
-        let Change::Finish { state, error, retry, now } = &settlement.change else {
-            return Ok(Settled::Revoked);
-        };
-        let done = self.edit_if_mine(settlement, &guard::OUTCOME, ExecutionState::Running, |run| {
-            run.state = state.as_str().into();
-            run.finished = Some(*now);
-            run.error = error.clone().unwrap_or_default();
-            let begun_by = [Reason::Retry, Reason::Recovery, Reason::GivenBack].map(Reason::as_str);
-            if *state == ExecutionState::Failed && begun_by.contains(&&*run.reason) {
-                run.reason = "".into();
-            }
-        });
-        if done && let (Some((due, token)), Some(run)) = (retry, self.run(settlement.execution)) {
-            self.follow_up(run.again(Reason::Retry.as_str(), *due, *token))?;
-        }
-        Ok(settled(done || self.is_mine(settlement, &guard::OUTCOME, *state)))
-    }
-
-    fn is_mine(&self, settlement: &Settlement, guard: &Guard, state: ExecutionState) -> bool {
-        let id = settlement.execution;
-        let seen = seen_execution(id, state, settlement.token);
-        self.run(id).is_some_and(|run| matches(guard, |column| run.value(id.0, column), seen))
-    }
-
-    fn edit_if_mine(
-        &mut self,
-        settlement: &Settlement,
-        guard: &Guard,
-        state: ExecutionState,
-        edit: impl FnOnce(&mut Run),
-    ) -> bool {
-        self.is_mine(settlement, guard, state) && self.edit_run(settlement.execution, edit)
-    }
 }
 
 /// The values a guard of an execution compares with.
-pub(super) fn seen_execution(
+fn seen_execution(
     id: ExecutionId,
     state: ExecutionState,
     token: crate::domain::Token,
-) -> impl Fn(Column) -> Value<'static> {
+) -> impl Fn(Column) -> Datum<'static> {
     move |column| match column {
-        Column::Id => Value::Number(id.0),
-        Column::State => Value::Text(state.as_str()),
-        Column::ClaimToken => Value::Uuid(token.0),
-        _ => column.absent(Value::Null),
+        Column::Id => Datum::Number(id.0),
+        Column::State => Datum::Text(state.as_str()),
+        Column::ClaimToken => Datum::Uuid(token.0),
+        _ => column.absent(Datum::Null),
     }
 }
 
 fn owned_state(request: &ClaimRequest) -> ExecutionState {
     if request.at_once { ExecutionState::Running } else { ExecutionState::Claimed }
-}
-
-fn settled(done: bool) -> Settled {
-    if done { Settled::Done } else { Settled::Revoked }
 }
 
 fn failed(error: Error, request: &ClaimRequest) -> Error {

@@ -3,6 +3,7 @@
 //! One mutex holds all tables, so every call is a transaction. Nothing depends on chance or a clock: ids
 //! count up, rows are visited in order, and the database's time is what [`MemoryStore::set_time`] says.
 
+mod change;
 mod claims;
 #[cfg(test)]
 pub(crate) mod hooks;
@@ -18,12 +19,13 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
+use super::change::Held;
 use super::{
-    Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair, Result,
-    Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
+    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage, Verb,
 };
-use crate::domain::{Entry, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
 
 /// All tables in this process's memory.
@@ -114,20 +116,6 @@ impl Store for MemoryStore {
         })
     }
 
-    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
-        self.transaction(|tables| Ok(tables.declare_dead(node, beat, now)))
-    }
-
-    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
-        self.transaction(|tables| match tables.hooks.leaves_refused {
-            true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
-            false => {
-                tables.end(node, now, "stopped");
-                Ok(())
-            }
-        })
-    }
-
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         let tables = self.tables();
         Ok(tables.poll(query, Self::sample(&tables)))
@@ -147,11 +135,18 @@ impl Store for MemoryStore {
         })
     }
 
-    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        self.transaction(|tables| settlements.iter().map(|settlement| tables.settle(settlement)).collect())
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let waited_for = changes.iter().filter(|change| change.rule().held == Held::Wait);
+        self.locking(waited_for.filter_map(Change::schedule), |tables| {
+            let leaves = changes.iter().any(|change| change.verb() == Verb::Leave);
+            match leaves && tables.hooks.leaves_refused {
+                true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
+                false => tables.apply(changes),
+            }
+        })
     }
 
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
         self.transaction(|tables| Ok(tables.elect(application, now, interval)))
     }
 
@@ -159,28 +154,12 @@ impl Store for MemoryStore {
         Ok(self.tables().stalled(query))
     }
 
-    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
-        let waited_for = repairs.iter().filter(|repair| repair.waits()).map(|repair| repair.id);
-        self.locking(waited_for, |tables| {
-            let repair = |repair: &Repair| Ok(!tables.is_held(repair.id) && tables.repair(repair)?);
-            repairs.iter().map(repair).collect()
-        })
-    }
-
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
         Ok(self.tables().stranded(application, after, limit))
     }
 
-    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
-        self.transaction(|tables| revocations.iter().map(|it| tables.revoke(it)).collect())
-    }
-
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
         Ok(self.tables().broken(query))
-    }
-
-    fn quarantine(&self, broken: &Broken) -> Result<bool> {
-        self.locking([broken.id].into_iter(), |tables| Ok(tables.quarantine(broken)))
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
@@ -193,10 +172,6 @@ impl Store for MemoryStore {
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         self.tables().find(application, name)
-    }
-
-    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
-        self.locking([id].into_iter(), |tables| Ok(tables.pause(id, version, by, reason)))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{Node, Schedule, Value, matches};
+use super::rows::{Node, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::{Entry, Error, ExecutionId, Kind, Millis, NodeId, Pending, ScheduleId, ScheduleState};
-use crate::store::guard::{self, Column};
+use crate::store::columns::Column;
+use crate::store::guard;
 use crate::store::{
     Beat, Due, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result,
     SMALL_PAYLOAD, when,
@@ -26,7 +27,7 @@ impl Tables {
         let application = self.application(&new.application);
         self.apps.entry(Arc::clone(&application)).or_default();
         for job in &new.jobs {
-            self.put_own_job(&application, job);
+            self.put_own_job(&application, job)?;
         }
         self.nodes.entry(new.id).or_insert_with(|| Node {
             application,
@@ -40,12 +41,21 @@ impl Tables {
             started: new.now,
             last_beat: new.now,
             ended: None,
+            end_reason: Text::default(),
         });
         Ok(())
     }
 
     pub(super) fn beat(&mut self, beat: &Beat) -> Pulse {
-        let may_beat = |node: &&mut Node| node.ended.is_none() && node.beat < i64::MAX;
+        let may_beat = |node: &&mut Node| {
+            let is_seen = |column| match column {
+                // It was found by it.
+                Column::Uuid => true,
+                Column::EndedTime => node.ended.is_none(),
+                _ => column.absent(false),
+            };
+            guard::HEARTBEAT.columns().all(is_seen) && node.beat < i64::MAX
+        };
         match self.nodes.get_mut(&beat.node).filter(may_beat) {
             None => return Pulse::Ended,
             Some(node) => {
@@ -66,27 +76,6 @@ impl Tables {
         let owned = self.owned().get(&Some(beat.node)).into_iter().flatten();
         let owned = owned.filter_map(|id| self.as_stranded(*id, self.run(ExecutionId(*id))?)).collect();
         Pulse::Alive { peers, owned }
-    }
-
-    pub(super) fn declare_dead(&mut self, id: NodeId, beat: i64, now: Millis) -> bool {
-        let seen = |column| match column {
-            Column::Uuid => Value::Uuid(id.0),
-            Column::Beat => Value::Number(beat),
-            _ => column.absent(Value::Null),
-        };
-        let as_seen = |node: &Node| matches(&guard::BEAT, |column| node.value(id, column), seen);
-        self.nodes.get(&id).is_some_and(as_seen) && self.end(id, now, "dead")
-    }
-
-    /// Ends a node that has not ended; true if this call did it.
-    pub(super) fn end(&mut self, id: NodeId, now: Millis, how: &'static str) -> bool {
-        match self.nodes.get_mut(&id).filter(|node| node.ended.is_none()) {
-            Some(node) => {
-                node.ended = Some((now, how));
-                true
-            }
-            None => false,
-        }
     }
 
     pub(super) fn poll(&self, query: &PollQuery, time: crate::time::TimeSample) -> Polled {
@@ -291,7 +280,7 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         figures: node.figures,
         started: node.started,
         last_beat: node.last_beat,
-        ended: node.ended.map(|(at, how)| (at, how.to_owned())),
+        ended: node.ended.map(|at| (at, node.end_reason.to_string())),
     }
 }
 

@@ -55,7 +55,7 @@ impl Tables {
         let known = self.nodes.len();
         let owned: Vec<_> = self.owned().keys().copied().collect();
         self.nodes.retain(|id, node| {
-            let is_old = node.ended.is_some_and(|(at, _)| at < before);
+            let is_old = node.ended.is_some_and(|at| at < before);
             &*node.application != application || !is_old || owned.contains(&Some(*id))
         });
         known - self.nodes.len()

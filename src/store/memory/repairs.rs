@@ -2,17 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::claims::seen_execution;
-use super::rows::{Run, Schedule, Text, Value, matches};
+use super::rows::Run;
 use super::tables::{Index, Tables};
 use crate::domain::{
     Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
-    Token,
 };
-use crate::store::guard::{self, Column};
+use crate::store::columns::Column;
 use crate::store::{
-    Broken, BrokenPage, BrokenQuery, Lane, LedgerRow, Reason, Repair, Result, Revocation, Stalled,
-    StalledQuery, Stranded, StrandedPage, Unstarted, called, when,
+    Applied, Broken, BrokenPage, BrokenQuery, Lane, Reason, Stalled, StalledQuery, Stranded, StrandedPage,
+    Unstarted, called, guard,
 };
 use crate::time::is_election_due;
 
@@ -21,14 +19,19 @@ const ORPHANED: JobPolicy =
     JobPolicy { recover: false, max_attempts: 1, max_tries: 1, retry_delay: std::time::Duration::ZERO };
 
 impl Tables {
-    pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> bool {
+    pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> Applied {
         let application = self.application(application);
         let app = self.apps.entry(application).or_default();
-        let due = is_election_due(Some(app.time_next), now, interval);
+        let is_due = |column| match column {
+            Column::Application => true,
+            Column::TimeNext => is_election_due(Some(app.time_next), now, interval),
+            _ => column.absent(false),
+        };
+        let due = guard::ELECT.columns().all(is_due);
         if due {
             (app.time_pre, app.time_next) = (now, now.saturating_add(interval));
         }
-        due
+        due.into()
     }
 
     pub(super) fn is_enabled(&self, application: &str) -> bool {
@@ -84,45 +87,6 @@ impl Tables {
         })
     }
 
-    pub(super) fn repair(&mut self, repair: &Repair) -> Result<bool> {
-        let id = repair.id.0;
-        let Some(row) = self.schedule(id) else { return Ok(false) };
-        let seen = |column| match column {
-            Column::Id => Value::Number(id),
-            Column::State => Value::Text(repair.state.as_str()),
-            Column::PrevFireTime => Value::time(repair.cursor.prev),
-            Column::NextFireTime => Value::time(repair.cursor.next),
-            Column::Version => Value::Number(repair.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
-        };
-        if !matches(&guard::REPAIR, |column| row.value(id, column), seen) {
-            return Ok(false);
-        }
-        let row = row.clone();
-        for unstarted in &repair.supersede {
-            self.supersede(unstarted, repair.now);
-        }
-        for line in &repair.rows {
-            self.insert_run(ledger_run(&row, repair, line))?;
-        }
-        self.edit_schedule(id, |row| move_cursor(row, repair));
-        Ok(true)
-    }
-
-    /// The unstarted work of an earlier misfire repair gives way to a later repair's.
-    fn supersede(&mut self, unstarted: &Unstarted, now: Millis) {
-        let id = unstarted.execution;
-        let seen = seen_execution(id, ExecutionState::Pending, unstarted.token);
-        let is_so = |run: &Run| matches(&guard::SUPERSEDE, |column| run.value(id.0, column), seen);
-        if self.run(id).is_some_and(is_so) {
-            self.edit_run(id, |run| {
-                run.state = ExecutionState::Skipped.as_str().into();
-                run.reason = Reason::Superseded.as_str().into();
-                run.finished = Some(now);
-            });
-        }
-    }
-
     pub(super) fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> StrandedPage {
         let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
         let mut page: Vec<(i64, &Run)> = lost
@@ -163,28 +127,6 @@ impl Tables {
         u32::try_from(died.count()).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn revoke(&mut self, revocation: &Revocation) -> Result<bool> {
-        let stranded = &revocation.stranded;
-        let Some(run) = self.run(stranded.id) else { return Ok(false) };
-        let seen = seen_execution(stranded.id, stranded.state, stranded.token);
-        if !matches(&guard::REVOKE, |column| run.value(stranded.id.0, column), seen) {
-            return Ok(false);
-        }
-        let next = run.again(Reason::Recovery.as_str(), revocation.due, revocation.fresh);
-        self.edit_run(stranded.id, |run| {
-            if revocation.to == ExecutionState::Pending {
-                return run.release(revocation.fresh, revocation.reason.as_str());
-            }
-            run.state = revocation.to.as_str().into();
-            run.reason = revocation.reason.as_str().into();
-            run.finished = Some(revocation.now);
-        });
-        if revocation.again {
-            self.follow_up(next)?;
-        }
-        Ok(true)
-    }
-
     pub(super) fn broken(&self, query: &BrokenQuery) -> BrokenPage {
         let ids = self.index(&query.application).into_iter().flat_map(|index| index.schedules.values());
         let mut ids: Vec<i64> = ids.copied().filter(|id| *id > query.after.0).collect();
@@ -217,107 +159,5 @@ impl Tables {
         let reason = row.understand(id, self.jobs.get(&row.job)).err()?;
         let (id, version, state) = (ScheduleId(id), row.version, row.state.to_string());
         Some(Broken { id, name: called(&row.name, id), version, state, reason })
-    }
-
-    /// A version that is no count begins anew at 0: it could not grow. A state that is none of ours must
-    /// still be none.
-    pub(super) fn quarantine(&mut self, broken: &Broken) -> bool {
-        let known = broken.state.parse::<ScheduleState>();
-        let as_seen = |row: &Schedule| {
-            let state = row.state.parse::<ScheduleState>();
-            row.version == broken.version && (state == known || (state.is_err() && known.is_err()))
-        };
-        self.schedule(broken.id.0).is_some_and(as_seen)
-            && self.edit_schedule(broken.id.0, |row| {
-                row.put(ScheduleState::Error);
-                row.reason = broken.reason.as_str().into();
-                row.version = when::count("version", row.version).map_or(0, |version| version + 1);
-            })
-    }
-
-    /// Changes a schedule's row, and its version, if its state and version are as seen.
-    pub(super) fn edit_if_seen(
-        &mut self,
-        id: ScheduleId,
-        version: i64,
-        state: &str,
-        edit: impl FnOnce(&mut Schedule),
-    ) -> bool {
-        let seen = |column| match column {
-            Column::Id => Value::Number(id.0),
-            Column::State => Value::Text(state),
-            Column::Version => Value::Number(version),
-            _ => column.absent(Value::Null),
-        };
-        let as_seen = |row: &Schedule| matches(&guard::EDIT, |column| row.value(id.0, column), seen);
-        self.schedule(id.0).is_some_and(as_seen)
-            && self.edit_schedule(id.0, |row| {
-                edit(row);
-                row.version += 1;
-            })
-    }
-}
-
-fn move_cursor(row: &mut Schedule, repair: &Repair) {
-    row.move_to(repair.to);
-    row.version += 1;
-    row.triggered = row.triggered.saturating_add(i64::try_from(repair.passed).unwrap_or(i64::MAX));
-    if repair.resume {
-        row.put(ScheduleState::Active);
-        row.reason = "".into();
-        row.paused_by = "".into();
-        row.paused = None;
-    }
-    if repair.to.next.is_none() {
-        row.put(ScheduleState::Complete);
-    }
-}
-
-fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
-    let blank = Run {
-        schedule: repair.id.0,
-        application: row.application.clone(),
-        generation: repair.generation,
-        origin: 0,
-        scheduled: 0,
-        until: None,
-        count: 1,
-        attempt: 1,
-        state: Text::default(),
-        reason: Text::default(),
-        due: 0,
-        token: None,
-        fence: 0,
-        node: None,
-        claimed: None,
-        started: None,
-        finished: None,
-        prev: None,
-        following: None,
-        error: String::new(),
-    };
-    match *line {
-        LedgerRow::Skipped { from, to, count, prev, following, reason } => Run {
-            scheduled: from,
-            until: Some(to),
-            count: i64::try_from(count).unwrap_or(i64::MAX),
-            state: ExecutionState::Skipped.as_str().into(),
-            reason: reason.as_str().into(),
-            due: from,
-            finished: Some(repair.now),
-            prev,
-            following,
-            ..blank
-        },
-        LedgerRow::Pending { at, due, prev, following, reason } => Run {
-            scheduled: at,
-            state: ExecutionState::Pending.as_str().into(),
-            reason: reason.as_str().into(),
-            due,
-            token: Some(Token::fresh()),
-            prev,
-            following,
-            ..blank
-        },
     }
 }

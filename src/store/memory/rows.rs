@@ -10,38 +10,25 @@ use crate::domain::{
     Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
 use crate::store::Figures;
-use crate::store::guard::{Column, Guard};
+use crate::store::change::Datum;
+use crate::store::columns::Column;
+use crate::store::guard::Guard;
 use crate::store::when::{self, NONE, When};
+use crate::time::{millis, span};
 use crate::trigger::Timing;
 
 /// A text column. Words of our own are never copied.
 pub(super) type Text = Cow<'static, str>;
 
-/// A column's value as a guard compares it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value<'a> {
-    Null,
-    Number(i64),
-    Text(&'a str),
-    Uuid(Uuid),
-}
-
-impl Value<'_> {
-    /// A time column: -1 says none.
-    pub(super) fn time(time: Option<Millis>) -> Self {
-        Value::Number(time.unwrap_or(NONE))
-    }
-}
-
 /// Whether a row is as a decision saw it in every column of the guard. As in SQL, NULL equals nothing.
 pub(super) fn matches<'row, 'seen>(
     guard: &Guard,
-    row: impl Fn(Column) -> Value<'row>,
-    seen: impl Fn(Column) -> Value<'seen>,
+    row: impl Fn(Column) -> Datum<'row>,
+    seen: impl Fn(Column) -> Datum<'seen>,
 ) -> bool {
     guard.columns().all(|column| {
         let value = row(column);
-        value != Value::Null && value == seen(column)
+        value != Datum::Null && value == seen(column)
     })
 }
 
@@ -73,16 +60,27 @@ pub(super) struct Node {
     pub figures: Figures,
     pub started: Millis,
     pub last_beat: Millis,
-    pub ended: Option<(Millis, &'static str)>,
+    pub ended: Option<Millis>,
+    pub end_reason: Text,
 }
 
 impl Node {
-    pub(super) fn value(&self, id: NodeId, column: Column) -> Value<'_> {
+    pub(super) fn value(&self, id: NodeId, column: Column) -> Datum<'_> {
         match column {
-            Column::Uuid => Value::Uuid(id.0),
-            Column::Beat => Value::Number(self.beat),
-            Column::State => Value::Text(&self.state),
-            _ => column.absent(Value::Null),
+            Column::Uuid => Datum::Uuid(id.0),
+            Column::Beat => Datum::Number(self.beat),
+            Column::State => Datum::Text(&self.state),
+            Column::EndedTime => Datum::time(self.ended),
+            Column::EndReason => Datum::Text(&self.end_reason),
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::EndedTime => self.ended = time(value),
+            Column::EndReason => self.end_reason = text(value),
+            _ => column.absent(()),
         }
     }
 }
@@ -93,6 +91,33 @@ pub(super) struct Job {
     pub name: Arc<str>,
     pub state: Text,
     pub policy: JobPolicy,
+}
+
+impl Job {
+    pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
+        match column {
+            Column::Id => Datum::Number(id),
+            Column::Recover => Datum::Number(self.policy.recover.into()),
+            Column::MaxAttempts => Datum::Number(self.policy.max_attempts.into()),
+            Column::MaxTries => Datum::Number(self.policy.max_tries.into()),
+            Column::RetryDelay => Datum::Number(millis(self.policy.retry_delay)),
+            // No question is about it.
+            Column::UpdateTime => Datum::Null,
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        let count = |value| u32::try_from(number(value)).unwrap_or(u32::MAX);
+        match column {
+            Column::Recover => self.policy.recover = number(value) != 0,
+            Column::MaxAttempts => self.policy.max_attempts = count(value),
+            Column::MaxTries => self.policy.max_tries = count(value),
+            Column::RetryDelay => self.policy.retry_delay = span(number(value)),
+            Column::UpdateTime => {}
+            _ => column.absent(()),
+        }
+    }
 }
 
 /// A row's trigger columns with what they mean, worked out when they are written.
@@ -130,18 +155,39 @@ pub(super) struct Schedule {
     pub reason: Arc<str>,
     pub paused_by: Arc<str>,
     pub paused: Option<Millis>,
+    pub paused_until: Option<Millis>,
 }
 
 impl Schedule {
-    pub(super) fn value(&self, id: i64, column: Column) -> Value<'_> {
-        let number = |value: Option<i64>| value.map_or(Value::Null, Value::Number);
+    pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
+        let number = |value: Option<i64>| value.map_or(Datum::Null, Datum::Number);
         match column {
-            Column::Id => Value::Number(id),
-            Column::State => Value::Text(&self.state),
+            Column::Id => Datum::Number(id),
+            Column::State => Datum::Text(&self.state),
             Column::PrevFireTime => number(self.prev),
             Column::NextFireTime => number(self.next),
-            Column::Version => Value::Number(self.version),
-            Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
+            Column::Version => Datum::Number(self.version),
+            Column::TimeTriggered => Datum::Number(self.triggered),
+            Column::Reason => Datum::Text(&self.reason),
+            Column::PausedBy => Datum::Text(&self.paused_by),
+            Column::PausedTime => Datum::time(self.paused),
+            Column::PausedUntil => Datum::time(self.paused_until),
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::State => self.state = text(value),
+            Column::PrevFireTime => self.prev = Some(number(value)),
+            Column::NextFireTime => self.next = Some(number(value)),
+            Column::Version => self.version = number(value),
+            Column::TimeTriggered => self.triggered = number(value),
+            Column::Reason => self.reason = text(value).into(),
+            Column::PausedBy => self.paused_by = text(value).into(),
+            Column::PausedTime => self.paused = time(value),
+            Column::PausedUntil => self.paused_until = time(value),
+            _ => column.absent(()),
         }
     }
 
@@ -235,12 +281,32 @@ pub(super) enum Place {
 pub(super) type Key = (i64, i64, i64, Millis, u32);
 
 impl Run {
-    pub(super) fn value(&self, id: i64, column: Column) -> Value<'_> {
+    pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
-            Column::Id => Value::Number(id),
-            Column::State => Value::Text(&self.state),
-            Column::ClaimToken => self.token.map_or(Value::Null, |token| Value::Uuid(token.0)),
-            _ => column.absent(Value::Null),
+            Column::Id => Datum::Number(id),
+            Column::State => Datum::Text(&self.state),
+            Column::ClaimToken => self.token.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
+            Column::Reason => Datum::Text(&self.reason),
+            Column::Error => Datum::Text(&self.error),
+            Column::Node => self.node.map_or(Datum::Text(""), |node| Datum::Uuid(node.0)),
+            Column::ClaimedTime => Datum::time(self.claimed),
+            Column::StartedTime => Datum::time(self.started),
+            Column::FinishedTime => Datum::time(self.finished),
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::State => self.state = text(value),
+            Column::ClaimToken => self.token = uuid(value).map(Token),
+            Column::Reason => self.reason = text(value),
+            Column::Error => self.error = text(value).into_owned(),
+            Column::Node => self.node = uuid(value).map(NodeId),
+            Column::ClaimedTime => self.claimed = time(value),
+            Column::StartedTime => self.started = time(value),
+            Column::FinishedTime => self.finished = time(value),
+            _ => column.absent(()),
         }
     }
 
@@ -278,14 +344,25 @@ impl Run {
             ..self.clone()
         }
     }
+}
 
-    /// Back to nobody, under a token only the next claimant's poll will see.
-    pub(super) fn release(&mut self, fresh: Token, reason: &'static str) {
-        self.state = ExecutionState::Pending.as_str().into();
-        self.reason = reason.into();
-        self.token = Some(fresh);
-        self.node = None;
-        self.claimed = None;
-        self.started = None;
+fn number(value: Datum<'_>) -> i64 {
+    if let Datum::Number(number) = value { number } else { NONE }
+}
+
+fn time(value: Datum<'_>) -> Option<Millis> {
+    Some(number(value)).filter(|time| *time != NONE)
+}
+
+/// States, which change most, are never copied.
+fn text(value: Datum<'_>) -> Text {
+    let Datum::Text(text) = value else { return Text::default() };
+    match text.parse::<ExecutionState>() {
+        Ok(state) => Text::Borrowed(state.as_str()),
+        Err(_) => Text::Owned(text.to_owned()),
     }
+}
+
+fn uuid(value: Datum<'_>) -> Option<Uuid> {
+    if let Datum::Uuid(uuid) = value { Some(uuid) } else { None }
 }

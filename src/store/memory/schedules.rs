@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Cursor, Entry, Error, Kind, Millis, ScheduleId, ScheduleState, shards};
+use crate::domain::{Cursor, Entry, Error, Kind, Millis, ScheduleState, shards};
 use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
 use crate::trigger::{Timing, Trigger};
@@ -45,6 +45,7 @@ impl Tables {
             reason: "".into(),
             paused_by: "".into(),
             paused: None,
+            paused_until: None,
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
@@ -93,16 +94,6 @@ impl Tables {
         let found = self.schedule_named(application, name).and_then(|id| self.entry(id));
         found.transpose().map_err(|reason| {
             Error::new(Kind::Data, format!("schedule {name:?} of {application:?}: {reason}"))
-        })
-    }
-
-    pub(super) fn pause(&mut self, id: ScheduleId, version: i64, by: &str, reason: &str) -> bool {
-        let now = self.now;
-        self.edit_if_seen(id, version, ScheduleState::Active.as_str(), |row| {
-            row.put(ScheduleState::Paused);
-            row.paused = Some(now);
-            row.reason = reason.into();
-            row.paused_by = by.into();
         })
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::rows::{App, Job, Key, Node, Place, Run, Schedule};
 use crate::domain::{Entry, Error, ExecutionId, JobSpec, Kind, Millis, NodeId, ScheduleState};
-use crate::store::Result;
+use crate::store::change::PolicyChange;
+use crate::store::{Change, Result};
 
 /// What one application's polls and repairs look things up by.
 #[derive(Debug, Default)]
@@ -121,11 +122,11 @@ impl Tables {
     }
 
     /// Inserts the job or updates its policy.
-    pub(super) fn put_own_job(&mut self, application: &str, spec: &JobSpec) {
-        let id = self.put_job(application, spec);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.policy = spec.policy;
-        }
+    pub(super) fn put_own_job(&mut self, application: &str, spec: &JobSpec) -> Result<()> {
+        let (job, now) = (self.put_job(application, spec), self.now);
+        let seen = self.jobs.get(&job).map_or(spec.policy, |job| job.policy);
+        let change = PolicyChange { job, seen, becomes: spec.policy, now };
+        if seen == spec.policy { Ok(()) } else { self.apply(&[Change::Policy(change)]).map(|_| ()) }
     }
 
     pub(super) fn schedule(&self, id: i64) -> Option<&Schedule> {

@@ -1,13 +1,13 @@
-//! Definitions: making, changing and pausing schedules, on our own connections or on a caller's.
+//! Definitions: making and changing schedules, on our own connections or on a caller's.
 
 use super::connection::Dialect;
 use super::entry::{self, Payload, Raw};
-use super::repair::guarded_by;
 use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Value, single, sql};
+use super::statement::{Statement, Value, guarded_by, single, sql};
 use super::{node, now};
-use crate::domain::{Cursor, Entry, Error, Millis, ScheduleId, ScheduleState, shards};
-use crate::store::guard::{self, Column};
+use crate::domain::{Cursor, Entry, Error, Millis, ScheduleState, shards};
+use crate::store::columns::Column;
+use crate::store::guard;
 use crate::store::when::{self, NONE, Present, When};
 use crate::store::{Definition, Ensured, Result};
 use crate::trigger::{Timing, Trigger};
@@ -308,13 +308,13 @@ fn change(
     } else {
         (retime(update, stored, timing, when, present), &guard::RETIME)
     };
-    let update = guarded_by(update, guard, |column| match column {
-        Column::Id => stored.id.into(),
-        Column::State => stored.state.as_str().into(),
-        Column::PrevFireTime => stored.prev.clone(),
-        Column::NextFireTime => stored.next.clone(),
-        Column::Version => stored.version.into(),
-        Column::ClaimToken | Column::Uuid | Column::Beat => column.absent(Value::Null),
+    let update = guarded_by(update, guard, |statement, column| match column {
+        Column::Id => statement.equals(column, stored.id),
+        Column::State => statement.equals(column, stored.state.as_str()),
+        Column::PrevFireTime => statement.equals(column, stored.prev.clone()),
+        Column::NextFireTime => statement.equals(column, stored.next.clone()),
+        Column::Version => statement.equals(column, stored.version),
+        _ => column.absent(statement),
     });
     if session.execute(&update)? == 1 {
         Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Changed })
@@ -365,25 +365,4 @@ pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> 
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));
     Raw::read(&mut row)?.understand().map(Some).map_err(unreadable)
-}
-
-pub(super) fn pause(
-    session: &mut dyn Session,
-    id: ScheduleId,
-    version: i64,
-    by: &str,
-    reason: &str,
-) -> Step<bool> {
-    let update = sql(format!(
-        "UPDATE QRTZ_EXECUTE SET state = 'PAUSED', paused_by = ?, reason = ?, paused_time = {}, \
-             version = version + 1",
-        session.dialect().clock()
-    ));
-    let update = guarded_by(update.bind(by).bind(reason), &guard::EDIT, |column| match column {
-        Column::Id => id.0.into(),
-        Column::State => ScheduleState::Active.as_str().into(),
-        Column::Version => version.into(),
-        _ => column.absent(Value::Null),
-    });
-    Ok(session.execute(&update)? == 1)
 }

@@ -5,10 +5,10 @@
 //! mod      transactions, retries, what an error means for the call
 //! claim    batches, answers, and what became of a claim whose commit is unknown
 //! planned, pending   the two kinds of claims
-//! settle   start, finish, give back          repair   cursor moves, quarantine, election
-//! revoke   executions taken from dead nodes
-//! purge    what has ended long ago           migrate  the schema
-//! node     registration, heartbeat, death    ensure   definitions, pause
+//! change   the table of changes              stranded   executions of dead nodes
+//! purge    what has ended long ago           migrate    the schema
+//! node     registration, heartbeat, election ensure     definitions
+//! unreadable   schedules' rows that nobody understands
 //! poll     what the pipeline looks at        inspect  what people look at
 //! secrets  what of a URL no message repeats
 //! entry    columns to values and back        statement, session   text and binds, diesel
@@ -16,6 +16,7 @@
 //! watched  sessions with a server that nobody else gives up
 //! ```
 
+mod change;
 mod claim;
 mod connection;
 mod ensure;
@@ -30,13 +31,12 @@ mod poll;
 mod pooler;
 mod purge;
 mod reach;
-mod repair;
-mod revoke;
 mod secrets;
 mod session;
-mod settle;
 mod statement;
+mod stranded;
 mod under_way;
+mod unreadable;
 mod watched;
 
 #[cfg(test)]
@@ -55,11 +55,11 @@ use session::{Fault, Nature, Session};
 use statement::sql;
 
 use super::{
-    Beat, Broken, BrokenPage, BrokenQuery, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair,
-    Result, Revocation, ScheduleRow, Settled, Settlement, Stalled, StalledQuery, Store, StrandedPage,
+    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
+    ExecutionRow, LargePayload, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
+    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
 };
-use crate::domain::{Entry, Error, ExecutionId, Millis, NodeId, ScheduleId};
+use crate::domain::{Entry, Error, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
 
 /// How often a transaction that met a deadlock or a busy database is tried.
@@ -338,18 +338,10 @@ impl Store for SqlStore {
         // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
         // where idle connections are closed between two heartbeats, each second one would fail, and an
         // observer that never has two confirmed in a row declares nobody dead.
-        if !self.read("heartbeat", |session| node::beat(session, beat))? {
+        if !self.read("heartbeat", |session| node::beat(session, beat))?.is_done() {
             return Ok(Pulse::Ended);
         }
         self.read("heartbeat", |session| node::pulse(session, beat))
-    }
-
-    fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool> {
-        self.alone("declare a node dead", |session| node::declare_dead(session, node, beat, now))
-    }
-
-    fn leave(&self, node: NodeId, now: Millis) -> Result<()> {
-        self.alone("leave", |session| node::leave(session, node, now))
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
@@ -368,21 +360,28 @@ impl Store for SqlStore {
         claim::resolve(self, requests, claims)
     }
 
-    fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>> {
-        let settle = |session: &mut dyn Session| settle::settle(session, settlements);
-        if settle::is_one_statement(self.connections.target.dialect, settlements) {
-            return self.alone("settle", settle);
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let Some(operation) = changes.first().map(|change| change.rule().operation) else {
+            return Ok(Vec::new());
+        };
+        let apply = |session: &mut dyn Session| change::apply(session, changes);
+        if change::is_one_statement(self.connections.target.dialect, changes) {
+            return self.alone(operation, apply);
         }
-        self.write("settle", settle)
+        self.write(operation, apply)
     }
 
-    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<bool> {
+    fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {
         let operation = "elect the misfire handler";
-        if self.alone(operation, |session| repair::elect(session, application, now, interval))? {
-            return Ok(true);
+        let elect = |session: &mut dyn Session| node::elect(session, application, now, interval);
+        let elected = self.alone(operation, elect)?;
+        if elected.is_done() {
+            return Ok(elected);
         }
-        self.write(operation, |session| {
-            Ok(node::app(session, application)? && repair::elect(session, application, now, interval)?)
+        // Its row may be missing.
+        self.write(operation, |session| match node::app(session, application)? {
+            true => elect(session),
+            false => Ok(elected),
         })
     }
 
@@ -390,26 +389,14 @@ impl Store for SqlStore {
         self.read("look for stalled schedules", |session| poll::stalled(session, query))
     }
 
-    fn repair(&self, repairs: &[Repair]) -> Result<Vec<bool>> {
-        self.write("repair schedules", |session| repair::repair(session, repairs))
-    }
-
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
         self.read("look for stranded executions", |session| {
-            revoke::stranded(session, application, after, limit)
+            stranded::stranded(session, application, after, limit)
         })
     }
 
-    fn revoke(&self, revocations: &[Revocation]) -> Result<Vec<bool>> {
-        self.write("revoke executions", |session| revoke::revoke(session, revocations))
-    }
-
     fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
-        self.read("look for broken schedules", |session| repair::broken(session, query))
-    }
-
-    fn quarantine(&self, broken: &Broken) -> Result<bool> {
-        self.alone("quarantine a schedule", |session| repair::quarantine(session, broken))
+        self.read("look for broken schedules", |session| unreadable::broken(session, query))
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
@@ -422,10 +409,6 @@ impl Store for SqlStore {
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         self.read("find a schedule", |session| ensure::find(session, application, name))
-    }
-
-    fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool> {
-        self.alone("pause a schedule", |session| ensure::pause(session, id, version, by, reason))
     }
 
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>> {

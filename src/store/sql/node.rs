@@ -1,16 +1,17 @@
-//! Registration, heartbeat, death.
+//! Registration, heartbeat, election.
 
 use std::collections::HashMap;
 
+use super::change;
 use super::connection::Dialect;
-use super::repair::guarded_by;
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, Want, batch, seek, sql, update};
+use super::statement::{Row, Statement, Value, batch, guarded_by, sql};
 use super::under_way::{Whose, owns, sweep, under_way};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
-use crate::store::guard::{self, Column};
-use crate::store::{Beat, NewNode, Peer, Pulse, Stranded, called};
-use crate::time::{millis, span};
+use crate::store::change::PolicyChange;
+use crate::store::columns::Column;
+use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, called, guard};
+use crate::time::{far_election, millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
     app(session, &node.application)?;
@@ -55,42 +56,15 @@ fn own_jobs(
     for specs in specs.chunks(batch(session.dialect())) {
         let rows = jobs_there(session, application, specs, now)?;
         let changed = specs.iter().filter_map(|spec| {
-            let (id, policy) = *rows.get(&spec.name)?;
-            (policy != spec.policy).then_some((id, policy, spec.policy))
+            let (job, seen) = *rows.get(&spec.name)?;
+            let change = PolicyChange { job, seen, becomes: spec.policy, now };
+            (seen != spec.policy).then_some(Change::Policy(change))
         });
-        let changed: Vec<(i64, JobPolicy, JobPolicy)> = changed.collect();
+        let changed: Vec<Change> = changed.collect();
         // Where another node has just written its own policy nothing is changed: the last to start wins anyway.
-        if !changed.is_empty() {
-            session.execute(&policies(session.dialect(), &changed, now))?;
-        }
+        change::make(session, &changed)?;
     }
     Ok(())
-}
-
-/// Gives jobs, each with its id and the policy its row had when it was read, another policy.
-fn policies(dialect: Dialect, changed: &[(i64, JobPolicy, JobPolicy)], now: Millis) -> Statement {
-    const SETS: &[(&str, &str)] = &[
-        ("recover", "w.recover"),
-        ("max_attempts", "w.max_attempts"),
-        ("max_tries", "w.max_tries"),
-        ("retry_delay", "w.retry_delay"),
-        ("update_time", "w.now"),
-    ];
-    let old = || changed.iter().map(|(_, old, _)| *old);
-    let new = || changed.iter().map(|(_, _, new)| *new);
-    let want = Want::new(changed.iter().map(|(id, ..)| *id))
-        .ints("recover", new().map(|it| i64::from(it.recover)))
-        .ints("max_attempts", new().map(|it| i64::from(it.max_attempts)))
-        .ints("max_tries", new().map(|it| i64::from(it.max_tries)))
-        .ints("retry_delay", new().map(|it| millis(it.retry_delay)))
-        .ints("was_recover", old().map(|it| i64::from(it.recover)))
-        .ints("was_attempts", old().map(|it| i64::from(it.max_attempts)))
-        .ints("was_tries", old().map(|it| i64::from(it.max_tries)))
-        .ints("was_delay", old().map(|it| millis(it.retry_delay)))
-        .same("now", now);
-    let guard = " AND j.recover = w.was_recover AND j.max_attempts = w.was_attempts \
-                 AND j.max_tries = w.was_tries AND j.retry_delay = w.was_delay";
-    update(dialect, ("QRTZ_JOB", "j"), SETS, &want, &(seek(dialect, "j.id", "w.id") + guard))
 }
 
 /// The job's row: its id and its policy, which is that of `spec` if the row was missing.
@@ -159,17 +133,48 @@ fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
     })
 }
 
-/// Adds one to the node's beat, and may switch it off; false if its row is ended or gone, or its beat can
-/// grow no more.
-pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<bool, Fault> {
+/// As [`is_election_due`](crate::time::is_election_due) says, in one statement.
+pub(super) fn elect(
+    session: &mut dyn Session,
+    application: &str,
+    now: Millis,
+    interval: Millis,
+) -> Result<Applied, Fault> {
+    let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?")
+        .bind(now)
+        .bind(now.saturating_add(interval))
+        .bind(interval);
+    let update = guarded_by(update, &guard::ELECT, |statement, column| match column {
+        Column::Application => statement.equals(column, application),
+        // SQLite keeps a text if it is given one: it is larger than any number.
+        Column::TimeNext => statement
+            .push("(time_next IS NULL OR time_next <= ? OR time_next > ?)")
+            .bind(now)
+            .bind(far_election(now, interval)),
+        _ => column.absent(statement),
+    });
+    Ok((session.execute(&update)? == 1).into())
+}
+
+/// Adds one to the node's beat, and may switch it off; lost if its row is ended or gone, or its beat can grow
+/// no more.
+pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<Applied, Fault> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
-                      state = CASE WHEN ? = 1 THEN 'N' ELSE state END \
-                      WHERE uuid = ? AND ended_time = -1 AND beat < ?");
+                      state = CASE WHEN ? = 1 THEN 'N' ELSE state END");
     let figures = beat.figures;
     let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
-    let update = update.bind(i64::from(beat.withdraw));
-    Ok(session.execute(&update.bind(beat.node.to_string()).bind(i64::MAX))? == 1)
+    let update =
+        guarded_by(
+            update.bind(i64::from(beat.withdraw)),
+            &guard::HEARTBEAT,
+            |statement, column| match column {
+                Column::Uuid => statement.equals(column, beat.node),
+                Column::EndedTime => statement.push("ended_time = -1"),
+                _ => column.absent(statement),
+            },
+        );
+    Ok((session.execute(&update.push(" AND beat < ?").bind(i64::MAX))? == 1).into())
 }
 
 pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
@@ -210,28 +215,6 @@ pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     let name = called(&row.loose_text()?, schedule);
     Ok(Stranded { id, schedule, name, state, token, attempt, deaths, policy: policy(row)? })
-}
-
-pub(super) fn declare_dead(
-    session: &mut dyn Session,
-    node: NodeId,
-    beat: i64,
-    now: Millis,
-) -> Result<bool, Fault> {
-    let update = sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'dead'").bind(now);
-    let update = guarded_by(update, &guard::BEAT, |column| match column {
-        Column::Uuid => node.to_string().into(),
-        Column::Beat => beat.into(),
-        _ => column.absent(Value::Null),
-    });
-    Ok(session.execute(&update.push(" AND ended_time = -1"))? == 1)
-}
-
-pub(super) fn leave(session: &mut dyn Session, node: NodeId, now: Millis) -> Result<(), Fault> {
-    let update =
-        sql("UPDATE QRTZ_NODE SET ended_time = ?, end_reason = 'stopped' WHERE uuid = ? AND ended_time = -1");
-    session.execute(&update.bind(now).bind(node.to_string()))?;
-    Ok(())
 }
 
 /// The names in a node's `jobs` column; none if somebody wrote something else there.

@@ -14,7 +14,8 @@ use serde::ser::Serializer;
 use super::connection::Dialect;
 use super::session::Fault;
 use crate::domain::NodeId;
-use crate::store::guard::{Column, Guard};
+use crate::store::columns::Column;
+use crate::store::guard::Guard;
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
@@ -89,6 +90,11 @@ impl Statement {
         self
     }
 
+    /// `column = ?`
+    pub(super) fn equals(self, column: Column, value: impl Into<Value>) -> Self {
+        self.push(column.name()).push(" = ?").bind(value)
+    }
+
     /// `(?, ?, …)` over the values, padded with the last one; matches nothing if there are none.
     pub(super) fn list<V: Into<Value>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
         let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
@@ -161,14 +167,9 @@ impl Want {
         Self { rows: ids.len(), each: vec![("id", Values::Ints(Arc::new(ids)))], same: Vec::new() }
     }
 
-    /// Of rows, each with a value for each of the columns: numbers, or texts.
-    pub(super) fn of_rows(columns: &[&'static str], rows: &[Vec<Value>]) -> Self {
-        let column = |(place, name): (usize, &&'static str)| {
-            let values = rows.iter().map(|row| row.get(place).cloned().unwrap_or(Value::Null));
-            (*name, Values::of(values.collect()))
-        };
-        let each = columns.iter().enumerate().map(column).collect();
-        Self { rows: rows.len(), each, same: Vec::new() }
+    /// So many rows, whose columns follow; the first names the row.
+    pub(super) fn of_length(rows: usize) -> Self {
+        Self { rows, each: Vec::new(), same: Vec::new() }
     }
 
     pub(super) fn ints(mut self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
@@ -403,6 +404,17 @@ pub(super) fn guarded(dialect: Dialect, guard: &Guard, alias: &str) -> String {
         if column == Column::Id { seek(dialect, &seen, &wanted) } else { format!("{seen} = {wanted}") }
     };
     guard.columns().map(compare).collect::<Vec<_>>().join(" AND ")
+}
+
+/// Appends a guard to a statement that changes one row; `compare` appends the condition on a column.
+pub(super) fn guarded_by(
+    statement: Statement,
+    guard: &Guard,
+    compare: impl Fn(Statement, Column) -> Statement,
+) -> Statement {
+    let condition =
+        |(statement, and): (Statement, &str), column| (compare(statement.push(and), column), " AND ");
+    guard.columns().fold((statement, " WHERE "), condition).0
 }
 
 /// That a column is the wanted row's, which leads to its index. As an equation it would let PostgreSQL read

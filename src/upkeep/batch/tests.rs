@@ -5,7 +5,7 @@ use crate::domain::{Entry, Error, Kind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
 use crate::machine::Machine;
 use crate::repair::MOST_PASSED;
-use crate::store::{Repair, Stalled};
+use crate::store::{Applied, Repair, Stalled};
 use crate::upkeep::MisfireAnswer;
 use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, run};
 
@@ -54,7 +54,7 @@ fn a_batch_is_bounded_by_the_rows_it_writes() {
         let MisfireOp::Repair(repairs) = op else { panic!("no repair") };
         let rows: usize = repairs.iter().map(Repair::writes).sum();
         assert!(rows <= MOST_ROWS || repairs.len() == 1, "{rows} rows");
-        Ok(MisfireAnswer::Repaired(vec![false; repairs.len()]))
+        Ok(MisfireAnswer::Repaired(vec![Applied::Lost; repairs.len()]))
     });
     assert!(machine.todo.is_empty());
 }
@@ -73,7 +73,7 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
         let passed: u64 = repairs.iter().map(|repair| repair.passed).sum();
         assert!(passed < 2 * MOST_PASSED, "{passed} occurrences");
         repaired += repairs.len();
-        Ok(MisfireAnswer::Repaired(vec![false; repairs.len()]))
+        Ok(MisfireAnswer::Repaired(vec![Applied::Lost; repairs.len()]))
     });
     assert_eq!(repaired, 10);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::Machine;
-use crate::store::Purged;
+use crate::store::{Applied, Purged};
 use crate::upkeep::tests::*;
 use crate::upkeep::{FAILURE_PAUSE, MisfireAnswer, MisfireInput, MisfireMachine, PollReport};
 
@@ -35,7 +35,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
         if machine.application == "two" {
             assert_eq!(asked(machine, at(0)), "electing the misfire handler");
         }
-        machine.done(at(0), Ok(MisfireAnswer::Elected(true)));
+        machine.done(at(0), Ok(MisfireAnswer::Elected(Applied::Done)));
         assert_eq!(asked(machine, at(0)), "looking for executions of dead nodes");
         machine.done(at(0), Ok(none_stranded()));
         assert_eq!(asked(machine, at(0)), "looking for misfires");
@@ -47,7 +47,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing() {
 /// The machine stands and wins, and looks for dead nodes' executions first: there are none.
 fn is_elected(machine: &mut MisfireMachine, now: Now) {
     assert_eq!(asked(machine, now), "electing the misfire handler");
-    machine.done(now, Ok(MisfireAnswer::Elected(true)));
+    machine.done(now, Ok(MisfireAnswer::Elected(Applied::Done)));
     assert_eq!(asked(machine, now), "looking for executions of dead nodes");
     machine.done(now, Ok(none_stranded()));
 }
@@ -69,7 +69,7 @@ fn a_pass_renews_its_election_and_takes_back_dead_nodes_work_first() {
 
     repaired(&mut machine, &second, at(2 * interval));
     assert_eq!(asked(&mut machine, at(2 * interval)), "electing the misfire handler");
-    machine.done(at(2 * interval), Ok(MisfireAnswer::Elected(false)));
+    machine.done(at(2 * interval), Ok(MisfireAnswer::Elected(Applied::Lost)));
     assert_eq!(asked(&mut machine, at(2 * interval)), "rest", "another node goes on");
 }
 
@@ -105,7 +105,7 @@ fn a_node_that_is_switched_off_or_busy_stands_for_no_election() {
     repairing.done(at(0), overdue([1]));
     repairing.receive(at(0), polled());
     assert_eq!(asked(&mut repairing, at(0)), "repairing misfires");
-    repairing.done(at(0), Ok(MisfireAnswer::Repaired(vec![false])));
+    repairing.done(at(0), Ok(MisfireAnswer::Repaired(vec![Applied::Lost])));
     assert_eq!(asked(&mut repairing, at(0)), "rest");
 
     let mut purging = in_a_pass(Some(3_600_000));

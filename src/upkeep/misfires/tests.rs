@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::{Cursor, ExecutionId, Millis};
 use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
+use crate::store::Applied;
 use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue, overdue_rows, run};
 use crate::upkeep::{MisfireAnswer, MisfireOutput, Task, takeover};
 
@@ -24,7 +25,7 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
             return Ok(none_stranded());
         };
         steps.extend(batch.iter().map(|repair| repair.id.0));
-        let won = vec![true; batch.len()];
+        let won = vec![Applied::Done; batch.len()];
         repairs.extend(batch);
         Ok(MisfireAnswer::Repaired(won))
     });
@@ -43,7 +44,7 @@ fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
     let now = Now { db: NOW + 250_000_000, ..at(0) };
     machine.found_overdue(Stalled { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
     assert!(matches!(machine.next(now), Step::Do(MisfireOp::Repair(_))));
-    machine.done(now, Ok(MisfireAnswer::Repaired(vec![false])));
+    machine.done(now, Ok(MisfireAnswer::Repaired(vec![Applied::Lost])));
     assert!(machine.todo.is_empty());
 }
 
@@ -55,7 +56,7 @@ fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
     loop {
         seen.push(match machine.next(at(0)) {
             Step::Do(MisfireOp::Repair(_)) => {
-                machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![true, false])));
+                machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![Applied::Done, Applied::Lost])));
                 "repair"
             }
             Step::Tell(MisfireOutput::Event(Event::Repaired { schedule, .. })) => {

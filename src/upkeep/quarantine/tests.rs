@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::{Error, Kind};
 use crate::machine::Machine;
+use crate::store::Applied;
 use crate::upkeep::MisfireAnswer;
 use crate::upkeep::tests::{at, keeping, nothing_found, polled, run};
 
@@ -43,7 +44,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                     let next = Some(ScheduleId(query.after.0.max(0) + 10));
                     Ok(MisfireAnswer::Unreadable(BrokenPage { broken: vec![broken(1), broken(2)], next }))
                 }
-                MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, false)),
+                MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, Applied::Lost)),
                 MisfireOp::Quarantine(_) => Err(Error::new(Kind::Unknown, "away")),
                 op => Ok(nothing_found(&op)),
             });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::{ExecutionState, Outcome};
+use crate::fixtures::Changes;
 use crate::fixtures::{claim, definition};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::memory::MemoryStore;

@@ -3,7 +3,7 @@
 use crate::domain::{Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Machine, Step};
-use crate::store::StrandedPage;
+use crate::store::{Applied, StrandedPage};
 use crate::upkeep::tests::{at, keeping};
 use crate::upkeep::{MisfireAnswer, MisfireOp, MisfireOutput};
 
@@ -18,7 +18,7 @@ fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
         match machine.next(at(0)) {
             Step::Do(MisfireOp::Revoke(revocations)) => {
                 order.extend(revocations.iter().map(|it| it.stranded.id.0));
-                machine.done(at(0), Ok(MisfireAnswer::Revoked(vec![true; revocations.len()])));
+                machine.done(at(0), Ok(MisfireAnswer::Revoked(vec![Applied::Done; revocations.len()])));
             }
             Step::Tell(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths })) => {
                 assert_eq!(&*schedule, "nightly");

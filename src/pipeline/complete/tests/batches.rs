@@ -3,7 +3,7 @@
 use crossbeam::channel::bounded;
 
 use super::*;
-use crate::store::Reason;
+use crate::store::{NextAttempt, Reason};
 
 fn at(boot: Millis) -> Now {
     Now { db: NOW, boot, apart: 0 }
@@ -26,11 +26,11 @@ fn batch(machine: &mut CompleteMachine, now: Now) -> usize {
     }
 }
 
-fn done(count: usize) -> Result<Vec<Settled>, Error> {
-    Ok(vec![Settled::Done; count])
+fn done(count: usize) -> Result<Vec<Applied>, Error> {
+    Ok(vec![Applied::Done; count])
 }
 
-fn failed(kind: Kind) -> Result<Vec<Settled>, Error> {
+fn failed(kind: Kind) -> Result<Vec<Applied>, Error> {
     Err(Error::new(kind, "not now"))
 }
 
@@ -75,7 +75,7 @@ fn a_minute_beside(bad: i64, kind: Kind) -> Vec<(Millis, usize, bool)> {
     while now < 60_000 {
         match machine.next(at(now)) {
             Step::Do(SettleOp(batch)) => {
-                let is_refused = batch.iter().any(|it| it.execution == ExecutionId(bad));
+                let is_refused = batch.iter().any(|it| execution(it).execution == ExecutionId(bad));
                 calls.push((now, batch.len(), is_refused));
                 assert!(calls.len() < 1_000, "{kind:?} {bad}: a hot loop");
                 stored += if is_refused { 0 } else { batch.len() };
@@ -192,23 +192,23 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
 /// A start that succeeded is followed by an outcome: until then its token is answered for.
 #[test]
 fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
-    let start = Change::Start { now: NOW };
-    let back = Change::GiveBack { fresh: Token::fresh(), reason: Reason::GivenBack, now: NOW };
-    let finish = finish(1, "no").change;
+    let start = changed(1, Verb::Start, ExecutionState::Running);
+    let back = changed(1, Verb::GiveBack, ExecutionState::Pending);
+    let finish = finish(1, "no");
     let cases = [
-        (start.clone(), Settled::Done, true),
-        (start, Settled::Revoked, false),
-        (back.clone(), Settled::Done, false),
-        (back, Settled::Revoked, false),
-        (finish.clone(), Settled::Done, false),
-        (finish, Settled::Revoked, false),
+        (start.clone(), Applied::Done, true),
+        (start, Applied::Lost, false),
+        (back.clone(), Applied::Done, false),
+        (back, Applied::Lost, false),
+        (finish.clone(), Applied::Done, false),
+        (finish, Applied::Lost, false),
     ];
     for (change, settled, held) in cases {
         let context = format!("{change:?} {settled:?}");
         let mut machine = machine(0);
         let (token, (reply, answer)) = (Token::fresh(), bounded(1));
         machine.held.add(token);
-        let settlement = Settlement { execution: ExecutionId(1), token, change };
+        let settlement = ExecutionChange { token, ..change };
         machine.receive(at(0), CompleteInput::Settle(settlement, Some(reply)));
         assert_eq!(batch(&mut machine, at(0)), 1);
         machine.done(at(0), Ok(vec![settled]));
@@ -216,7 +216,7 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
         assert_eq!(machine.held.contains(token), held, "{context}");
         let revoked = Event::Revoked { execution: ExecutionId(1) };
         let told = matches!(machine.next(at(0)), Step::Tell(CompleteOutput::Event(event)) if event.to_string() == revoked.to_string());
-        assert_eq!(told, settled == Settled::Revoked, "{context}");
+        assert_eq!(told, settled == Applied::Lost, "{context}");
     }
 }
 
@@ -224,13 +224,12 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
 fn the_earliest_retry_of_a_batch_is_told_once_it_is_stored() {
     let mut machine = machine(0);
     for (due, token) in [(700, Token::fresh()), (500, Token::fresh()), (600, Token::fresh())] {
-        let retry = Some((due, Token::fresh()));
-        let change = Change::Finish { state: ExecutionState::Failed, error: None, retry, now: 0 };
-        let settlement = Settlement { execution: ExecutionId(due), token, change };
+        let next = Some(NextAttempt::new(due, Reason::Retry));
+        let settlement = ExecutionChange { token, next, ..finish(due, "no") };
         machine.receive(at(0), CompleteInput::Settle(settlement, None));
     }
     assert_eq!(batch(&mut machine, at(0)), 3);
-    machine.done(at(0), Ok(vec![Settled::Done, Settled::Revoked, Settled::Done]));
+    machine.done(at(0), Ok(vec![Applied::Done, Applied::Lost, Applied::Done]));
     let told = std::iter::from_fn(|| match machine.next(at(0)) {
         Step::Tell(CompleteOutput::Retry(due)) => Some(Some(due)),
         Step::Tell(CompleteOutput::Event(_)) => Some(None),
@@ -256,8 +255,8 @@ fn a_machine_that_closes_settles_what_it_has_and_one_that_is_abandoned_does_not(
 const NOISY: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\naïve ☕";
 const IN_ASCII: &str = "called `Option::unwrap()` on \"none\":\n\tC:\\tmp\\na\\u{ef}ve \\u{2615}";
 
-fn first(machine: &CompleteMachine) -> &Settlement {
-    &machine.queue.iter().chain(&machine.aside).next().unwrap().settlement
+fn first(machine: &CompleteMachine) -> &ExecutionChange {
+    &machine.queue.iter().chain(&machine.aside).next().unwrap().change
 }
 
 /// One outcome with this text, tried alone as often as there are answers; its text afterwards.
@@ -270,8 +269,7 @@ fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
         machine.done(at(now), failed(kind));
         now += LONGEST_PAUSE;
     }
-    let Change::Finish { error, .. } = &first(&machine).change else { panic!("no outcome") };
-    error.clone().unwrap()
+    first(&machine).error.clone().unwrap()
 }
 
 #[test]
@@ -307,8 +305,7 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
     machine.done(at(10_000), done(1));
     assert_eq!(batch(&mut machine, at(20_000)), 1);
     machine.done(at(20_000), failed(Kind::Refused));
-    let Change::Finish { error, .. } = &first(&machine).change else { panic!("no outcome") };
-    assert_eq!(error.as_deref(), Some(IN_ASCII));
+    assert_eq!(first(&machine).error.as_deref(), Some(IN_ASCII));
 }
 
 #[test]
@@ -319,7 +316,7 @@ fn what_is_asked_for_is_stored() {
     let store = crate::store::memory::MemoryStore::new(AT);
     store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
     let outcome = claim(&store, "s", true, AT).finish(crate::domain::Outcome::Succeeded, None, AT);
-    assert_eq!(SettleOp(vec![outcome]).perform(&store).unwrap(), [Settled::Done]);
+    assert_eq!(SettleOp(vec![outcome.into()]).perform(&store).unwrap(), [Applied::Done]);
     let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();
     assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);
 }

@@ -274,7 +274,7 @@ fn a_row_that_alone_cannot_be_claimed_while_others_are_is_quarantined() {
             (entry.id, entry.version, "EXECUTING")
         );
         assert_eq!(broken.reason.as_str(), "too large");
-        bench.machine.done(bench.now(), Ok(ClaimAnswer::Quarantined(broken, won)));
+        bench.machine.done(bench.now(), Ok(ClaimAnswer::Quarantined(broken, won.into())));
         assert!(bench.next().is_none());
         let told = bench.events.iter().find_map(|event| match event {
             Event::Quarantined { schedule, .. } => Some(Arc::clone(schedule)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::fixture::{AT, Database, LIMITS, request, schedules};
 use crate::domain::{Entry, NodeId, Outcome};
+use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;

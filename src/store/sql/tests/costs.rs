@@ -10,7 +10,7 @@ use super::fixture::{AT, Database, LIMITS, application, definition, request, sch
 use crate::domain::{Entry, JobPolicy, JobSpec, NodeId, Outcome};
 use crate::store::sql::SqlStore;
 use crate::store::sql::statement::{single, sql};
-use crate::store::{Claim, ClaimRequest, Claimed, NewNode, Settlement, Store};
+use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store};
 use crate::time::Clock;
 
 /// In one batch on every database.
@@ -21,9 +21,9 @@ fn requests(entries: &[Arc<Entry>]) -> Vec<ClaimRequest> {
     entries.iter().map(|entry| request(entry, node)).collect()
 }
 
-fn outcomes(claims: Vec<Claim>) -> Vec<Settlement> {
+fn outcomes(claims: Vec<Claim>) -> Vec<Change> {
     let outcome = |claim| match claim {
-        Claim::Won(claimed) => Claimed::finish(claimed, Outcome::Succeeded, None, AT + 10),
+        Claim::Won(claimed) => Claimed::finish(claimed, Outcome::Succeeded, None, AT + 10).into(),
         other => panic!("{other:?}"),
     };
     claims.into_iter().map(outcome).collect()
@@ -50,7 +50,7 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
         let requests = requests(batch);
         let (won, claiming) = counted(|| store.claim(&requests).unwrap());
         let outcomes = outcomes(won);
-        let (_, settling) = counted(|| store.settle(&outcomes).unwrap());
+        let (_, settling) = counted(|| store.apply(&outcomes).unwrap());
         least = [least[0].min(claiming), least[1].min(settling)];
     }
     println!("costs: claims={:?} outcomes={:?} (statements, allocations for each)", least[0], least[1]);
@@ -118,7 +118,7 @@ mod postgres {
     use crate::store::sql::connection::Dialect;
     use crate::store::sql::session::Session;
     use crate::store::sql::statement::Statement;
-    use crate::store::sql::{claim, planned, settle};
+    use crate::store::sql::{change, claim, planned};
 
     #[test]
     fn a_node_joins_in_a_few_statements() {
@@ -153,7 +153,7 @@ mod postgres {
             let claim = written(session.as_mut(), planned::claim_waiting(&claim::want_for_test(&requests)));
             let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
             let outcomes = outcomes(store.claim(&requests).unwrap());
-            let outcome = settle::outcomes_for_test(Dialect::Postgres, &outcomes);
+            let outcome = change::statement_for_test(Dialect::Postgres, &outcomes);
             claim.zip(written(session.as_mut(), outcome))
         });
         let (claim, outcome) = costs.expect("once of five times no checkpoint right before");

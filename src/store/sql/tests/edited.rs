@@ -8,6 +8,7 @@ use super::fixture::LIMITS;
 use super::fixture::{AT, Database, definition, request};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
+use crate::fixtures::Changes;
 use crate::store::conformance::all_broken;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{Value, sql};

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::domain::{Candidate, Entry, Error, Kind, NodeId, Outcome};
+use crate::fixtures::Changes;
 use crate::store::sql::connection::{Dialect, LOCK_WAIT};
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, planned};
 use crate::store::{
-    Beat, Claim, ClaimRequest, Claimed, Ensured, Figures, Limits, Pulse, Settled, Settlement, Store,
+    Applied, Beat, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Limits, Pulse, Store,
 };
 use crate::time::Clock;
 
@@ -137,11 +138,11 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
         (0..10).find_map(|_| killed_while_waiting(database, &case, &outcome)).expect("never seen waiting");
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
     holder.batch("ROLLBACK").unwrap();
-    assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
+    assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
 }
 
 /// Ends the connection that waits for the row's lock; `None` if it was not seen waiting.
-fn killed_while_waiting(database: &Database, case: &Case, outcome: &Settlement) -> Option<Error> {
+fn killed_while_waiting(database: &Database, case: &Case, outcome: &ExecutionChange) -> Option<Error> {
     let connection = case.connection();
     let mut observer = database.session();
     std::thread::scope(|scope| {
@@ -399,7 +400,7 @@ mod postgres {
         assert!(case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap());
         read_only();
         let outcome = claimed.finish(Outcome::Succeeded, None, AT);
-        assert_eq!(case.store.settle(&[outcome]).unwrap(), [Settled::Done]);
+        assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
     }
 
     /// A copied table's sequence is behind its rows: that is no schedule's fault.

@@ -13,8 +13,11 @@ use crate::store::sql::entry::Payload;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, Want, sql, update};
 use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
-use crate::store::sql::{claim, node, planned, poll, purge, repair, revoke, settle};
-use crate::store::{BrokenQuery, ClaimRequest, Lane, NewNode, Page, PollQuery, Purge, StalledQuery};
+use crate::store::sql::{change, claim, node, planned, poll, purge, stranded, unreadable};
+use crate::store::{
+    BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, Page, PollQuery, Purge, StalledQuery,
+    Verb,
+};
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
 
@@ -56,6 +59,32 @@ fn numbers(dialect: Dialect, after: i64) -> String {
             "WITH RECURSIVE c(n) AS (SELECT {after} + 1 UNION ALL SELECT n + 1 FROM c WHERE n < {last}) SELECT n FROM c"
         ),
     }
+}
+
+/// The executions 1 to `count` begin.
+fn starts(count: i64) -> Vec<Change> {
+    changes(count, Verb::Start, ExecutionState::Running)
+}
+
+/// They succeed.
+fn outcomes(count: i64) -> Vec<Change> {
+    changes(count, Verb::Finish, ExecutionState::Succeeded)
+}
+
+fn changes(count: i64, verb: Verb, becomes: ExecutionState) -> Vec<Change> {
+    let change = |id| ExecutionChange {
+        verb,
+        execution: ExecutionId(id),
+        token: Token::fresh(),
+        state: verb.rule().from[0],
+        becomes,
+        fresh: None,
+        reason: None,
+        error: None,
+        next: None,
+        now: 0,
+    };
+    (1..=count).map(|id| change(id).into()).collect()
 }
 
 fn name(dialect: Dialect, application: &str) -> String {
@@ -214,12 +243,12 @@ fn the_hot_path_never_scans(database: &Database) {
         ("beat: look", node::live(dialect, &application, NodeId::fresh())),
         ("owned", under_way(dialect, &application, Whose::Node(NodeId::fresh()))),
         ("stranded", under_way(dialect, &application, Whose::Nobody)),
-        ("look for broken rows", repair::suspects(dialect, &broken)),
+        ("look for broken rows", unreadable::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge, START)),
         ("purge: generations", purge::first_and_last(1, 0)),
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
-        ("page of stranded", revoke::page(dialect, &application, ExecutionId(0), 1_000)),
+        ("page of stranded", stranded::page(dialect, &application, ExecutionId(0), 1_000)),
         ("lanes behind", poll::behind(&application, &(0..START))),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
@@ -256,7 +285,7 @@ fn the_hot_path_never_scans(database: &Database) {
                 ]
             }
         });
-        statements.push(("settle", settle::start_for_test(dialect, count)));
+        statements.push(("settle", change::statement_for_test(dialect, &starts(count))));
     }
     for (name, statement) in statements {
         assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{name}: {}", statement.text);
@@ -386,7 +415,7 @@ fn ids_are_bound_with_the_columns_own_type(database: &Database) {
     assert_eq!(row.text().unwrap(), expected);
 
     let claim = sql("").want(database.dialect(), &claim::want_for_test(&requests(1)));
-    let start = settle::start_for_test(database.dialect(), 1);
+    let start = change::statement_for_test(database.dialect(), &starts(1));
     if database.dialect() == Dialect::Mysql {
         // One text, whose parts have types of their own.
         for number in ["id", "prev_fire_time", "next_fire_time", "version"] {
@@ -413,9 +442,8 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
             .execute(&insert.bind(format!("{application}-{id}")).bind(9_000_000_000_000_i64 + id))
             .unwrap();
     }
-    let rows =
-        (0..3).map(|id| vec![Value::Int(9_000_000_000_000 + id), Value::Text(format!("{application}-{id}"))]);
-    let want = Want::of_rows(&["id", "name"], &rows.collect::<Vec<_>>());
+    let want = Want::new((0..3).map(|id| 9_000_000_000_000 + id))
+        .texts("name", (0..3).map(|id| format!("{application}-{id}")));
     let condition = "a.time_pre = w.id AND a.application = w.name";
     let changed = update(database.dialect(), ("QRTZ_APP", "a"), &[("time_next", "7")], &want, condition);
     assert_eq!(session.execute(&changed).unwrap(), 3);
@@ -428,9 +456,6 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
-    use crate::domain::ExecutionId;
-    use crate::store::{Change, Settlement};
-
     let mut session = Database::postgres().session();
     for table in ["qrtz_execute", "qrtz_run", "qrtz_claim"] {
         session.batch(&format!("CREATE TEMP TABLE {table} (LIKE public.{table} INCLUDING ALL)")).unwrap();
@@ -438,8 +463,6 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     session.batch("SET plan_cache_mode = force_generic_plan; SET jit_above_cost = 0").unwrap();
     let requests = requests(3);
     let want = claim::want_for_test(&requests);
-    let change = Change::Finish { state: ExecutionState::Succeeded, error: None, retry: None, now: 0 };
-    let outcome = Settlement { execution: ExecutionId(1), token: Token::fresh(), change };
     let (application, after) = (super::application(), ScheduleId(0));
     let query = poll_of(&application);
     let broken = BrokenQuery {
@@ -454,13 +477,13 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         planned::claim_waiting(&want),
         planned::claim_skipping(&want),
         planned::move_cursors(Dialect::Postgres, &want),
-        settle::start_for_test(Dialect::Postgres, 3),
-        settle::outcomes_for_test(Dialect::Postgres, &[outcome]),
+        change::statement_for_test(Dialect::Postgres, &starts(3)),
+        change::statement_for_test(Dialect::Postgres, &outcomes(1)),
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = poll::parts(&query, &jobs);
     let stalled = poll::behind(&application, &(0..START));
-    let others = [poll::look(Dialect::Postgres, &query), repair::suspects(Dialect::Postgres, &broken)]
+    let others = [poll::look(Dialect::Postgres, &query), unreadable::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
             node::live(Dialect::Postgres, &application, NodeId::fresh()),

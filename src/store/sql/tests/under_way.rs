@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::fixture::{AT, Database, application, request, schedules};
 use crate::domain::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
+use crate::fixtures::Changes;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::under_way::{Whose, sweep, under_way};
-use crate::store::{Change, Claim, ClaimRequest, Claimed, ExecutionQuery, Settled};
+use crate::store::{Applied, Claim, ClaimRequest, Claimed, ExecutionQuery};
 
 struct Case {
     database: Database,
@@ -29,7 +30,7 @@ impl Case {
 
     fn finish(&self, claimed: Claimed) {
         let settled = self.database.store().settle(&[claimed.finish(Outcome::Succeeded, None, AT + 10)]);
-        assert_eq!(settled.unwrap(), [Settled::Done]);
+        assert_eq!(settled.unwrap(), [Applied::Done]);
     }
 
     /// What is found under way.
@@ -84,8 +85,8 @@ fn what_lies_between_anothers_ids_is_not_its_own() {
 fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
     let (id, entry) = (claimed.execution(), Arc::clone(claimed.entry()));
     let back = claimed.give_back(AT + 10);
-    let Change::GiveBack { fresh: token, .. } = back.change else { panic!("{back:?}") };
-    assert_eq!(case.database.store().settle(&[back]).unwrap(), [Settled::Done]);
+    let token = back.token_after();
+    assert_eq!(case.database.store().settle(&[back]).unwrap(), [Applied::Done]);
     let pending = Pending { id, entry, scheduled: AT, due: AT, attempt: 1, origin: 0, token };
     ClaimRequest { candidate: Candidate::Pending(pending), token: Token::fresh(), ..planned.clone() }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::domain::{NodeId, Outcome};
+use crate::fixtures::Changes;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{SqlStore, open};
@@ -13,7 +14,7 @@ use crate::store::sql::{
     inspect,
     statement::{Statement, Value},
 };
-use crate::store::{Claim, NewNode, Settled};
+use crate::store::{Applied, Claim, NewNode};
 use crate::time::Clock;
 
 fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) {
@@ -48,7 +49,7 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
     );
     assert_eq!(
         store.settle(&[claimed.finish(Outcome::Failed("no".into()), None, AT + 900)]).unwrap(),
-        [Settled::Done]
+        [Applied::Done]
     );
     let ledger = texts(
         "SELECT schedule, generation, origin, scheduled_time, until_time, occurrences, attempt, state, reason, \

@@ -1,0 +1,192 @@
+//! The table of changes on the tables in memory.
+
+use super::rows::{Run, Schedule, Text};
+use super::tables::Tables;
+use crate::domain::{ExecutionState, Millis, ScheduleState, Token};
+use crate::store::change::{Brought, Datum, Held, Rule, Seen, Set};
+use crate::store::columns::Column;
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
+
+impl Tables {
+    /// The changes of one transaction, in the order in which the verbs are declared.
+    pub(super) fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        order.sort_by_key(|index| changes[*index].verb());
+        let mut applied = vec![Applied::Lost; changes.len()];
+        for index in order {
+            applied[index] = self.apply_one(&changes[index])?;
+        }
+        Ok(applied)
+    }
+
+    fn apply_one(&mut self, change: &Change) -> Result<Applied> {
+        let is_held = change.schedule().is_some_and(|id| self.is_held(id));
+        if is_held && change.rule().held == Held::Leave {
+            return Ok(Applied::Lost);
+        }
+        let done = match change {
+            Change::Execution(execution) => return self.change_execution(change, execution),
+            Change::Repair(repair) => return self.repair(change, repair),
+            Change::Pause(pause) => self.change_schedule(change, pause.id.0),
+            Change::Quarantine(broken) => self.change_schedule(change, broken.id.0),
+            Change::Policy(policy) => self.change_job(change, policy.job),
+            Change::End(end) => {
+                let now = self.now;
+                let node = self.nodes.get_mut(&end.node);
+                node.is_some_and(|node| {
+                    let after = after(change, now, |column| node.value(end.node, column));
+                    let done = after.is_some();
+                    after.into_iter().flatten().for_each(|(column, value)| node.set(column, value));
+                    done
+                })
+            }
+        };
+        Ok(done.into())
+    }
+
+    fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
+        let (id, now) = (execution.execution, self.now);
+        let Some(run) = self.run(id) else { return Ok(Applied::Lost) };
+        let Some(after) = after(change, now, |column| run.value(id.0, column)) else {
+            let is_so = run.is(execution.becomes) && run.token == Some(execution.token_after());
+            return Ok((change.rule().repeats && is_so).into());
+        };
+        self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
+        if let (Some(next), Some(run)) = (execution.next, self.run(id)) {
+            self.follow_up(run.again(next.reason.as_str(), next.due, next.token))?;
+        }
+        Ok(Applied::Done)
+    }
+
+    fn repair(&mut self, change: &Change, repair: &Repair) -> Result<Applied> {
+        let Some(row) = self.schedule(repair.id.0).cloned() else { return Ok(Applied::Lost) };
+        if !self.change_schedule(change, repair.id.0) {
+            return Ok(Applied::Lost);
+        }
+        for unstarted in &repair.supersede {
+            // What began meanwhile stays.
+            self.apply_one(&unstarted.supersede(repair.now).into())?;
+        }
+        for line in &repair.rows {
+            self.insert_run(ledger_run(&row, repair, line))?;
+        }
+        Ok(Applied::Done)
+    }
+
+    fn change_schedule(&mut self, change: &Change, id: i64) -> bool {
+        let now = self.now;
+        let row = self.schedule(id);
+        let Some(after) = row.and_then(|row| after(change, now, |column| row.value(id, column))) else {
+            return false;
+        };
+        self.edit_schedule(id, |row| after.into_iter().for_each(|(column, value)| row.set(column, value)))
+    }
+
+    fn change_job(&mut self, change: &Change, id: i64) -> bool {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let after = after(change, now, |column| job.value(id, column));
+        let done = after.is_some();
+        after.into_iter().flatten().for_each(|(column, value)| job.set(column, value));
+        done
+    }
+}
+
+/// The values that a change assigns to a row; none if the row is not as it was seen. As in SQL, NULL equals
+/// nothing.
+fn after<'row, 'change>(
+    change: &'change Change,
+    now: Millis,
+    row: impl Fn(Column) -> Datum<'row>,
+) -> Option<Vec<(Column, Datum<'change>)>> {
+    let rule = change.rule();
+    let is_seen = rule.guard.columns().all(|column| is_seen(rule, change, column, row(column)));
+    let assigned = |(column, set): &(Column, Set)| {
+        assigned(*set, change, row(*column), now).map(|value| (*column, value))
+    };
+    is_seen.then(|| rule.sets.iter().filter_map(assigned).collect())
+}
+
+fn is_seen(rule: &Rule, change: &Change, column: Column, value: Datum<'_>) -> bool {
+    if column == Column::State && rule.from.len() > 1 {
+        return rule.from.iter().any(|state| value == Datum::Text(state.as_str()));
+    }
+    match (change.seen(column), value) {
+        (Seen::Same(seen), value) => value != Datum::Null && value == seen,
+        (Seen::Loosely(seen), Datum::Number(number)) => number == seen,
+        (Seen::Loosely(seen), _) => seen == when::NONE,
+        (Seen::NoState, Datum::Text(state)) => state.parse::<ScheduleState>().is_err(),
+        (Seen::NoState, _) => true,
+    }
+}
+
+/// What a column becomes; none if it stays as it is.
+fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Option<Datum<'a>> {
+    let count = if let Datum::Number(number) = old { number } else { when::NONE };
+    Some(match set {
+        Set::Word(word) => Datum::Text(word),
+        Set::None => Datum::time(None),
+        Set::Brought(value) => change.brings(value),
+        Set::Clock => Datum::Number(now),
+        Set::OneMore => Datum::Number(count + 1),
+        Set::Recount => Datum::Number(when::count("version", count).map_or(0, |version| version + 1)),
+        Set::More(value) => match change.brings(value) {
+            Datum::Number(more) => Datum::Number(count.saturating_add(more)),
+            other => other,
+        },
+        Set::EmptyOn(state, reasons) => {
+            let is_one = reasons.iter().any(|reason| old == Datum::Text(reason.as_str()));
+            let becomes = change.brings(Brought::Becomes) == Datum::Text(state.as_str());
+            return (is_one && becomes).then_some(Datum::Text(""));
+        }
+    })
+}
+
+fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
+    let blank = Run {
+        schedule: repair.id.0,
+        application: row.application.clone(),
+        generation: repair.generation,
+        origin: 0,
+        scheduled: 0,
+        until: None,
+        count: 1,
+        attempt: 1,
+        state: Text::default(),
+        reason: Text::default(),
+        due: 0,
+        token: None,
+        fence: 0,
+        node: None,
+        claimed: None,
+        started: None,
+        finished: None,
+        prev: None,
+        following: None,
+        error: String::new(),
+    };
+    match *line {
+        LedgerRow::Skipped { from, to, count, prev, following, reason } => Run {
+            scheduled: from,
+            until: Some(to),
+            count: i64::try_from(count).unwrap_or(i64::MAX),
+            state: ExecutionState::Skipped.as_str().into(),
+            reason: reason.as_str().into(),
+            due: from,
+            finished: Some(repair.now),
+            prev,
+            following,
+            ..blank
+        },
+        LedgerRow::Pending { at, due, prev, following, reason } => Run {
+            scheduled: at,
+            state: ExecutionState::Pending.as_str().into(),
+            reason: reason.as_str().into(),
+            due,
+            token: Some(Token::fresh()),
+            prev,
+            following,
+            ..blank
+        },
+    }
+}

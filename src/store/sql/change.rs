@@ -1,0 +1,461 @@
+//! The table of changes in SQL: one UPDATE for a batch of one kind, its guard beside it.
+//!
+//! A batch that changed fewer rows than it has reads them back where the rule allows: a row that is already
+//! so under one's own token was changed by an earlier call whose answer was lost.
+
+use std::collections::{HashMap, HashSet};
+
+use super::claim::ids;
+use super::connection::Dialect;
+use super::session::{Fault, Nature, Session};
+use super::statement::{self, Statement, Want, batch, guarded, join, seek, sql, update};
+use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, ScheduleState, Token};
+use crate::store::change::{Brought, Datum, Held, NextAttempt, Rule, Seen, Set, Table, Verb};
+use crate::store::columns::Column;
+use crate::store::when::NONE;
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Reason, Repair, guard};
+
+type Step<T> = Result<T, Fault>;
+
+/// The most characters of the reason for which a schedule is in ERROR.
+const LONGEST_REASON: usize = 500;
+
+/// Whether it takes a single statement, which is its own transaction. (SQLite would begin it as a read.)
+pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
+    let Some(first) = changes.first().map(Change::verb) else { return false };
+    let alike = changes.iter().all(|it| it.verb() == first && !has_follow_ups(it));
+    let few = changes.len() <= size(dialect, first);
+    dialect != Dialect::Sqlite && alike && few && !locks(first.rule(), changes.len())
+}
+
+fn has_follow_ups(change: &Change) -> bool {
+    change.next_attempt().is_some() || matches!(change, Change::Repair(_))
+}
+
+/// The changes of one transaction.
+pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
+    let mut order: Vec<usize> = (0..changes.len()).collect();
+    order.sort_by_key(|index| (changes[*index].verb(), place(&changes[*index])));
+    let mut applied = vec![Applied::Lost; changes.len()];
+    for alike in order.chunk_by(|one, other| changes[*one].verb() == changes[*other].verb()) {
+        let verb = changes[alike[0]].verb();
+        for some in alike.chunks(size(session.dialect(), verb)) {
+            let rows: Vec<&Change> = some.iter().map(|index| &changes[*index]).collect();
+            for (index, done) in some.iter().zip(change(session, verb.rule(), &rows)?) {
+                applied[*index] = done.into();
+            }
+        }
+    }
+    let done = |index: &&usize| applied[**index].is_done();
+    let done: Vec<&Change> = order.iter().filter(done).map(|index| &changes[*index]).collect();
+    follow(session, &done)?;
+    Ok(applied)
+}
+
+/// The most rows of a statement.
+fn size(dialect: Dialect, verb: Verb) -> usize {
+    // What its guard compares differs from row to row.
+    if verb == Verb::Quarantine { 1 } else { batch(dialect) }
+}
+
+/// Whether its rows are locked first, so that it is known which of them change.
+fn locks(rule: &Rule, rows: usize) -> bool {
+    rule.held == Held::Leave || (!rule.repeats && rows > 1)
+}
+
+/// Changes a batch of one kind; answers for each row whether it is so now.
+fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<bool>> {
+    let (dialect, want) = (session.dialect(), want(rule, rows));
+    if locks(rule, rows.len()) {
+        let free: HashSet<i64> = change_free(session, rule, rows, want)?.into_iter().collect();
+        return Ok(rows.iter().map(|row| free.contains(&number(row, Column::Id))).collect());
+    }
+    let changed = session.execute(&guarded_update(dialect, rule, rows, &want))?;
+    if changed == want.len() {
+        Ok(vec![true; rows.len()])
+    } else if rule.repeats {
+        read_back(session, rows, &want)
+    } else {
+        Ok(vec![false; rows.len()])
+    }
+}
+
+/// Changes the rows that are as they were seen and, where the rule says so, that nobody holds; gives their
+/// ids. They are locked in id order.
+fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: Want) -> Step<Vec<i64>> {
+    let (dialect, (table, alias)) = (session.dialect(), named(rule.table));
+    let compared: Vec<&str> = rule.guard.every().map(Column::name).collect();
+    let lock = if rule.held == Held::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
+    let lock = sql(format!("SELECT {alias}.id FROM ")).want(dialect, &want.of(&compared)).push(&format!(
+        " {} {table} {alias} ON {}{lock}",
+        join(dialect),
+        condition(dialect, rule, rows)
+    ));
+    let free = ids(session.rows(&lock)?)?;
+    let want = want.only(&free);
+    if want.len() > 0 && session.execute(&guarded_update(dialect, rule, rows, &want))? != want.len() {
+        return Err(Fault::new(Nature::Conflict, "an UPDATE of locked rows changed another number of rows"));
+    }
+    Ok(free)
+}
+
+fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &Want) -> Statement {
+    let (table, alias) = named(rule.table);
+    let sets: Vec<(&str, String)> = rule
+        .sets
+        .iter()
+        .map(|(column, set)| (column.name(), assigned(dialect, alias, *column, *set)))
+        .collect();
+    let sets: Vec<(&str, &str)> = sets.iter().map(|(column, value)| (*column, value.as_str())).collect();
+    update(dialect, (table, alias), &sets, want, &condition(dialect, rule, rows))
+}
+
+/// A table's name, and that of its rows in a statement.
+fn named(table: Table) -> (&'static str, &'static str) {
+    match table {
+        Table::Node => ("QRTZ_NODE", "n"),
+        Table::Job => ("QRTZ_JOB", "j"),
+        Table::Schedule => ("QRTZ_EXECUTE", "e"),
+        Table::Execution => ("QRTZ_RUN", "r"),
+    }
+}
+
+fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
+    let old = format!("{alias}.{}", column.name());
+    match set {
+        Set::Word(word) => format!("'{word}'"),
+        Set::None => "-1".to_owned(),
+        Set::Brought(value) => format!("w.{}", value.name()),
+        Set::Clock => dialect.clock().to_owned(),
+        Set::OneMore => format!("{old} + 1"),
+        Set::Recount => {
+            let old = loosely(dialect, &old);
+            format!("CASE WHEN {old} BETWEEN 0 AND 9223372036854775806 THEN {old} + 1 ELSE 0 END")
+        }
+        Set::More(value) => {
+            let more = format!("{old} + w.{}", value.name());
+            format!("CASE WHEN {old} < 9000000000000000000 THEN {more} ELSE {old} END")
+        }
+        Set::EmptyOn(state, reasons) => {
+            let reasons: Vec<String> =
+                reasons.iter().map(|reason| format!("'{}'", reason.as_str())).collect();
+            let (state, reasons) = (state.as_str(), reasons.join(", "));
+            format!("CASE WHEN w.becomes = '{state}' AND {old} IN ({reasons}) THEN '' ELSE {old} END")
+        }
+    }
+}
+
+/// A number of a row that may hold anything: -1 where it holds none.
+fn loosely(dialect: Dialect, column: &str) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("(CASE WHEN typeof({column}) = 'integer' THEN {column} ELSE -1 END)"),
+        _ => format!("COALESCE({column}, -1)"),
+    }
+}
+
+/// The guard: that a row is as `w` saw it.
+fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
+    let (_, alias) = named(rule.table);
+    let compared = |column: Column| {
+        let (is, was) = (format!("{alias}.{}", column.name()), format!("w.{}", column.name()));
+        match rows.first().map(|row| row.seen(column)) {
+            _ if column == Column::State && rule.from.len() > 1 => format!("{is} IN ({was}, w.other)"),
+            Some(Seen::Loosely(_)) => format!("{} = {was}", loosely(dialect, &is)),
+            Some(Seen::NoState) => {
+                let known: Vec<String> =
+                    ScheduleState::ALL.iter().map(|state| format!("'{}'", state.as_str())).collect();
+                format!("COALESCE({is}, '') NOT IN ({})", known.join(", "))
+            }
+            _ if column == Column::Id => seek(dialect, &is, &was),
+            _ => format!("{is} = {was}"),
+        }
+    };
+    rule.guard.columns().map(compared).collect::<Vec<_>>().join(" AND ")
+}
+
+/// What a batch compares and assigns.
+fn want(rule: &Rule, rows: &[&Change]) -> Want {
+    let want = rule.guard.every().fold(Want::of_length(rows.len()), |want, column| match column {
+        Column::State if rule.from.len() > 1 => rule
+            .from
+            .iter()
+            .zip(["state", "other"])
+            .fold(want, |want, (state, name)| want.same(name, state.as_str())),
+        Column::State => alike(want, column.name(), rows, usize::MAX, |row| datum(row, column)),
+        Column::ClaimToken | Column::Uuid => {
+            want.texts(column.name(), rows.iter().map(|row| as_text(datum(row, column))))
+        }
+        _ => want.ints(column.name(), rows.iter().map(|row| number(row, column))),
+    });
+    rule.brings.iter().fold(want, |want, value| brought(want, *value, rows))
+}
+
+fn brought(want: Want, value: Brought, rows: &[&Change]) -> Want {
+    let name = value.name();
+    let brought = || rows.iter().map(|row| row.brings(value));
+    match value {
+        Brought::Fresh => want.texts(name, brought().map(as_text)),
+        Brought::Becomes | Brought::Error | Brought::Reason | Brought::PausedBy => {
+            let longest = if value == Brought::Error { LONGEST_ERROR } else { LONGEST_REASON };
+            alike(want, name, rows, longest, |row| row.brings(value))
+        }
+        _ => want.ints(name, brought().map(as_number)),
+    }
+}
+
+/// Texts that are mostly the same for all rows: then one is bound.
+fn alike<'a>(
+    want: Want,
+    name: &'static str,
+    rows: &[&'a Change],
+    longest: usize,
+    value: impl Fn(&'a Change) -> Datum<'a>,
+) -> Want {
+    let text = |row: &&'a Change| tidy(as_text(value(row)), longest);
+    match rows.first() {
+        Some(first) if rows.iter().all(|row| value(row) == value(first)) => want.same(name, text(first)),
+        _ => want.texts(name, rows.iter().map(text)),
+    }
+}
+
+/// The number that a change saw in a column, if it is one.
+fn number(change: &Change, column: Column) -> i64 {
+    match change.seen(column) {
+        Seen::Same(value) => as_number(value),
+        Seen::Loosely(value) => value,
+        Seen::NoState => 0,
+    }
+}
+
+/// What a change saw in a column; nothing where it is not compared with one value.
+fn datum(change: &Change, column: Column) -> Datum<'_> {
+    if let Seen::Same(value) = change.seen(column) { value } else { Datum::Null }
+}
+
+/// Where a change comes among those of its kind: rows are locked in id order.
+fn place(change: &Change) -> i64 {
+    if change.rule().guard.every().any(|column| column == Column::Id) {
+        number(change, Column::Id)
+    } else {
+        0
+    }
+}
+
+fn as_number(value: Datum<'_>) -> i64 {
+    if let Datum::Number(number) = value { number } else { 0 }
+}
+
+fn as_text(value: Datum<'_>) -> String {
+    match value {
+        Datum::Text(text) => text.to_owned(),
+        Datum::Uuid(uuid) => uuid.hyphenated().to_string(),
+        Datum::Null | Datum::Number(_) => String::new(),
+    }
+}
+
+/// A text as it may be stored: no NUL, and not too long.
+fn tidy(text: String, longest: usize) -> String {
+    if !text.contains('\0') && text.len() <= longest {
+        return text;
+    }
+    text.chars().filter(|character| *character != '\0').take(longest).collect()
+}
+
+/// Whether each execution is already so, under its own token.
+fn read_back(session: &mut dyn Session, rows: &[&Change], want: &Want) -> Step<Vec<bool>> {
+    let dialect = session.dialect();
+    let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
+        .want(dialect, &want.of(&["id"]))
+        .push(&format!(" {} QRTZ_RUN r ON {}", join(dialect), seek(dialect, "r.id", "w.id")));
+    let read = |mut row: statement::Row| Ok((row.int()?, (row.text()?, row.text()?)));
+    let now: HashMap<i64, (String, String)> =
+        session.rows(&question)?.into_iter().map(read).collect::<Step<_>>()?;
+    let is_so = |row: &&Change| {
+        let Change::Execution(change) = row else { return false };
+        now.get(&change.execution.0).is_some_and(|(state, token)| {
+            state == change.becomes.as_str() && *token == change.token_after().to_string()
+        })
+    };
+    Ok(rows.iter().map(is_so).collect())
+}
+
+/// Writes the rows that follow changes: next attempts, and the ledger of moved cursors.
+fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
+    let (mut attempts, mut repairs) = (Vec::new(), Vec::new());
+    for change in done {
+        match change {
+            Change::Execution(change) => attempts.extend(change.next.map(|next| (change, next))),
+            Change::Repair(repair) => repairs.push(repair),
+            Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
+        }
+    }
+    for attempts in attempts.chunks(batch(session.dialect())) {
+        insert_attempts(session, attempts)?;
+    }
+    supersede(session, &repairs)?;
+    let row = |repair: &&'_ Repair| repair.rows.len();
+    let mut rows: Vec<(&Repair, &LedgerRow)> = Vec::with_capacity(repairs.iter().map(row).sum());
+    for repair in repairs {
+        rows.extend(repair.rows.iter().map(|row| (repair, row)));
+    }
+    for rows in rows.chunks(batch(session.dialect())) {
+        insert_ledger(session, rows)?;
+    }
+    Ok(())
+}
+
+/// Inserts the attempts that follow executions as this transaction has left them, unless they are there
+/// already.
+fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, NextAttempt)]) -> Step<()> {
+    let dialect = session.dialect();
+    let (changes, next) =
+        (|| attempts.iter().map(|(change, _)| *change), || attempts.iter().map(|(_, next)| next));
+    let want = Want::new(changes().map(|change| change.execution.0))
+        .texts("claim_token", changes().map(|change| change.token_after().to_string()))
+        .texts("state", changes().map(|change| change.becomes.as_str().to_owned()))
+        .ints("due", next().map(|next| next.due))
+        .texts("fresh", next().map(|next| next.token.to_string()))
+        .texts("reason", next().map(|next| next.reason.as_str().to_owned()));
+    let insert = sql(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
+                      occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
+                      following_fire_time) \
+                      SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
+                      r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
+                      r.following_fire_time FROM ",
+    );
+    // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to
+    // tell the join's ON from that of ON CONFLICT.
+    let insert = insert.want(dialect, &want).push(&format!(
+        " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
+        join(dialect),
+        guarded(dialect, &guard::SETTLED, "r"),
+        dialect.or_leave("QRTZ_RUN", "attempt")
+    ));
+    session.execute(&insert)?;
+    Ok(())
+}
+
+/// The unstarted work of earlier misfire repairs gives way to that of these. What began meanwhile stays.
+fn supersede(session: &mut dyn Session, repairs: &[&Repair]) -> Step<()> {
+    let give_way = repairs.iter().flat_map(|repair| {
+        repair.supersede.iter().map(|unstarted| Change::from(unstarted.supersede(repair.now)))
+    });
+    make(session, &give_way.collect::<Vec<_>>())
+}
+
+/// Makes changes of one kind, whichever of them are still to be made.
+pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
+    for some in changes.chunks(batch(session.dialect())) {
+        let rows: Vec<&Change> = some.iter().collect();
+        let rule = some[0].rule();
+        session.execute(&guarded_update(session.dialect(), rule, &rows, &want(rule, &rows)))?;
+    }
+    Ok(())
+}
+
+/// A row of the ledger, as its columns hold it.
+struct Line {
+    id: i64,
+    at: Millis,
+    until: Option<Millis>,
+    occurrences: i64,
+    state: ExecutionState,
+    reason: Reason,
+    due: Millis,
+    token: Option<Token>,
+    finished: Option<Millis>,
+    behind: Option<Millis>,
+    following: Option<Millis>,
+}
+
+impl Line {
+    fn of(repair: &Repair, row: &LedgerRow) -> Self {
+        let id = repair.id.0;
+        match *row {
+            LedgerRow::Skipped { from, to, count, prev, following, reason } => Self {
+                id,
+                at: from,
+                until: Some(to),
+                occurrences: i64::try_from(count).unwrap_or(i64::MAX),
+                state: ExecutionState::Skipped,
+                reason,
+                due: from,
+                token: None,
+                finished: Some(repair.now),
+                behind: prev,
+                following,
+            },
+            LedgerRow::Pending { at, due, prev, following, reason } => Self {
+                id,
+                at,
+                until: None,
+                occurrences: 1,
+                state: ExecutionState::Pending,
+                reason,
+                due,
+                token: Some(Token::fresh()),
+                finished: None,
+                behind: prev,
+                following,
+            },
+        }
+    }
+
+    fn want(lines: &[Self]) -> Want {
+        let lines = || lines.iter();
+        let time = |time: Option<Millis>| time.unwrap_or(NONE);
+        Want::new(lines().map(|it| it.id))
+            .ints("at", lines().map(|it| it.at))
+            .ints("until", lines().map(|it| time(it.until)))
+            .ints("occurrences", lines().map(|it| it.occurrences))
+            .texts("state", lines().map(|it| it.state.as_str().to_owned()))
+            .texts("reason", lines().map(|it| it.reason.as_str().to_owned()))
+            .ints("due", lines().map(|it| it.due))
+            .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
+            .ints("finished", lines().map(|it| time(it.finished)))
+            .ints("behind", lines().map(|it| time(it.behind)))
+            .ints("following", lines().map(|it| time(it.following)))
+    }
+}
+
+fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {
+    let dialect = session.dialect();
+    let lines: Vec<Line> = rows.iter().map(|(repair, row)| Line::of(repair, row)).collect();
+    let want = Line::want(&lines);
+    let insert = sql(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
+                      occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
+                      following_fire_time) \
+                      SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
+                      w.due, w.token, w.finished, w.behind, w.following FROM ",
+    );
+    let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
+        " {} QRTZ_EXECUTE e ON {}",
+        join(dialect),
+        seek(dialect, "e.id", "w.id")
+    )))?;
+    if inserted == want.len() {
+        Ok(())
+    } else {
+        Err(Fault::undecodable(format!("{inserted} ledger rows were made instead of {}", want.len())))
+    }
+}
+
+/// The statement that changes these rows, which are of one kind.
+#[cfg(test)]
+pub(super) fn statement_for_test(dialect: Dialect, changes: &[Change]) -> Statement {
+    let (rows, rule): (Vec<&Change>, _) = (changes.iter().collect(), changes[0].rule());
+    guarded_update(dialect, rule, &rows, &want(rule, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_loses_its_nuls_and_its_end() {
+        assert_eq!(tidy("a\0b".to_owned(), LONGEST_ERROR), "ab");
+        assert_eq!(tidy("ü".repeat(5_000), LONGEST_ERROR).chars().count(), 4_000);
+    }
+}

@@ -1,0 +1,33 @@
+//! Executions of nodes that are dead or missing, and how their rows are read.
+
+use super::connection::Dialect;
+use super::session::{Fault, Session};
+use super::statement::Statement;
+use super::under_way::{Whose, sweep, under_way};
+use crate::domain::ExecutionId;
+use crate::store::StrandedPage;
+
+pub(super) fn stranded(
+    session: &mut dyn Session,
+    application: &str,
+    after: ExecutionId,
+    limit: usize,
+) -> Result<StrandedPage, Fault> {
+    sweep(session, application, Whose::Nobody)?;
+    let (mut stranded, mut brought, mut last) = (Vec::new(), 0, None);
+    for mut row in session.rows(&page(session.dialect(), application, after, limit))? {
+        (brought, last) = (brought + 1, Some(ExecutionId(row.int()?)));
+        stranded.extend(super::node::stranded(&mut row).ok());
+    }
+    Ok(StrandedPage { stranded, next: last.filter(|_| brought == limit) })
+}
+
+/// The id leads the row, so that the page goes on even behind one that cannot be read.
+pub(super) fn page(dialect: Dialect, application: &str, after: ExecutionId, limit: usize) -> Statement {
+    let all = under_way(dialect, application, Whose::Nobody);
+    let text = format!(
+        "SELECT o.id AS place, o.* FROM ({}) AS o WHERE o.id + 0 > ? ORDER BY o.id + 0 LIMIT ?",
+        all.text
+    );
+    Statement { text, ..all }.bind(after.0).bind(limit)
+}

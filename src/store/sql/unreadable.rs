@@ -1,0 +1,92 @@
+//! The search for schedules' rows that cannot be understood.
+
+use super::connection::Dialect;
+use super::entry::{Payload, Raw, columns};
+use super::poll::{lanes, listed, read_lanes};
+use super::session::{Fault, Session};
+use super::statement::{Statement, join, sql};
+use crate::domain::{Millis, ScheduleId};
+use crate::store::{Broken, BrokenPage, BrokenQuery, called};
+
+/// What SQL can tell of a row that cannot be understood. It may name too many: each is tried in full.
+const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUSED', 'COMPLETE') \
+     OR j.id IS NULL OR e.job_type IS NULL OR e.job_type NOT IN ('CRON', 'SIMPLE') \
+     OR e.prev_fire_time IS NULL OR e.next_fire_time IS NULL OR e.start_time IS NULL OR e.end_time IS NULL \
+     OR e.prev_fire_time < -1 OR e.next_fire_time < -1 \
+     OR e.prev_fire_time BETWEEN 0 AND 99999999999 OR e.next_fire_time BETWEEN 0 AND 99999999999 \
+     OR e.end_time BETWEEN 0 AND 99999999999 \
+     OR (e.end_time <> -1 AND e.start_time > e.end_time) \
+     OR (e.next_fire_time <> -1 AND e.next_fire_time <= e.prev_fire_time) \
+     OR (e.next_fire_time = -1 AND e.state <> 'COMPLETE') \
+     OR (e.job_type = 'CRON' AND (e.cron IS NULL OR e.zone_id IS NULL)) \
+     OR (e.job_type = 'SIMPLE' AND (e.start_time < -1 OR e.repeat_count IS NULL OR e.repeat_count < -1 \
+         OR e.repeat_interval IS NULL \
+         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
+     OR e.misfire NOT IN ('FIRE_ONCE', 'DO_NOTHING', 'FIRE_ALL') \
+     OR e.version NOT BETWEEN 0 AND 9223372036854775806 OR e.generation NOT BETWEEN 0 AND 9223372036854775806 \
+     OR e.fence = 9223372036854775807 OR e.threshold < 0 OR e.priority NOT BETWEEN -2147483648 AND 2147483647 \
+     OR e.shard NOT BETWEEN 0 AND 15 OR e.name = '' \
+     OR e.dst_gap NOT IN ('FIRE_AFTER', 'SKIP') OR e.dst_overlap NOT IN ('FIRST', 'BOTH')";
+
+/// SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
+const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typeof(e.next_fire_time) <> 'integer' \
+     OR typeof(e.version) <> 'integer' OR typeof(e.shard) <> 'integer' OR typeof(e.name) <> 'text'";
+
+/// The most overdue rows looked at in full for each that is asked for.
+const LOOKED_AT: usize = 10;
+
+/// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that
+/// no poll can understand stays behind and becomes the most overdue.
+pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
+    let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
+    for mut row in session.rows(&suspects(session.dialect(), query))? {
+        let (is_asked_for, end_of_step) = (row.int()? == 1, row.maybe_int()?);
+        let raw = Raw::read(&mut row)?;
+        walked += 1;
+        next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
+        if is_asked_for {
+            broken.extend(as_broken(raw));
+        }
+    }
+    let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
+    overdue.retain(|it: &Broken| broken.iter().all(|walked: &Broken| walked.id != it.id));
+    overdue.truncate(query.limit);
+    broken.append(&mut overdue);
+    Ok(BrokenPage { broken, next })
+}
+
+fn as_broken(raw: Raw) -> Option<Broken> {
+    let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
+    let name = called(&raw.name, id);
+    raw.understand().err().map(|reason| Broken { id, name, version, state, reason })
+}
+
+/// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
+/// has its share, so that the healthy rows of one do not hide what is broken in another.
+fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
+    let lanes = lanes(&listed(session, &query.application)?, &(query.from..query.before));
+    let mut broken = Vec::new();
+    let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
+    read_lanes(session, &query.application, &lanes, share, Payload::None, &mut |_, raw| {
+        broken.extend(as_broken(raw))
+    })?;
+    Ok(broken)
+}
+
+/// One statement: the step's last row is always brought, so that the next step's beginning is known.
+pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
+    let types = if dialect == Dialect::Sqlite { SUSPICIOUS_TYPES } else { "" };
+    let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
+    let columns = columns(Payload::None);
+    let statement = sql(format!(
+        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, step.ends AS ends, {columns} \
+         FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
+         {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
+         LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?",
+        join(dialect)
+    ));
+    let application = query.application.as_str();
+    let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
+    walk.bind(application).bind(query.limit)
+}
