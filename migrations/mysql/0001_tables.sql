@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     UNIQUE (application, job_class)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
--- Numbers first: what a fixed place has is found without reading what is before it.
+-- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
+-- schedule was paused, for people.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     shard BIGINT NOT NULL DEFAULT 0,
@@ -53,6 +54,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     threshold BIGINT NOT NULL DEFAULT 60000,
     time_triggered BIGINT NOT NULL DEFAULT 0,
     paused_until BIGINT NOT NULL DEFAULT -1,
+    paused_time BIGINT NOT NULL DEFAULT -1,
     pid BIGINT,
     prev_fire_time BIGINT DEFAULT -1,
     next_fire_time BIGINT DEFAULT -1,
@@ -77,7 +79,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     UNIQUE (application, name)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
-CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_DUE ON QRTZ_EXECUTE (application, state, shard, next_fire_time);
+-- Led by the job: whoever runs one job never reads another's rows.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, state, pid, shard, next_fire_time);
 
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,

@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     UNIQUE (application, job_class)
 );
 
--- Numbers first: what a fixed place has is found without reading what is before it.
+-- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
+-- schedule was paused, for people.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     shard BIGINT NOT NULL DEFAULT 0,
@@ -53,6 +54,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     threshold BIGINT NOT NULL DEFAULT 60000,
     time_triggered BIGINT NOT NULL DEFAULT 0,
     paused_until BIGINT NOT NULL DEFAULT -1,
+    paused_time BIGINT NOT NULL DEFAULT -1,
     pid BIGINT,
     prev_fire_time BIGINT DEFAULT -1,
     next_fire_time BIGINT DEFAULT -1,
@@ -77,7 +79,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     UNIQUE (application, name)
 );
 
-CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_DUE ON QRTZ_EXECUTE (application, shard, next_fire_time)
+-- Led by the job: whoever runs one job never reads another's rows.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pid, shard, next_fire_time)
     WHERE state = 'EXECUTING';
 
 CREATE TABLE IF NOT EXISTS QRTZ_RUN (
@@ -110,9 +113,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time)
     WHERE state = 'PENDING' OR state = 'CLAIMED' OR state = 'RUNNING';
 
-DROP VIEW IF EXISTS qrtz_claimed;
-
-CREATE VIEW qrtz_claimed AS
+CREATE VIEW IF NOT EXISTS qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,
        strftime('%Y-%m-%d %H:%M:%f', r.scheduled_time / 1000.0, 'unixepoch') AS scheduled_time,
@@ -126,9 +127,7 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS j
   LEFT JOIN QRTZ_NODE n ON n.uuid = r.node
  WHERE r.state IN ('CLAIMED', 'RUNNING');
 
-DROP VIEW IF EXISTS qrtz_ledger;
-
-CREATE VIEW qrtz_ledger AS
+CREATE VIEW IF NOT EXISTS qrtz_ledger AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.origin,
        strftime('%Y-%m-%d %H:%M:%f', r.scheduled_time / 1000.0, 'unixepoch') AS scheduled_time,
        CASE WHEN r.until_time >= 0

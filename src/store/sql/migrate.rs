@@ -3,6 +3,10 @@
 //! PostgreSQL and SQLite run them in one transaction. MariaDB commits at every DDL statement, so there
 //! each statement can be repeated, and a version's row in QRTZ_SCHEMA is written last: a crash in between
 //! is mended by the next run.
+//!
+//! On PostgreSQL a version that changes a table begins with the statement that takes the strongest lock on
+//! it (ALTER TABLE). Taken later, that lock could wait for a running node's transaction, which waits for a
+//! weaker lock that the migration has.
 
 use super::connection::{Dialect, Target};
 use super::session::{Fault, Nature, Session};
@@ -10,37 +14,25 @@ use super::statement::{single, sql};
 use crate::domain::{Error, Kind};
 use crate::store::{Limits, Result};
 
-struct Migration {
+/// A version of the schema, and for each database the SQL that makes it out of the version before: an empty
+/// text if nothing changes there.
+#[derive(Clone, Copy)]
+struct Migration<'a> {
     version: i64,
-    name: &'static str,
-    sqlite: &'static str,
-    postgres: &'static str,
-    mysql: &'static str,
+    name: &'a str,
+    sqlite: &'a str,
+    postgres: &'a str,
+    mysql: &'a str,
 }
 
-const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "tables",
-        sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
-        postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
-        mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "claims",
-        sqlite: "",
-        postgres: include_str!("../../../migrations/postgres/0002_claims.sql"),
-        mysql: "",
-    },
-    Migration {
-        version: 3,
-        name: "due by job",
-        sqlite: include_str!("../../../migrations/sqlite/0003_due_and_pauses.sql"),
-        postgres: include_str!("../../../migrations/postgres/0003_due_and_pauses.sql"),
-        mysql: include_str!("../../../migrations/mysql/0003_due_and_pauses.sql"),
-    },
-];
+/// In the order of their versions.
+const MIGRATIONS: &[Migration<'_>] = &[Migration {
+    version: 1,
+    name: "tables",
+    sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
+    postgres: include_str!("../../../migrations/postgres/0001_tables.sql"),
+    mysql: include_str!("../../../migrations/mysql/0001_tables.sql"),
+}];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS QRTZ_SCHEMA (version BIGINT NOT NULL PRIMARY KEY, \
      name VARCHAR(100) NOT NULL, applied_time BIGINT NOT NULL)";
@@ -64,8 +56,8 @@ pub struct MigrationReport {
     pub applied: Vec<(i64, String)>,
 }
 
-impl Migration {
-    fn statements(&self, dialect: Dialect) -> impl Iterator<Item = &'static str> {
+impl<'a> Migration<'a> {
+    fn statements(&self, dialect: Dialect) -> impl Iterator<Item = &'a str> + use<'a> {
         let text = match dialect {
             Dialect::Sqlite => self.sqlite,
             Dialect::Postgres => self.postgres,
@@ -81,9 +73,13 @@ impl Migration {
 /// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is. [`Kind::Config`] behind
 /// a pooler whose clients share sessions.
 pub fn migrate(url: &str) -> Result<MigrationReport> {
+    migrate_by(url, MIGRATIONS)
+}
+
+fn migrate_by(url: &str, migrations: &[Migration<'_>]) -> Result<MigrationReport> {
     let target = Target::parse(url)?;
     let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
-    bring_up(session.as_mut(), &Hook::default()).map_err(|fault| failed(&target.clean(fault)))
+    bring_up(session.as_mut(), migrations).map_err(|fault| failed(&target.clean(fault)))
 }
 
 /// Whether the database's schema is the one this build works with.
@@ -100,22 +96,25 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
     }
     let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
     let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
+    fits(version, VERSION).map_err(|message| Error::new(Kind::Schema, message))
+}
+
+/// Whether the installed version is the needed one; the error says what to do if not.
+fn fits(installed: Option<i64>, needed: i64) -> std::result::Result<(), String> {
     let hint = "run `firetime migrate`, or let the scheduler migrate at its start";
-    match version {
-        Some(version) if version == VERSION => Ok(()),
-        Some(version) if version > VERSION => Err(Error::new(Kind::Schema, newer(version))),
+    match installed {
+        Some(version) if version == needed => Ok(()),
+        Some(version) if version > needed => Err(newer(version, needed)),
         Some(version) => {
-            let message =
-                format!("the database's schema is version {version}, this firetime needs {VERSION}: {hint}");
-            Err(Error::new(Kind::Schema, message))
+            Err(format!("the database's schema is version {version}, this firetime needs {needed}: {hint}"))
         }
-        None => Err(Error::new(Kind::Schema, format!("the database has no firetime tables yet: {hint}"))),
+        None => Err(format!("the database has no firetime tables yet: {hint}")),
     }
 }
 
-fn newer(version: i64) -> String {
+fn newer(installed: i64, needed: i64) -> String {
     format!(
-        "the database's schema is version {version}, newer than this firetime's {VERSION}: use a newer firetime"
+        "the database's schema is version {installed}, newer than this firetime's {needed}: use a newer firetime"
     )
 }
 
@@ -128,21 +127,17 @@ fn failed(fault: &Fault) -> Error {
     Error::new(kind, format!("the schema of the database: {}", fault.message))
 }
 
-/// What a test does to a run.
-#[derive(Default)]
-struct Hook {
-    /// Stops it after so many statements, as a crash would.
-    stop_after: Option<usize>,
-    /// Takes long, as a change of a large table does.
-    slow: Option<&'static str>,
-}
-
-/// Brings a session's database up to date, under a lock that only one holds at a time.
+/// Brings up a SQLite database in memory, which only this session sees.
 pub(super) fn bring_up_memory(session: &mut dyn Session) -> std::result::Result<MigrationReport, Fault> {
-    bring_up(session, &Hook::default())
+    bring_up(session, MIGRATIONS)
 }
 
-fn bring_up(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
+/// Brings a session's database to the last of these versions, under a lock that only one session holds at a
+/// time.
+fn bring_up(
+    session: &mut dyn Session,
+    migrations: &[Migration<'_>],
+) -> std::result::Result<MigrationReport, Fault> {
     match session.dialect() {
         Dialect::Mysql => {
             session.batch(&format!(
@@ -152,7 +147,7 @@ fn bring_up(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migra
             if single(session.rows(&sql(format!("SELECT COALESCE(GET_LOCK({lock}, {WAIT}), 0)")))?)? != 1 {
                 return Err(waited_in_vain());
             }
-            let report = apply(session, hook);
+            let report = apply(session, migrations);
             let released = session.rows(&sql(format!("SELECT RELEASE_LOCK({lock})")));
             report.and_then(|report| released.map(|_| report))
         }
@@ -162,7 +157,7 @@ fn bring_up(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migra
                 _ => format!("SET statement_timeout = 0; SET lock_timeout = '{WAIT}s'"),
             })?;
             exclusively(session)?;
-            let report = apply(session, hook);
+            let report = apply(session, migrations);
             session.batch(if report.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
             report
         }
@@ -190,28 +185,24 @@ fn waited_in_vain() -> Fault {
     Fault::new(Nature::Busy, message)
 }
 
-fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<MigrationReport, Fault> {
+fn apply(
+    session: &mut dyn Session,
+    migrations: &[Migration<'_>],
+) -> std::result::Result<MigrationReport, Fault> {
     let dialect = session.dialect();
+    let last = migrations.last().map_or(0, |migration| migration.version);
     let before = installed(session)?.unwrap_or(0);
-    if before > VERSION {
-        return Err(Fault::new(Nature::Refused, newer(before)));
+    if before > last {
+        return Err(Fault::new(Nature::Refused, newer(before, last)));
     }
-    if before < VERSION {
+    if before < last {
         session.wait();
         session.batch(VERSIONS)?;
     }
-    if let Some(slow) = hook.slow {
-        session.batch(slow)?;
-    }
     let mut applied = Vec::new();
-    let mut left = hook.stop_after;
-    for migration in MIGRATIONS.iter().filter(|migration| migration.version > before) {
+    for migration in migrations.iter().filter(|migration| migration.version > before) {
         for statement in migration.statements(dialect) {
-            if left == Some(0) {
-                return Err(Fault::new(Nature::Refused, "stopped"));
-            }
             session.batch(statement)?;
-            left = left.map(|left| left - 1);
         }
         let insert = format!(
             "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (?, ?, {})",
@@ -220,7 +211,7 @@ fn apply(session: &mut dyn Session, hook: &Hook) -> std::result::Result<Migratio
         session.execute(&sql(insert).bind(migration.version).bind(migration.name))?;
         applied.push((migration.version, migration.name.to_owned()));
     }
-    Ok(MigrationReport { version: VERSION, applied })
+    Ok(MigrationReport { version: last, applied })
 }
 
 /// The version in QRTZ_SCHEMA; `None` without that table or a row in it.

@@ -4,7 +4,38 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::store::sql::under_way::{Whose, under_way};
+
+/// Versions that a later firetime might bring; the second needs the first.
+const LATER: &[Migration<'_>] = &[
+    Migration {
+        version: VERSION + 1,
+        name: "a column",
+        sqlite: "ALTER TABLE QRTZ_APP ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
+        postgres: "ALTER TABLE QRTZ_APP ADD COLUMN IF NOT EXISTS later BIGINT NOT NULL DEFAULT 7",
+        mysql: "ALTER TABLE QRTZ_APP ADD COLUMN IF NOT EXISTS later BIGINT NOT NULL DEFAULT 7",
+    },
+    on_each(
+        VERSION + 2,
+        "its index",
+        "CREATE INDEX IF NOT EXISTS QRTZ_APP_LATER ON QRTZ_APP (later);\n\n\
+         UPDATE QRTZ_APP SET later = 8 WHERE later = 7;\n",
+    ),
+    on_each(VERSION + 3, "nothing", ""),
+];
+
+const fn on_each<'a>(version: i64, name: &'a str, text: &'a str) -> Migration<'a> {
+    Migration { version, name, sqlite: text, postgres: text, mysql: text }
+}
+
+/// This build's versions, then the later ones.
+fn all() -> Vec<Migration<'static>> {
+    [MIGRATIONS, LATER].concat()
+}
+
+/// What a run reports that added these.
+fn added(migrations: &[Migration<'_>]) -> Vec<(i64, String)> {
+    migrations.iter().map(|migration| (migration.version, migration.name.to_owned())).collect()
+}
 
 /// A database nobody else uses.
 struct Own {
@@ -32,6 +63,13 @@ impl Own {
     fn session(&self) -> Box<dyn Session + Send> {
         Target::parse(&self.url).unwrap().connect(LIMITS).unwrap()
     }
+
+    /// The rows of QRTZ_SCHEMA.
+    fn versions(&self) -> Vec<(i64, String)> {
+        let rows =
+            self.session().rows(&sql("SELECT version, name FROM QRTZ_SCHEMA ORDER BY version")).unwrap();
+        rows.into_iter().map(|mut row| (row.int().unwrap(), row.text().unwrap())).collect()
+    }
 }
 
 impl Drop for Own {
@@ -49,11 +87,23 @@ fn run(url: &str, text: &str) {
 fn several_boot_at_once(own: &Own) {
     let applied: Vec<usize> = std::thread::scope(|scope| {
         let boots: Vec<_> =
-            (0..6).map(|_| scope.spawn(|| migrate(&own.url).unwrap().applied.len())).collect();
+            (0..6).map(|_| scope.spawn(|| migrate_by(&own.url, &all()).unwrap().applied.len())).collect();
         boots.into_iter().map(|boot| boot.join().unwrap()).collect()
     });
-    assert_eq!(applied.iter().sum::<usize>(), MIGRATIONS.len(), "{applied:?}");
+    assert_eq!(applied.iter().sum::<usize>(), all().len(), "{applied:?}");
+    assert_eq!(own.versions(), added(&all()));
+}
+
+/// Later versions are added in their order, and existing rows are kept.
+fn a_schema_is_brought_up_from_where_it_is(own: &Own) {
+    assert_eq!(migrate(&own.url).unwrap().applied, added(MIGRATIONS));
     check_schema(&own.url).unwrap();
+    run(&own.url, "INSERT INTO QRTZ_APP (application) VALUES ('shop')");
+    let report = migrate_by(&own.url, &all()).unwrap();
+    assert_eq!(report, MigrationReport { version: VERSION + 3, applied: added(LATER) });
+    assert_eq!(single(own.session().rows(&sql("SELECT later FROM QRTZ_APP")).unwrap()).unwrap(), 8);
+    assert_eq!(migrate_by(&own.url, &all()).unwrap().applied, []);
+    assert_eq!(own.versions(), added(&all()));
 }
 
 fn a_missing_schema_is_reported_and_left_missing(own: &Own) {
@@ -65,13 +115,13 @@ fn a_missing_schema_is_reported_and_left_missing(own: &Own) {
 }
 
 fn a_newer_schema_is_refused_and_left_alone(own: &Own) {
-    migrate(&own.url).unwrap();
-    run(&own.url, "INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (999, 'later', 1)");
+    let newest = migrate_by(&own.url, &all()).unwrap().version;
     for error in [migrate(&own.url).unwrap_err(), check_schema(&own.url).unwrap_err()] {
         assert_eq!(error.kind(), Kind::Schema);
-        assert!(error.to_string().contains("999"), "{error}");
+        let said = format!("version {newest}, newer than this firetime's {VERSION}");
+        assert!(error.to_string().contains(&said), "{error}");
     }
-    assert_eq!(installed(own.session().as_mut()).unwrap(), Some(999));
+    assert_eq!(own.versions(), added(&all()));
 }
 
 fn diesels_own_migrations_are_left_alone(own: &Own) {
@@ -83,61 +133,44 @@ fn diesels_own_migrations_are_left_alone(own: &Own) {
     assert_eq!(single(rows).unwrap(), 7);
 }
 
-/// Stops after each statement in turn; the next run mends it.
+/// Fails after each statement of each version in turn, and before the version's row; the next run mends it.
 fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
-    let dialect = make().session().dialect();
-    let statements = MIGRATIONS.iter().map(|migration| migration.statements(dialect).count()).sum::<usize>();
-    assert!(statements >= 9, "{statements}");
-    for stop in 0..statements {
-        let own = make();
-        let stopped = bring_up(own.session().as_mut(), &Hook { stop_after: Some(stop), ..Hook::default() });
-        assert_eq!(stopped.unwrap_err().message, "stopped");
-        let kept = kept(dialect, stop);
-        assert_eq!(installed(own.session().as_mut()).unwrap(), kept.last().copied(), "after {stop}");
-        assert_eq!(migrate(&own.url).unwrap().applied.len(), MIGRATIONS.len() - kept.len());
-        assert_eq!(migrate(&own.url).unwrap().applied, []);
-        for table in
-            ["QRTZ_APP", "QRTZ_NODE", "QRTZ_JOB", "QRTZ_EXECUTE", "QRTZ_RUN", "qrtz_claimed", "qrtz_ledger"]
-        {
-            own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
+    let (dialect, all) = (make().session().dialect(), all());
+    for (at, migration) in all.iter().enumerate() {
+        let statements: Vec<&str> = migration.statements(dialect).collect();
+        assert!(at > 0 || statements.len() >= 9, "{statements:?}");
+        for done in 0..=statements.len() {
+            let text = [&statements[..done], &["SELECT crashed"]].concat().join(";\n");
+            let mut crashing = all.clone();
+            crashing[at] = on_each(migration.version, migration.name, &text);
+            let own = make();
+            let error = migrate_by(&own.url, &crashing).unwrap_err();
+            assert!(error.to_string().contains("crashed"), "{error}");
+            // MariaDB keeps the versions that had ended.
+            let kept = if dialect == Dialect::Mysql { at } else { 0 };
+            let version = all[..kept].last().map(|migration| migration.version);
+            assert_eq!(
+                installed(own.session().as_mut()).unwrap(),
+                version,
+                "{} after {done}",
+                migration.name
+            );
+            assert_eq!(migrate_by(&own.url, &all).unwrap().applied, added(&all[kept..]));
+            assert_eq!(migrate_by(&own.url, &all).unwrap().applied, []);
+            for table in [
+                "QRTZ_APP",
+                "QRTZ_NODE",
+                "QRTZ_JOB",
+                "QRTZ_EXECUTE",
+                "QRTZ_RUN",
+                "qrtz_claimed",
+                "qrtz_ledger",
+            ] {
+                own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
+            }
+            own.session().rows(&sql("SELECT later FROM QRTZ_APP")).unwrap();
         }
     }
-}
-
-/// The versions that a run stopped after so many statements leaves behind: on MariaDB those it had ended.
-fn kept(dialect: Dialect, stop: usize) -> Vec<i64> {
-    let mut statements = 0;
-    let ended = |migration: &&Migration| {
-        statements += migration.statements(dialect).count();
-        dialect == Dialect::Mysql && statements <= stop
-    };
-    MIGRATIONS.iter().take_while(ended).map(|migration| migration.version).collect()
-}
-
-/// A node that died before its database was brought up to date has left something behind.
-fn what_was_under_way_in_version_1_is_found(own: &Own) {
-    let mut session = own.session();
-    let dialect = session.dialect();
-    let [first, later @ ..] = MIGRATIONS else { panic!("no migrations") };
-    first.statements(dialect).for_each(|statement| session.batch(statement).unwrap());
-    // Version 1 had the view, too: over the whole ledger.
-    for view in
-        later.iter().flat_map(|it| it.statements(dialect)).filter(|it| it.contains("VIEW qrtz_claimed"))
-    {
-        session.batch(view.split(" AND r.id = ANY").next().unwrap()).unwrap();
-    }
-    session.batch(VERSIONS).unwrap();
-    session.batch("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (1, 'tables', 1)").unwrap();
-    session
-        .batch(
-            "INSERT INTO QRTZ_RUN (execute_id, generation, scheduled_time, attempt, due_time, state, application, \
-             claim_token, node) VALUES (1, 0, 1, 1, 1, 'RUNNING', 'shop', 'token', 'died')",
-        )
-        .unwrap();
-    assert_eq!(migrate(&own.url).unwrap().applied.len(), later.len());
-    let shown = session.rows(&sql("SELECT COUNT(*) FROM qrtz_claimed")).unwrap();
-    assert_eq!(single(shown).unwrap(), 1);
-    assert_eq!(session.rows(&under_way(dialect, "shop", Whose::Nobody)).unwrap().len(), 1);
 }
 
 /// A change of a whole ledger takes longer than any other statement may.
@@ -146,8 +179,15 @@ fn a_migration_that_takes_longer_than_a_statement_may_is_finished(own: &Own, slo
     let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();
     assert!(session.batch(slow).is_err(), "the session has a limit");
     let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();
-    let report = bring_up(session.as_mut(), &Hook { slow: Some(slow), ..Hook::default() }).unwrap();
-    assert_eq!(report.applied.len(), MIGRATIONS.len());
+    let with_slow = [MIGRATIONS, &[on_each(VERSION + 1, "slow", slow)]].concat();
+    assert_eq!(bring_up(session.as_mut(), &with_slow).unwrap().applied, added(&with_slow));
+}
+
+#[test]
+fn an_older_schema_is_refused_with_what_to_do() {
+    assert_eq!(fits(Some(2), 2), Ok(()));
+    let said = fits(Some(1), 2).unwrap_err();
+    assert!(said.contains("version 1, this firetime needs 2: run `firetime migrate`"), "{said}");
 }
 
 macro_rules! migrations {
@@ -159,6 +199,11 @@ macro_rules! migrations {
             #[test]
             fn several_boot_at_once() {
                 super::several_boot_at_once(&$make);
+            }
+
+            #[test]
+            fn a_schema_is_brought_up_from_where_it_is() {
+                super::a_schema_is_brought_up_from_where_it_is(&$make);
             }
 
             #[test]
@@ -174,11 +219,6 @@ macro_rules! migrations {
             #[test]
             fn diesels_own_migrations_are_left_alone() {
                 super::diesels_own_migrations_are_left_alone(&$make);
-            }
-
-            #[test]
-            fn what_was_under_way_in_version_1_is_found() {
-                super::what_was_under_way_in_version_1_is_found(&$make);
             }
 
             #[test]
@@ -213,28 +253,24 @@ fn a_migration_that_takes_longer_than_a_statement_may_is_finished_on_mariadb() {
     a_migration_that_takes_longer_than_a_statement_may_is_finished(&own, slow);
 }
 
-/// One that runs reads a schedule and then changes it, in one transaction, while another brings the schema
-/// up.
+/// A running node reads a table's row and then changes it, in one transaction, while another node's migration
+/// changes the table.
 #[cfg(feature = "postgres")]
 #[test]
-fn version_3_and_a_transaction_of_a_running_node_wait_for_each_other_in_turn() {
+fn a_migration_waits_for_a_running_nodes_transaction() {
     let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"));
+    migrate(&own.url).unwrap();
     let (mut running, mut observer) = (own.session(), own.session());
-    running.batch(VERSIONS).unwrap();
-    for before in &MIGRATIONS[..2] {
-        before.statements(Dialect::Postgres).for_each(|statement| running.batch(statement).unwrap());
-    }
-    running.batch("INSERT INTO QRTZ_SCHEMA (version, name, applied_time) VALUES (2, 'claims', 1)").unwrap();
-    running.batch("BEGIN; SELECT version FROM QRTZ_EXECUTE").unwrap();
+    running.batch("BEGIN; SELECT ledger_from FROM QRTZ_APP").unwrap();
     std::thread::scope(|scope| {
-        let migrating = scope.spawn(|| migrate(&own.url));
+        let migrating = scope.spawn(|| migrate_by(&own.url, &all()));
         let waiting =
-            sql("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'qrtz_execute'::regclass");
+            sql("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'qrtz_app'::regclass");
         while single(observer.rows(&waiting).unwrap()).unwrap() == 0 {
             assert!(!migrating.is_finished(), "it waits for nothing");
         }
-        running.batch("UPDATE QRTZ_EXECUTE SET version = version + 1; COMMIT").unwrap();
-        assert_eq!(migrating.join().unwrap().unwrap().applied.len(), 1);
+        running.batch("UPDATE QRTZ_APP SET ledger_from = 1; COMMIT").unwrap();
+        assert_eq!(migrating.join().unwrap().unwrap().applied, added(LATER));
     });
 }
 
