@@ -14,6 +14,15 @@ for tool in fmt clippy; do
     cargo $tool --version >/dev/null || { echo "install it: rustup component add rustfmt clippy" >&2; exit 2; }
 done
 
+# package: packs what would be published. Any warning of cargo is an error, except those of the network.
+# --no-metadata, as there is no public address to name yet; --allow-dirty, as changes are checked before they are
+# committed.
+package() {
+    local log
+    log=$(cargo package --locked --no-verify --no-metadata --allow-dirty 2>&1) || { echo "$log"; return 1; }
+    awk '/^warning/ && !/spurious network error/ { exit 1 }' <<<"$log" || { echo "$log"; return 1; }
+}
+
 step cargo fmt --check
 if command -v shellcheck >/dev/null; then
     step shellcheck scripts/*.sh scripts/*/*.sh .ci/run
@@ -24,6 +33,7 @@ fi
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
+step package
 step python3 benches/peers/run.py --list
 if cargo deny --version >/dev/null 2>&1; then
     step cargo deny --locked --all-features check licenses bans sources

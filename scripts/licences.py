@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds Cargo.lock to deny.toml: licences, banned crates, sources. Exit 0: held; 1: broken; 2: cannot tell.
+"""Holds dependencies to deny.toml: licences, banned crates, "*", sources. Exit 0: held; 1: broken; 2: cannot tell.
 
 cargo-deny does more (it reads the licence texts and knows advisories), but is not on every machine.
 """
@@ -69,9 +69,11 @@ def allowed(expression, licences):
 def complaints(metadata, rules):
     """One line for each rule a package breaks.
 
-    >>> rules = {"licenses": {"allow": ["MIT"]}, "bans": {"deny": [{"crate": "b", "reason": "no"}]}}
+    >>> bans = {"deny": [{"crate": "b", "reason": "no"}], "wildcards": "deny"}
+    >>> rules = {"licenses": {"allow": ["MIT"]}, "bans": bans}
     >>> def of(**p):
-    ...     p = {"id": "1", "name": "a", "version": "1", "license": "MIT", "source": "registry+x"} | p
+    ...     p = {"id": "1", "name": "a", "version": "1", "license": "MIT", "source": "registry+x",
+    ...          "dependencies": [{"name": "c", "req": "^1"}]} | p
     ...     return list(complaints({"packages": [p], "workspace_members": ["0"]}, rules))
     >>> of()
     []
@@ -79,6 +81,8 @@ def complaints(metadata, rules):
     (['a 1: licence GPL-3.0'], ['a 1: licence None'], ['a 1: licence MIT OR'])
     >>> of(name="b"), of(source="git+x"), of(source=None), of(source=None, id="0")
     (['b 1: banned, no'], ['a 1: source git+x'], ['a 1: source None'], [])
+    >>> of(dependencies=[{"name": "c", "req": "*"}])
+    ['a 1: any version of c']
     """
     banned = {ban["crate"]: ban["reason"] for ban in rules["bans"]["deny"]}
     registry = None
@@ -88,6 +92,9 @@ def complaints(metadata, rules):
             yield f"{label}: licence {p['license']}"
         if p["name"] in banned:
             yield f"{label}: banned, {banned[p['name']]}"
+        for dependency in p["dependencies"]:
+            if dependency["req"] == "*" and rules["bans"]["wildcards"] == "deny":
+                yield f"{label}: any version of {dependency['name']}"
         if p["id"] in metadata["workspace_members"]:
             continue
         source = p["source"] or "None"
