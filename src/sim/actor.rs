@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use super::dice::Dice;
+use super::faults::Faults;
+use super::operations::{CALL, Rows};
 use super::sabotage::Sabotage;
-use super::scenario::Faults;
-use super::wire::{Rows, Wire};
+use super::wire::Wire;
 use crate::domain::{Error, Kind, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::time::Now;
 
-/// The watchdog's limit, and how long past it a database may still work on a call given up on.
-pub(super) const CALL: Millis = 3_000;
+/// How long after it was asked a database may still perform a call that the watchdog has given up on.
 const LATEST: Millis = 3_900;
 
 /// What becomes of an operation.

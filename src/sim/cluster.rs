@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::actor::{Away, Pace};
 use super::database::Database;
 use super::dice::Dice;
+use super::faults::{Faults, RETENTION};
+use super::jobs::APPLICATION;
 use super::judge::{Effect, History, Pause, Switch};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
-use super::scenario::{Faults, RETENTION, Scenario};
+use super::scenario::Scenario;
 use super::wire::{Wire, Wires};
 use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
 use crate::store::NodeRow;
 use crate::time::Window;
 
-pub(super) const APPLICATION: &str = "sim";
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
 /// Who is stopped or cut off for longer may be declared dead.

@@ -1,6 +1,8 @@
 //! What a simulation runs on: the in-memory store or, for fewer of them, a real database.
 
 use super::judge::{Change, Execution};
+#[cfg(feature = "sqlite")]
+use super::sqlite::File;
 use crate::domain::{Millis, NodeId, ScheduleId};
 use crate::store::Store;
 use crate::store::conformance::RowKey;
@@ -12,7 +14,7 @@ const BEGIN: Millis = 1_767_225_600_000;
 pub(super) enum Database {
     Memory(std::sync::Arc<MemoryStore>),
     #[cfg(feature = "sqlite")]
-    Sqlite(sqlite::File),
+    Sqlite(File),
 }
 
 impl Database {
@@ -20,6 +22,11 @@ impl Database {
         let store = MemoryStore::new(BEGIN);
         store.note_changes();
         Self::Memory(std::sync::Arc::new(store))
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(super) fn sqlite() -> Self {
+        Self::Sqlite(File::make())
     }
 
     pub(super) fn begin(&self) -> Millis {
@@ -83,45 +90,6 @@ impl Database {
             Self::Memory(store) => store.ledger(),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(file) => (file.ledger(), Vec::new()),
-        }
-    }
-}
-
-#[cfg(feature = "sqlite")]
-mod sqlite {
-    use std::sync::Arc;
-
-    use tempfile::TempDir;
-
-    use super::{Database, Execution, Millis};
-    use crate::store::sql::tests::ledger::ledger;
-    use crate::store::{Limits, Store, migrate, open};
-    use crate::time::Clock;
-
-    /// A file in memory, where there is such a place.
-    pub(in crate::sim) struct File {
-        pub begin: Millis,
-        pub store: Arc<dyn Store>,
-        url: String,
-        _folder: TempDir,
-    }
-
-    impl File {
-        pub(super) fn ledger(&self) -> Vec<Execution> {
-            ledger(&self.url)
-        }
-    }
-
-    impl Database {
-        /// Virtual time begins with the next whole minute: schedules are made by the database's own clock.
-        pub(in crate::sim) fn sqlite() -> Self {
-            let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-            let url = format!("sqlite:{}", folder.path().join("sim.db").display());
-            migrate(&url).unwrap();
-            let clock = Arc::new(Clock::default());
-            let begin = (clock.now().db / 60_000 + 1) * 60_000;
-            let store = open(&url, Limits { connections: 1, ..Limits::default() }, clock).unwrap();
-            Self::Sqlite(File { begin, store, url, _folder: folder })
         }
     }
 }

@@ -1,10 +1,15 @@
-//! What the schedules run: jobs of every policy.
+//! The simulated application: jobs of every policy, payloads that say how long they take, and how runs end.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::dice::Dice;
-use super::scenario::Faults;
+use super::faults::Faults;
 use crate::domain::{Entry, JobPolicy, JobSpec, Millis, Outcome};
+use crate::pipeline::poll::decode::Catalog;
+use crate::time::Micros;
+
+pub(super) const APPLICATION: &str = "sim";
 
 /// A job that no node runs.
 pub(super) const NOBODYS: &str = "nobody's";
@@ -39,6 +44,34 @@ pub(super) fn decoding(payload: &str) -> Millis {
 fn within(payload: &str, what: &str) -> Option<Millis> {
     let takes = payload.strip_prefix('"')?.strip_prefix(what)?.strip_prefix(" within ")?.strip_suffix('"')?;
     Some(takes.parse().unwrap())
+}
+
+/// A handler for everything. Its clock counts what payloads say that their decoding takes.
+pub(super) struct Anything {
+    clock: AtomicI64,
+    /// A sabotage: decoding takes no notice of the time.
+    timeless: bool,
+}
+
+impl Anything {
+    pub(super) fn new(timeless: bool) -> Self {
+        Self { clock: AtomicI64::new(0), timeless }
+    }
+}
+
+impl Catalog for Anything {
+    fn jobs(&self) -> Vec<String> {
+        all().into_iter().map(|job| job.name).collect()
+    }
+
+    fn decodes(&self, _job: &str, payload: &str) -> Result<(), String> {
+        self.clock.fetch_add(1_000 * decoding(payload), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn clock(&self) -> Micros {
+        if self.timeless { 0 } else { self.clock.load(Ordering::Relaxed) }
+    }
 }
 
 /// What failures say. The database cannot hold the last one: see `Wire::settle`.

@@ -8,21 +8,28 @@ mod actor;
 mod cluster;
 mod database;
 mod dice;
+mod faults;
 mod jobs;
 pub(crate) mod judge;
 mod judge_tests;
+mod operations;
 mod plans;
+mod play;
 mod process;
 mod sabotage;
 mod scenario;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod wire;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cluster::{Cluster, Neighbours};
+use faults::Faults;
 use judge::{Verdict, judge};
+use play::Played;
 use sabotage::Sabotage;
-use scenario::{Faults, Played, Scenario};
+use scenario::Scenario;
 
 const QUARTER: i64 = 900_000;
 

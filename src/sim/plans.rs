@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::cluster::APPLICATION;
 use super::dice::Dice;
-use super::jobs;
+use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use super::wire::Wire;
 use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};

@@ -1,17 +1,15 @@
 //! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam::channel::{Receiver, TryRecvError, bounded};
 
 use super::actor::{Actor, Away, Pace, Scene};
-use super::cluster::APPLICATION;
 use super::dice::Dice;
-use super::jobs;
+use super::faults::Faults;
+use super::jobs::{self, APPLICATION, Anything};
 use super::judge::Effect;
 use super::sabotage::{Route, Sabotage};
-use super::scenario::Faults;
 use super::wire::Wire;
 use crate::domain::{Event, Millis, NodeId, Outcome};
 use crate::machine::Machine;
@@ -20,7 +18,6 @@ use crate::node::lifecycle::{Lifecycle, Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, Seats};
-use crate::pipeline::poll::decode::Catalog;
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::floor::Floor;
 use crate::pipeline::pool::{Limits, Notice, Seat};
@@ -31,29 +28,6 @@ use crate::upkeep::{MisfireInput, MisfireMachine};
 
 /// Small, so that pools are full now and then.
 const LIMITS: (usize, usize, usize) = (2, 5, 4);
-
-/// A handler for everything. Its clock counts what payloads say that their decoding takes.
-#[derive(Default)]
-struct Anything {
-    clock: AtomicI64,
-    /// A sabotage: decoding takes no notice of the time.
-    timeless: bool,
-}
-
-impl Catalog for Anything {
-    fn jobs(&self) -> Vec<String> {
-        jobs::all().into_iter().map(|job| job.name).collect()
-    }
-
-    fn decodes(&self, _job: &str, payload: &str) -> Result<(), String> {
-        self.clock.fetch_add(1_000 * jobs::decoding(payload), Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn clock(&self) -> Micros {
-        if self.timeless { 0 } else { self.clock.load(Ordering::Relaxed) }
-    }
-}
 
 type SharedFloor = Arc<Mutex<Floor<Claimed>>>;
 
@@ -211,7 +185,7 @@ impl Process {
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
-        let catalog = Anything { timeless: wire.is(Sabotage::DecodeAllAtOnce), ..Anything::default() };
+        let catalog = Anything::new(wire.is(Sabotage::DecodeAllAtOnce));
         let mut polling = PollMachine::new(id, application, Arc::new(catalog), window, known, now);
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));

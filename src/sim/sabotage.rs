@@ -1,7 +1,7 @@
 //! The protections of the protocol, each switched off in turn: a simulation that does not notice proves
 //! nothing.
 
-use super::scenario::Faults;
+use super::faults::Faults;
 use crate::members::NodeOutput;
 use crate::node::route::Output;
 use crate::pipeline::dispatch::DispatchOutput;

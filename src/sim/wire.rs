@@ -1,144 +1,28 @@
 //! What stands between a node and the database: row locks that outlast an instant, the host's clock in every
 //! comparison with the database's, and what a sabotage does to a call.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::actor::CALL;
 use super::dice::Dice;
 use super::jobs;
+use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ExecutionId, ExecutionState, Kind, Millis, NodeId, ScheduleId};
-use crate::machine::Operation;
-use crate::members::NodeOp;
-use crate::pipeline::complete::SettleOp;
-use crate::pipeline::dispatch::ClaimOp;
-use crate::pipeline::poll::decode::in_turn;
-use crate::pipeline::poll::{PollAnswer, PollOp};
-use crate::pipeline::start::NoOp;
 use crate::store::change::Held;
 use crate::store::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Repair,
-    Result, ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
+    ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
+    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
 };
-use crate::time::{Micros, TimeSample, Window};
-use crate::upkeep::MisfireOp;
-
-/// What an operation touches.
-pub(super) trait Rows: Operation {
-    /// Whether a database that only reads refuses it.
-    fn writes(&self) -> bool {
-        true
-    }
-
-    /// The schedules' rows it locks.
-    fn rows(&self) -> Vec<ScheduleId> {
-        Vec::new()
-    }
-
-    /// How many rows it writes, where that may be many.
-    fn written(&self) -> usize {
-        self.rows().len()
-    }
-
-    /// How long it takes, if it is none for the database.
-    fn decoding(&self, _timeless: bool) -> Option<Millis> {
-        None
-    }
-
-    /// How long its answer takes to be found and brought.
-    fn takes(_answer: &Self::Answer) -> Millis {
-        0
-    }
-}
-
-/// A database on a slow network: so many rows, or bytes, take a millisecond.
-const ROWS_IN_A_MILLISECOND: usize = 1;
-const BYTES_IN_A_MILLISECOND: usize = 5_000;
-
-impl Rows for PollOp {
-    fn writes(&self) -> bool {
-        false
-    }
-
-    fn decoding(&self, timeless: bool) -> Option<Millis> {
-        let Self::Decode(decode) = self else { return None };
-        let spent = Cell::new(0);
-        let most = if timeless { Micros::MAX } else { decode.most };
-        let decode_one = |row: &Arc<Entry>| {
-            spent.set(spent.get() + 1_000 * jobs::decoding(&row.payload));
-            if spent.get() > 1_000 * CALL {
-                decode.hang(row);
-            }
-        };
-        in_turn(decode.jobs.clone(), most, || spent.get(), decode_one);
-        Some(spent.get() / 1_000)
-    }
-
-    fn takes(answer: &PollAnswer) -> Millis {
-        let (rows, bytes) = match answer {
-            PollAnswer::Page(polled) => {
-                let entries = polled.entries.iter().chain(polled.pendings.iter().map(|it| &it.entry));
-                let bytes: usize = entries.map(|entry| entry.payload.len()).sum();
-                (polled.entries.len() + polled.pendings.len(), bytes)
-            }
-            PollAnswer::Payloads(payloads) => {
-                (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
-            }
-            PollAnswer::Decoded => (0, 0),
-        };
-        takes(rows, bytes)
-    }
-}
-
-fn takes(rows: usize, bytes: usize) -> Millis {
-    (rows / ROWS_IN_A_MILLISECOND + bytes / BYTES_IN_A_MILLISECOND) as Millis
-}
-
-impl Rows for SettleOp {}
-impl Rows for NodeOp {}
-impl Rows for NoOp {}
-
-impl Rows for ClaimOp {
-    fn rows(&self) -> Vec<ScheduleId> {
-        match self {
-            Self::Claim(requests) | Self::Resolve(requests, _) => requests.iter().map(schedule).collect(),
-            Self::Quarantine(broken) => vec![broken.id],
-        }
-    }
-}
-
-impl Rows for MisfireOp {
-    fn rows(&self) -> Vec<ScheduleId> {
-        match self {
-            Self::Repair(repairs) => repairs.iter().map(|repair| repair.id).collect(),
-            Self::Quarantine(broken) => vec![broken.id],
-            _ => Vec::new(),
-        }
-    }
-
-    fn written(&self) -> usize {
-        match self {
-            Self::Repair(repairs) => repairs.iter().map(Repair::writes).sum(),
-            Self::Revoke(revocations) => 2 * revocations.len(),
-            _ => 1,
-        }
-    }
-}
+use crate::time::{TimeSample, Window};
 
 /// The database's encoding has no coffee.
 fn has_coffee(change: &Change) -> bool {
     let Change::Execution(change) = change else { return false };
     change.error.as_ref().is_some_and(|error| error.contains('☕'))
-}
-
-fn schedule(request: &ClaimRequest) -> ScheduleId {
-    request.candidate.entry().id
 }
 
 /// The database as all nodes share it.

@@ -1,0 +1,190 @@
+//! What goes wrong in a simulation, and how often; mixes of faults, each with what it is to bring about.
+
+use crate::domain::Millis;
+
+/// How often things go wrong, per million. What is 0 does not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Faults {
+    /// Per store call: refused, given up on, its answer lost, or both lost.
+    pub calls: Millis,
+    /// Per store call: it takes up to three seconds, now and then before it holds any lock.
+    pub slow: Millis,
+    /// Per second: the database is away for all, up to a minute.
+    pub outages: Millis,
+    /// Per node and second: the database is away for this one node.
+    pub cuts: Millis,
+    /// Per node and second: killed, and started anew up to 90 s later.
+    pub kills: Millis,
+    /// Per node and second: stopped for up to 90 s, between any two steps; now and then with all its
+    /// neighbours.
+    pub stops: Millis,
+    /// Per node and second: its machine is paused for up to 90 s and its boot clock with it, the wall clock
+    /// is set when it goes on; now and then with all its neighbours.
+    pub freezes: Millis,
+    /// Per second: the database's clock is set, to be up to 900 ms wrong.
+    pub clocks: Millis,
+    /// Per second: a schedule is paused, or a paused one resumed.
+    pub pauses: Millis,
+    /// Per second: a schedule gets another trigger, or another payload.
+    pub edits: Millis,
+    /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
+    /// past.
+    pub arrears: Millis,
+    /// Per second: somebody writes PAUSED into a schedule's row, and nothing else.
+    pub hands: Millis,
+    /// Per second: somebody takes hold of a schedule's row, for up to a minute.
+    pub holds: Millis,
+    /// Per execution: its handler takes up to 40 s, so that pools fill up.
+    pub long_jobs: Millis,
+    /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
+    pub switches: Millis,
+    /// Per second: the database refuses all writes, for one to four minutes.
+    pub refusals: Millis,
+    /// Per node and second: asked to stop in order, and started anew up to 90 s later.
+    pub leaves: Millis,
+    /// Per start of a node: it never hears of the others, and takes all shards for its own.
+    pub strangers: Millis,
+    /// Per start of a node: it keeps the ledger for [`RETENTION`] only.
+    pub forgets: Millis,
+    /// Per simulation: thousands of one-shots, of the jobs that all nodes run, come due at once.
+    pub crowds: Millis,
+}
+
+/// What forgetful nodes keep of the ledger: longer than a call may be late, far shorter than a simulation.
+pub(super) const RETENTION: Millis = 300_000;
+
+impl Faults {
+    pub(super) const NONE: Self = Self {
+        calls: 0,
+        slow: 0,
+        outages: 0,
+        cuts: 0,
+        kills: 0,
+        stops: 0,
+        freezes: 0,
+        clocks: 0,
+        pauses: 0,
+        edits: 0,
+        arrears: 0,
+        hands: 0,
+        holds: 0,
+        long_jobs: 0,
+        switches: 0,
+        refusals: 0,
+        leaves: 0,
+        strangers: 0,
+        forgets: 0,
+        crowds: 0,
+    };
+
+    pub(super) const MANY: Self = Self {
+        calls: 50_000,
+        slow: 20_000,
+        outages: 1_500,
+        cuts: 3_000,
+        kills: 4_000,
+        stops: 4_000,
+        freezes: 2_000,
+        clocks: 6_000,
+        pauses: 20_000,
+        edits: 20_000,
+        arrears: 5_000,
+        hands: 5_000,
+        holds: 10_000,
+        long_jobs: 20_000,
+        switches: 2_000,
+        refusals: 1_000,
+        leaves: 3_000,
+        strangers: 300_000,
+        forgets: 0,
+        crowds: 0,
+    };
+
+    /// Everything at once: little is done, and most of it twice.
+    pub(super) const STORM: Self = Self {
+        calls: 200_000,
+        slow: 50_000,
+        outages: 2_000,
+        cuts: 20_000,
+        kills: 2_000,
+        stops: 10_000,
+        freezes: 4_000,
+        clocks: 6_000,
+        pauses: 200_000,
+        edits: 100_000,
+        arrears: 5_000,
+        hands: 200_000,
+        holds: 30_000,
+        long_jobs: 200_000,
+        switches: 2_000,
+        refusals: 1_000,
+        leaves: 2_000,
+        strangers: 300_000,
+        forgets: 0,
+        crowds: 0,
+    };
+
+    /// Pools are full and calls slow: claims and repairs meet.
+    pub(super) const STARVED: Self = Self {
+        slow: 300_000,
+        pauses: 300_000,
+        edits: 100_000,
+        hands: 150_000,
+        long_jobs: 250_000,
+        strangers: 300_000,
+        ..Self::NONE
+    };
+
+    /// The same, and nodes die or wake up late: what one has taken back from them another means to take back,
+    /// too.
+    pub(super) const DYING: Self =
+        Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
+
+    /// Nodes wake up just when others believe them dead.
+    pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
+
+    /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
+    pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
+
+    /// Nothing goes wrong but that the application and its nodes are switched off now and then.
+    pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
+
+    /// More comes due at once than the database can tell in the time a poll may take.
+    pub(super) const CROWDED: Self = Self { crowds: 1_000_000, ..Self::NONE };
+
+    /// Nodes stop in order while their pools are full.
+    pub(super) const LEAVING: Self = Self { leaves: 12_000, long_jobs: 250_000, ..Self::NONE };
+
+    /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
+    pub(super) const FORGETFUL: Self =
+        Self { edits: 300_000, arrears: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
+
+    /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
+    pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
+
+    /// Each rate, with its name on a scenario's line.
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 20] {
+        [
+            ("calls", &mut self.calls),
+            ("slow", &mut self.slow),
+            ("outages", &mut self.outages),
+            ("cuts", &mut self.cuts),
+            ("kills", &mut self.kills),
+            ("stops", &mut self.stops),
+            ("freezes", &mut self.freezes),
+            ("clocks", &mut self.clocks),
+            ("pauses", &mut self.pauses),
+            ("edits", &mut self.edits),
+            ("arrears", &mut self.arrears),
+            ("hands", &mut self.hands),
+            ("holds", &mut self.holds),
+            ("long_jobs", &mut self.long_jobs),
+            ("switches", &mut self.switches),
+            ("refusals", &mut self.refusals),
+            ("leaves", &mut self.leaves),
+            ("strangers", &mut self.strangers),
+            ("forgets", &mut self.forgets),
+            ("crowds", &mut self.crowds),
+        ]
+    }
+}

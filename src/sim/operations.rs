@@ -1,0 +1,128 @@
+//! What the machines' operations touch, and what they cost in virtual time.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::jobs;
+use crate::domain::{Entry, Millis, ScheduleId};
+use crate::machine::Operation;
+use crate::members::NodeOp;
+use crate::pipeline::complete::SettleOp;
+use crate::pipeline::dispatch::ClaimOp;
+use crate::pipeline::poll::decode::in_turn;
+use crate::pipeline::poll::{PollAnswer, PollOp};
+use crate::pipeline::start::NoOp;
+use crate::store::{ClaimRequest, Repair};
+use crate::time::Micros;
+use crate::upkeep::MisfireOp;
+
+/// The watchdog's limit.
+pub(super) const CALL: Millis = 3_000;
+
+/// What an operation touches.
+pub(super) trait Rows: Operation {
+    /// Whether a database that only reads refuses it.
+    fn writes(&self) -> bool {
+        true
+    }
+
+    /// The schedules' rows it locks.
+    fn rows(&self) -> Vec<ScheduleId> {
+        Vec::new()
+    }
+
+    /// How many rows it writes, where that may be many.
+    fn written(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// How long it takes, if it is none for the database.
+    fn decoding(&self, _timeless: bool) -> Option<Millis> {
+        None
+    }
+
+    /// How long its answer takes to be found and brought.
+    fn takes(_answer: &Self::Answer) -> Millis {
+        0
+    }
+}
+
+/// A database on a slow network: so many rows, or bytes, take a millisecond.
+const ROWS_IN_A_MILLISECOND: usize = 1;
+const BYTES_IN_A_MILLISECOND: usize = 5_000;
+
+impl Rows for PollOp {
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn decoding(&self, timeless: bool) -> Option<Millis> {
+        let Self::Decode(decode) = self else { return None };
+        let spent = Cell::new(0);
+        let most = if timeless { Micros::MAX } else { decode.most };
+        let decode_one = |row: &Arc<Entry>| {
+            spent.set(spent.get() + 1_000 * jobs::decoding(&row.payload));
+            if spent.get() > 1_000 * CALL {
+                decode.hang(row);
+            }
+        };
+        in_turn(decode.jobs.clone(), most, || spent.get(), decode_one);
+        Some(spent.get() / 1_000)
+    }
+
+    fn takes(answer: &PollAnswer) -> Millis {
+        let (rows, bytes) = match answer {
+            PollAnswer::Page(polled) => {
+                let entries = polled.entries.iter().chain(polled.pendings.iter().map(|it| &it.entry));
+                let bytes: usize = entries.map(|entry| entry.payload.len()).sum();
+                (polled.entries.len() + polled.pendings.len(), bytes)
+            }
+            PollAnswer::Payloads(payloads) => {
+                (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
+            }
+            PollAnswer::Decoded => (0, 0),
+        };
+        takes(rows, bytes)
+    }
+}
+
+/// How long so many rows, or bytes, take to be found and brought.
+pub(super) fn takes(rows: usize, bytes: usize) -> Millis {
+    (rows / ROWS_IN_A_MILLISECOND + bytes / BYTES_IN_A_MILLISECOND) as Millis
+}
+
+impl Rows for SettleOp {}
+impl Rows for NodeOp {}
+impl Rows for NoOp {}
+
+impl Rows for ClaimOp {
+    fn rows(&self) -> Vec<ScheduleId> {
+        match self {
+            Self::Claim(requests) | Self::Resolve(requests, _) => requests.iter().map(schedule).collect(),
+            Self::Quarantine(broken) => vec![broken.id],
+        }
+    }
+}
+
+impl Rows for MisfireOp {
+    fn rows(&self) -> Vec<ScheduleId> {
+        match self {
+            Self::Repair(repairs) => repairs.iter().map(|repair| repair.id).collect(),
+            Self::Quarantine(broken) => vec![broken.id],
+            _ => Vec::new(),
+        }
+    }
+
+    fn written(&self) -> usize {
+        match self {
+            Self::Repair(repairs) => repairs.iter().map(Repair::writes).sum(),
+            Self::Revoke(revocations) => 2 * revocations.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// The schedule whose row a claim locks.
+pub(super) fn schedule(request: &ClaimRequest) -> ScheduleId {
+    request.candidate.entry().id
+}
