@@ -1,7 +1,6 @@
 //! From the command line to a [`Command`]: once, here; behind it there are only values that make sense.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +13,9 @@ use crate::demo;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::logging::Logging;
 use crate::output::Output;
+use crate::target::{Database, Target, URL_VARIABLE};
 use crate::when::{self, When};
 
-/// Where the database's URL is looked for if no file is named.
-pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
 const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
 
 const DATABASE_HELP: &str = "\
@@ -172,33 +170,6 @@ pub(crate) struct Invocation {
     pub(crate) command: Command,
 }
 
-/// One application in one database.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) application: String,
-    pub(crate) database: Database,
-    pub(crate) output: Output,
-}
-
-/// A database by its URL, which may hold a password and so is never shown.
-pub(crate) struct Database(String);
-
-impl Database {
-    pub(crate) fn new(url: String) -> Self {
-        Self(url)
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Database(***)")
-    }
-}
-
 impl RawArgs {
     /// Makes sense of what was asked; `variable` looks into the environment.
     pub(crate) fn resolve(
@@ -253,7 +224,7 @@ impl RawCluster {
             "" => Err(Failure::usage(format!(
                 "which database? Set {URL_VARIABLE} or name a file with --database-url-file"
             ))),
-            url => Ok(Database(url.to_owned())),
+            url => Ok(Database::new(url.to_owned())),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use firetime::{Client, ExecutionFilter, ExecutionView, NodeView, ScheduleView};
 use serde_json::json;
 
-use crate::args::{Database, Target};
 use crate::failure::Failure;
 use crate::output::{self, Output};
+use crate::target::{Database, Target};
 use crate::text::{escaped, shortened};
 use crate::when::utc;
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! args     text -> Command, once
+//! target   what a command works on: an application and its database
 //! logging  log4rs
 //! inspect  migrate, nodes, schedules, executions
 //! cron     cron next; batch: a file of questions, one answer a line
@@ -19,6 +20,7 @@ mod failure;
 mod inspect;
 mod logging;
 mod output;
+mod target;
 // The library's own file: a public function would be a promise to keep.
 #[path = "../../domain/text.rs"]
 mod text;

@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use super::node::Told;
-use crate::args::{Database, URL_VARIABLE};
 use crate::failure::Failure;
 use crate::logging::Logging;
+use crate::target::{Database, URL_VARIABLE};
 
 pub(super) const NAMES: [&str; 3] = ["A", "B", "C"];
 

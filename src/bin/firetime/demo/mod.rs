@@ -21,20 +21,19 @@ use std::time::Duration;
 
 use firetime::{Client, ExecutionFilter, ExecutionState, ExecutionView};
 
-use crate::args::Database;
 use crate::failure::Failure;
 use crate::logging::Logging;
 use crate::output::Output;
+use crate::target::Database;
 use crate::when;
 use cluster::{Cluster, NAMES};
 use node::Told;
-use plan::{LASTS, Planned, REPORT};
+use plan::{APPLICATION, LASTS, Planned, REPORT};
 use screen::Screen;
 use verdict::{Begun, Evidence, Row, judge};
 
 pub(crate) use node::run as node;
 
-const APPLICATION: &str = "demo";
 /// How long the nodes may take to join.
 const JOINING: Duration = Duration::from_secs(20);
 /// How long after the last fire time the demo waits for what is still open, milliseconds.

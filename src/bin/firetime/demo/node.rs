@@ -7,10 +7,9 @@ use std::time::Duration;
 use firetime::{Context, Event, HandlerError, Scheduler};
 use serde::{Deserialize, Serialize};
 
-use super::APPLICATION;
-use super::plan::{REPORT, TICK};
-use crate::args::Database;
+use super::plan::{APPLICATION, REPORT, TICK};
 use crate::failure::Failure;
+use crate::target::Database;
 use crate::when;
 
 /// What a node tells, a line of JSON each, on its standard output.

@@ -1,4 +1,4 @@
-//! The demo's schedules, each beside its fire times as the oracle counts them.
+//! The demo's application: its jobs and its schedules, each beside its fire times as the oracle counts them.
 
 use std::time::Duration;
 
@@ -7,6 +7,8 @@ use firetime::{Job, Schedule, Trigger};
 
 use super::oracle::{in_nepal, seconds, steps};
 use crate::failure::Failure;
+
+pub(super) const APPLICATION: &str = "demo";
 
 /// A quick job.
 pub(super) const TICK: Job<()> = Job::new("tick");

@@ -1,0 +1,35 @@
+//! What a command works on: an application and its database.
+
+use std::fmt;
+
+use crate::output::Output;
+
+/// The environment variable that holds the database's URL, unless the command line names a file with it.
+pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
+
+/// One application in one database.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) application: String,
+    pub(crate) database: Database,
+    pub(crate) output: Output,
+}
+
+/// A database by its URL, which may hold a password and so is never shown.
+pub(crate) struct Database(String);
+
+impl Database {
+    pub(crate) fn new(url: String) -> Self {
+        Self(url)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Database(***)")
+    }
+}
