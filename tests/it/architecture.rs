@@ -1,5 +1,6 @@
 //! The layout's rules, read off the source: who may import whom, who may name what.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ pub fn add(trials: &mut Vec<Trial>) {
     let tests: &[(&str, fn())] = &[
         ("rooms_import_only_rooms_below_them", rooms_import_only_rooms_below_them),
         ("stages_import_only_what_they_compose", stages_import_only_what_they_compose),
+        ("no_files_import_each_other_in_a_circle", no_files_import_each_other_in_a_circle),
         ("every_room_is_mutated_or_left_out_for_a_reason", every_room_is_mutated_or_left_out_for_a_reason),
         ("words_stay_where_they_belong", words_stay_where_they_belong),
         (
@@ -31,21 +33,38 @@ struct Source {
     lines: Vec<String>,
 }
 
+/// The library's production code.
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut sources = read("src", "");
+    sources.retain(|source| !is_test(&source.path));
+    sources
+}
+
+/// The files in `folder` of the crate whose root is in `root`, their paths from that root on.
+fn read(root: &str, folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut found = Vec::new();
-    collect(&root, &mut found);
-    found
-        .into_iter()
-        .map(|file| {
-            let path = file.strip_prefix(&root).unwrap().display().to_string();
-            let text = fs::read_to_string(&file).unwrap();
-            let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-            let lines = production.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-            Source { path, lines: lines.map(str::to_owned).collect() }
-        })
-        .filter(|source| !is_test(&source.path))
-        .collect()
+    collect(&root.join(folder), &mut found);
+    let source = |file: PathBuf| {
+        let path = file.strip_prefix(&root).unwrap().display().to_string();
+        let text = fs::read_to_string(&file).unwrap();
+        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        Source { path, lines: lines(production) }
+    };
+    found.into_iter().map(source).collect()
+}
+
+/// Trimmed, and without comments. Within an inline module `super` is the file itself, and is left out.
+fn lines(text: &str) -> Vec<String> {
+    let mut is_inline = false;
+    let mut lines = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().starts_with("//")) {
+        let is_outer = line.starts_with(|it: char| !it.is_whitespace());
+        is_inline = if is_outer { line.contains("mod ") && line.ends_with('{') } else { is_inline };
+        let line = if is_inline { line.replacen("super::", "", 1) } else { line.to_owned() };
+        lines.push(line.trim().to_owned());
+    }
+    lines
 }
 
 fn is_test(path: &str) -> bool {
@@ -119,6 +138,35 @@ fn stages_import_only_what_they_compose() {
     }
 }
 
+fn no_files_import_each_other_in_a_circle() {
+    for (root, folder) in [("src", "sim"), ("src/bin/firetime", "")] {
+        let mut sources = read(root, folder);
+        sources.retain(|source| !source.path.ends_with("tests.rs"));
+        assert!(sources.len() > 10, "{root}/{folder} has moved");
+        let circle = circle(&sources).map(|files| files.join(" -> "));
+        assert_eq!(circle, None, "{root}/{folder}");
+    }
+}
+
+/// Files of which each imports the next and the last imports the first, if there are such.
+fn circle(sources: &[Source]) -> Option<Vec<String>> {
+    let imported: Vec<BTreeSet<usize>> = sources.iter().map(|source| source.imported(sources)).collect();
+    // Leave out the files that import none of those left, until there is no such file.
+    let mut left: BTreeSet<usize> = (0..sources.len()).collect();
+    while let Some(end) = left.iter().copied().find(|file| imported[*file].is_disjoint(&left)) {
+        left.remove(&end);
+    }
+    // Each file left imports another: following them leads back to one already met.
+    let mut way = vec![*left.first()?];
+    loop {
+        let next = *imported[*way.last()?].intersection(&left).next()?;
+        if let Some(first) = way.iter().position(|file| *file == next) {
+            return Some(way[first..].iter().map(|file| sources[*file].path.clone()).collect());
+        }
+        way.push(next);
+    }
+}
+
 /// cargo-mutants is given rooms, so that a file that is split or moved stays mutated.
 fn every_room_is_mutated_or_left_out_for_a_reason() {
     /// The reasons stand in the file.
@@ -138,10 +186,33 @@ fn every_room_is_mutated_or_left_out_for_a_reason() {
 }
 
 impl Source {
-    /// The module this file is: `pipeline::poll::decode` as its parts.
+    /// The module this file is: `pipeline::poll::decode` as its parts; none for the crate's root.
     fn module(&self) -> Vec<String> {
         let path = self.path.trim_end_matches(".rs").trim_end_matches("/mod");
-        path.split('/').map(str::to_owned).collect()
+        path.split('/').filter(|it| !matches!(*it, "lib" | "main")).map(str::to_owned).collect()
+    }
+
+    /// The modules it declares without their text: each has a file of its own.
+    fn children(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter_map(|line| match line.strip_suffix(';')?.split_once("mod ")? {
+            (start, name) if start.is_empty() || start.starts_with("pub") => Some(name),
+            _ => None,
+        })
+    }
+
+    /// Whether it uses something of this child by a path that begins with the child's name.
+    fn names(&self, child: &str) -> bool {
+        let path = format!("{child}::");
+        let begins = |line: &str, at: usize| !line[..at].ends_with(is_of_path);
+        self.lines.iter().any(|line| line.match_indices(&path).any(|(at, _)| begins(line, at)))
+    }
+
+    /// Which other of these files it imports.
+    fn imported(&self, sources: &[Self]) -> BTreeSet<usize> {
+        let named = self.children().filter(|child| self.names(child));
+        let children = named.map(|child| [self.module(), vec![child.to_owned()]].concat());
+        let files = self.imports().into_iter().chain(children).filter_map(|path| defines(&path, sources));
+        files.filter(|file| sources[*file].path != self.path).collect()
     }
 
     /// The file or folder below src that it is or lies in.
@@ -156,7 +227,7 @@ impl Source {
         let mut found = Vec::new();
         for line in self.lines.iter().filter(|line| !line.starts_with('#')) {
             for import in line.split("crate::").skip(1) {
-                found.push(parts(import));
+                found.extend(paths(&[], import));
             }
             let Some(start) = line.find("super::") else { continue };
             let (mut rest, mut up) = (&line[start..], 0);
@@ -164,7 +235,7 @@ impl Source {
                 (rest, up) = (behind, up + 1);
             }
             if up <= module.len() {
-                found.push([module[..module.len() - up].to_vec(), parts(rest)].concat());
+                found.extend(paths(&module[..module.len() - up], rest));
             }
         }
         found.retain(|import| !import.is_empty());
@@ -172,10 +243,34 @@ impl Source {
     }
 }
 
+fn is_of_path(it: char) -> bool {
+    it.is_alphanumeric() || it == '_' || it == ':'
+}
+
 /// `a::b::{c, d}` as its parts before the first that is no name.
 fn parts(path: &str) -> Vec<String> {
-    let end = path.find(|it: char| !it.is_alphanumeric() && it != '_' && it != ':').unwrap_or(path.len());
+    let end = path.find(|it| !is_of_path(it)).unwrap_or(path.len());
     path[..end].split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect()
+}
+
+/// The paths below this module that `a::b` names, or `a::{b, c::d}` on one line.
+fn paths(module: &[String], text: &str) -> Vec<Vec<String>> {
+    let start = [module, &parts(text)].concat();
+    let group = text.trim_start_matches(is_of_path).strip_prefix('{');
+    match group.and_then(|group| group.split_once('}')) {
+        Some((names, _)) => names.split(',').map(|it| [&start[..], &parts(it.trim())].concat()).collect(),
+        None => vec![start],
+    }
+}
+
+/// The file that defines this path: the nearest module on it. None if that lies elsewhere.
+fn defines(path: &[String], sources: &[Source]) -> Option<usize> {
+    let (length, file) = (0..=path.len()).rev().find_map(|length| {
+        let file = sources.iter().position(|source| source.module() == path[..length])?;
+        Some((length, file))
+    })?;
+    let is_elsewhere = sources[file].children().any(|child| path.get(length).is_some_and(|it| it == child));
+    (!is_elsewhere).then_some(file)
 }
 
 /// A word and the files that may contain it.
