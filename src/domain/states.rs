@@ -80,12 +80,16 @@ states! {
     ///            v                                                    |
     ///  (planned claim) --> CLAIMED --------- start --------> RUNNING -+-> SUCCEEDED
     ///        |                ^                                 ^     +-> FAILED
-    ///        |                | claim                           |     +-> TIMED_OUT
-    ///        |   PENDING -----+------ claim for an idle thread -+     +-> CANCELLED
-    ///        |      |                                           |     +-> ABANDONED (its node died)
-    ///        |      +--> SKIPPED (superseded), CANCELLED        |
+    ///        |                | claim                           |     +-> ABANDONED (its node died)
+    ///        |   PENDING -----+------ claim for an idle thread -+     +.> TIMED_OUT
+    ///        |      |                                           |     +.> CANCELLED
+    ///        |      +--> SKIPPED (superseded)                   |
+    ///        |      +..> CANCELLED                              |
     ///        +--------- claim for an idle thread ---------------+
     /// ```
+    ///
+    /// Retries and repairs insert rows as PENDING, or as SKIPPED. Dotted arrows are reserved: firetime takes none
+    /// of them yet.
     ExecutionState {
         /// Nobody's yet: a hand-off, a retry, a repair's work.
         Pending = "PENDING",
@@ -97,9 +101,9 @@ states! {
         Succeeded = "SUCCEEDED",
         /// The handler returned an error or panicked.
         Failed = "FAILED",
-        /// The handler overran its time limit: reserved, there is none yet.
+        /// The handler overran its time limit. Reserved: there is no time limit yet.
         TimedOut = "TIMED_OUT",
-        /// Withdrawn before or while it ran.
+        /// Withdrawn before or while it ran. Reserved: firetime withdraws nothing yet, operators may by hand.
         Cancelled = "CANCELLED",
         /// Its node died while it ran.
         Abandoned = "ABANDONED",
@@ -115,7 +119,7 @@ impl ExecutionState {
         !matches!(self, Self::Pending | Self::Claimed | Self::Running)
     }
 
-    /// Whether the state machine has an arrow from `self` to `to`.
+    /// Whether the state machine has an arrow from `self` to `to`, reserved ones included.
     #[must_use]
     pub fn can_become(self, to: Self) -> bool {
         use ExecutionState::*;

@@ -328,7 +328,8 @@ fn is_owned(state: &str) -> bool {
     matches!(state, "CLAIMED" | "RUNNING")
 }
 
-fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
+/// The changes a node makes. Nothing writes TIMED_OUT or CANCELLED yet: a row that ends so is blamed.
+pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     match (from, to) {
         (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
         (Some(from), None) => is_over(from),
