@@ -76,16 +76,16 @@ states! {
     /// The state of an execution (`QRTZ_RUN.state`).
     ///
     /// ```text
-    ///            +----------------- give back, repair ----------------+
-    ///            v                                                    |
-    ///  (planned claim) --> CLAIMED --------- start --------> RUNNING -+-> SUCCEEDED
-    ///        |                ^                                 ^     +-> FAILED
-    ///        |                | claim                           |     +-> ABANDONED (its node died)
-    ///        |   PENDING -----+------ claim for an idle thread -+     +.> TIMED_OUT
-    ///        |      |                                           |     +.> CANCELLED
-    ///        |      +--> SKIPPED (superseded)                   |
-    ///        |      +..> CANCELLED                              |
-    ///        +--------- claim for an idle thread ---------------+
+    ///  planned ------ claim -----> CLAIMED ------- start ------> RUNNING --+--> SUCCEEDED
+    ///     |                         ^   |                         ^   |    +--> FAILED
+    ///     |                   claim |   | give back, repair       |   |    +--> ABANDONED (its node died)
+    ///     |                         |   v                         |   |    +..> TIMED_OUT
+    ///     |                        PENDING <------ give back -----|---+    +..> CANCELLED
+    ///     |                         | | |                         |
+    ///     |                         | | +- claim for idle thread -+
+    ///     |                         | +--> SKIPPED (superseded)   |
+    ///     |                         +....> CANCELLED              |
+    ///     +------------------ claim for idle thread --------------+
     /// ```
     ///
     /// Retries and repairs insert rows as PENDING, or as SKIPPED. Dotted arrows are reserved: firetime takes none
