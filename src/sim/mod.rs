@@ -7,6 +7,7 @@
 mod actor;
 mod cluster;
 mod database;
+mod deaths;
 mod dice;
 mod faults;
 mod jobs;
@@ -20,11 +21,13 @@ mod sabotage;
 mod scenario;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod switches;
 mod wire;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cluster::{Cluster, Neighbours};
+use cluster::Cluster;
+use cluster::situations::Neighbours;
 use faults::Faults;
 use judge::{Verdict, judge};
 use play::Played;

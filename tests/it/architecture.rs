@@ -226,6 +226,8 @@ impl Source {
         let module = self.module();
         let mut found = Vec::new();
         for line in self.lines.iter().filter(|line| !line.starts_with('#')) {
+            // A visibility names no more than an ancestor.
+            let line = line.replace("pub(in crate::", "");
             for import in line.split("crate::").skip(1) {
                 found.extend(paths(&[], import));
             }

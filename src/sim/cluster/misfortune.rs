@@ -1,0 +1,261 @@
+//! What may happen to a cluster, once a second: to the database, the nodes and the schedules.
+
+use std::collections::BTreeSet;
+
+use super::{CUT, Cluster};
+use crate::domain::{ExecutionId, Millis, ScheduleId};
+use crate::sim::faults::Faults;
+use crate::sim::jobs::APPLICATION;
+use crate::sim::process::Process;
+use crate::sim::switches::ONE_POLL;
+use crate::sim::wire::Wire;
+use crate::time::Window;
+
+/// A process that is stopped or cut off for longer may be declared dead.
+const DOOM: Millis = 5_000;
+/// Somebody holds a schedule's row for this long at most.
+const HELD: Millis = 60_000;
+/// The most the database's clock is wrong by.
+const CLOCK_ERROR: Millis = 900;
+
+impl Cluster {
+    /// A second of it. The order matters: each step takes the next throws of the dice.
+    pub(super) fn misfortune(&mut self) {
+        self.count_unnoticed();
+        self.hold();
+        self.mass_death();
+        self.strike_database();
+        for n in 0..self.slots.len() {
+            self.strike_or_start(n);
+        }
+        self.set_clock_wrong();
+        self.change_schedules();
+        // The rest is written behind the store's back.
+        if self.database.is_scratch() {
+            self.edit_schedules();
+            self.switch();
+        }
+    }
+
+    /// Counts how long deaths have gone unnoticed by those who could have noticed them.
+    fn count_unnoticed(&mut self) {
+        if !self.deaths.are_awaited() {
+            return;
+        }
+        let nodes = self.database.store().nodes(None).unwrap().into_iter();
+        let live: BTreeSet<String> = nodes.filter(|node| node.ended.is_none()).map(|node| node.id).collect();
+        self.deaths.only_live(&live);
+        if self.is_reachable() {
+            let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+            let able = processes.filter(|process| process.is_able(self.now));
+            able.for_each(|process| self.deaths.observed(process.first_id, 1_000));
+        }
+    }
+
+    /// Whether the database is there for all, and takes writes.
+    fn is_reachable(&self) -> bool {
+        self.outage_until.max(self.refused_until) <= self.now
+    }
+
+    /// Lets go of rows that were held for long enough, and takes hold of others.
+    fn hold(&mut self) {
+        let (now, is_over) = (self.now, self.now >= self.ends);
+        let over: Vec<_> = self.held.extract_if(.., |(_, until)| *until <= now || is_over).collect();
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        wire.unlock(&over.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+        let (at, row) = self.script.hold_at;
+        let taken = if now == at {
+            for process in self.slots.iter_mut().filter_map(|slot| slot.process.as_mut()) {
+                process.cut_until = now + CUT;
+            }
+            Some((row, now + HELD))
+        } else if !is_over && self.holders.strikes(self.faults.holds) {
+            let rows = self.database.store().schedules(Some(APPLICATION)).unwrap();
+            let chosen = usize::try_from(self.holders.below(rows.len() as Millis)).unwrap();
+            Some((ScheduleId(rows[chosen].id), now + self.holders.below(HELD)))
+        } else {
+            None
+        };
+        if let Some((id, until)) = taken {
+            self.held.extend(wire.lock(&[id]).into_iter().map(|id| (id, until)));
+        }
+    }
+
+    fn mass_death(&mut self) {
+        if self.now == self.script.mass_death_at {
+            self.kill_all_but_one();
+        } else if self.now > self.script.mass_death_at {
+            self.count_stranded();
+        }
+    }
+
+    fn kill_all_but_one(&mut self) {
+        self.wires.stop_polls();
+        for slot in &mut self.slots[1..] {
+            if let Some(mut process) = slot.process.take() {
+                self.deaths.doom(process.first_id, self.now, Millis::MAX);
+                process.die(&mut self.fate);
+                slot.restart_at = Millis::MAX;
+                self.graves.push(process);
+            }
+        }
+    }
+
+    fn count_stranded(&mut self) {
+        let page = self.database.store().stranded(APPLICATION, ExecutionId(0), usize::MAX).unwrap();
+        let (most, _) = self.stranded;
+        if !page.stranded.is_empty() {
+            self.stranded = (most.max(page.stranded.len()), self.now + 1_000 - self.script.mass_death_at);
+        }
+    }
+
+    /// Outages, and writes refused; at the end the database is well again.
+    fn strike_database(&mut self) {
+        if self.now >= self.ends {
+            self.heal();
+        } else if self.now >= self.script.outage_at {
+            if self.outage_until < self.ends {
+                (0..self.script.made_last)
+                    .for_each(|n| self.plans.add_once(n, self.now + 1_000, self.database.store()));
+            }
+            self.outage_until = self.ends;
+        } else if self.fate.strikes(self.faults.outages) {
+            self.outage_until = self.now + self.fate.below(60_000);
+        }
+        if self.now < self.ends && self.orders.strikes(self.faults.refusals) {
+            self.refused_until = self.now + 60_000 + self.orders.below(180_000);
+        }
+    }
+
+    /// Faults have ended: everybody is up again, nothing is paused.
+    fn heal(&mut self) {
+        self.faults = Faults::NONE;
+        self.outage_until = self.now;
+        self.refused_until = self.now;
+        for slot in &mut self.slots {
+            slot.restart_at = self.now;
+            if let Some(process) = &mut slot.process {
+                process.stopped_until = self.now;
+                process.cut_until = self.now;
+            }
+        }
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        self.pauses.extend(self.plans.resume_all(self.now, &wire));
+    }
+
+    fn strike_or_start(&mut self, n: usize) {
+        if self.slots[n].process.is_some() {
+            self.strike(n);
+            if self.orders.strikes(self.faults.leaves)
+                && let Some(process) = &mut self.slots[n].process
+            {
+                process.leave(self.now);
+            }
+        } else if self.slots[n].restart_at <= self.now && self.is_reachable() {
+            self.start(n);
+        }
+    }
+
+    /// Kills, freezes, stops or cuts off a process.
+    fn strike(&mut self, n: usize) {
+        let Some(process) = &mut self.slots[n].process else { return };
+        let (fate, faults) = (&mut self.fate, &self.faults);
+        let mut doom = |process: &Process, until: Millis| {
+            self.deaths.doom(process.first_id, self.now, until);
+        };
+        if fate.strikes(faults.kills) {
+            doom(process, Millis::MAX);
+            self.deaths.killed(process.id);
+            process.die(fate);
+            self.slots[n].restart_at = self.now + self.fate.below(90_000);
+            self.graves.extend(self.slots[n].process.take());
+            return;
+        }
+        let freezes = fate.strikes(faults.freezes);
+        if freezes || fate.strikes(faults.stops) {
+            let span = fate.below(90_000);
+            let machine = fate.one_in(4);
+            let all = self.slots.iter_mut().enumerate().filter(|(other, _)| machine || *other == n);
+            for process in all.filter_map(|(_, slot)| slot.process.as_mut()) {
+                process.stopped_until = process.stopped_until.max(self.now + span);
+                if freezes {
+                    process.frozen_since.get_or_insert(self.now);
+                }
+                if process.stopped_until > self.now + DOOM {
+                    doom(process, process.stopped_until);
+                }
+            }
+        } else if fate.strikes(faults.cuts) {
+            process.cut_until = self.now + fate.below(60_000);
+            if process.cut_until > self.now + DOOM {
+                doom(process, process.cut_until);
+            }
+        }
+    }
+
+    fn set_clock_wrong(&mut self) {
+        if self.fate.strikes(self.faults.clocks) {
+            self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
+            self.clock_errors.push((self.now, self.clock_error));
+        }
+    }
+
+    fn change_schedules(&mut self) {
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        if self.fate.strikes(self.faults.pauses) {
+            self.pauses.extend(self.plans.pause_or_resume(self.now, &wire));
+        }
+    }
+
+    fn edit_schedules(&mut self) {
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        if self.fate.strikes(self.faults.edits) {
+            self.pauses.extend(self.plans.edit(self.now, &wire));
+        }
+        if self.fate.strikes(self.faults.arrears) {
+            self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
+        }
+        if self.fate.strikes(self.faults.hands) {
+            self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));
+        }
+    }
+
+    /// Somebody switches the application or a node off by hand, or on again what has been off for long
+    /// enough.
+    fn switch(&mut self) {
+        let (now, is_over) = (self.now, self.now >= self.ends);
+        self.tell_of_switches();
+        self.switches.turn_on(now, is_over, &self.database);
+        if now == self.script.off_at {
+            let known = now + ONE_POLL + Window::default().call;
+            self.switches.turn_off(None, (now, known), std::iter::empty(), &self.database);
+        }
+        if is_over || !self.fate.strikes(self.faults.switches) {
+            return;
+        }
+        let chosen = usize::try_from(self.fate.below(1 + self.slots.len() as Millis)).unwrap();
+        let node = match self.slots.get(chosen).map(|slot| &slot.process) {
+            Some(Some(process)) => Some(process.id),
+            Some(None) => return,
+            None => None,
+        };
+        if !self.switches.are_off(node) {
+            let known = now + if self.faults == Faults::SWITCHED { ONE_POLL } else { 1_000 };
+            let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+            let concerned = processes.filter(|process| node.is_none_or(|id| id == process.id));
+            let concerned = concerned.map(|process| process.first_id);
+            self.switches.turn_off(node, (now, known), concerned, &self.database);
+        }
+    }
+
+    fn tell_of_switches(&mut self) {
+        if self.faults == Faults::SWITCHED {
+            return;
+        }
+        let is_reachable = self.is_reachable();
+        for process in self.slots.iter().filter_map(|slot| slot.process.as_ref()) {
+            let is_able = is_reachable && process.is_able(self.now);
+            self.switches.tell(self.now, process.first_id, is_able);
+        }
+    }
+}

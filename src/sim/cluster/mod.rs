@@ -1,0 +1,289 @@
+//! A cluster in virtual time: its database, its processes and its schedules, instant by instant.
+
+mod misfortune;
+pub(super) mod situations;
+
+use super::actor::{Away, Pace};
+use super::database::Database;
+use super::deaths::{Deaths, Unnoticed};
+use super::dice::Dice;
+use super::faults::{Faults, RETENTION};
+use super::judge::{Effect, History, Pause};
+use super::plans::Plans;
+use super::process::{Process, Surroundings};
+use super::sabotage::Sabotage;
+use super::scenario::Scenario;
+use super::switches::Switches;
+use super::wire::{Wire, Wires};
+use crate::domain::{Millis, NodeId, ScheduleId};
+use crate::store::NodeRow;
+
+/// After the last occurrence faults stop, and this long the cluster may settle what is left.
+const SETTLE: Millis = 180_000;
+/// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped
+/// once.
+const KEPT: usize = 2_000;
+/// How many one-shots come due at once: to bring them all in one call would take longer than a call may.
+const CROWD: usize = 4_000;
+/// How long nodes are cut off for as somebody takes hold of a row: a claim of each second is under way then.
+const CUT: Millis = 2_000;
+
+/// A place for a process: there is one, or there will be one again.
+struct Slot {
+    process: Option<Process>,
+    restart_at: Millis,
+    dice: Dice,
+}
+
+pub(super) struct Cluster {
+    database: Database,
+    wires: Wires,
+    plans: Plans,
+    slots: Vec<Slot>,
+    /// Dead processes with calls that reach the database yet.
+    graves: Vec<Process>,
+    effects: Vec<Effect>,
+    pauses: Vec<Pause>,
+    switches: Switches,
+    deaths: Deaths,
+    /// For each node that starts: its id, its clocks, and what it knows of others.
+    names: Dice,
+    /// For refused writes, orderly stops and the restarts after them.
+    orders: Dice,
+    /// For all other faults but the rows that somebody holds.
+    fate: Dice,
+    faults: Faults,
+    now: Millis,
+    ends: Millis,
+    outage_until: Millis,
+    refused_until: Millis,
+    /// The most bytes of texts that a process kept.
+    kept: usize,
+    /// The rows that somebody holds, and until when.
+    held: Vec<(ScheduleId, Millis)>,
+    holders: Dice,
+    /// See [`Cluster::stranded`].
+    stranded: (usize, Millis),
+    script: Script,
+    /// How far the database's clock is ahead of true time; and how far it was, each time with the instant.
+    clock_error: Millis,
+    clock_errors: Vec<(Millis, Millis)>,
+}
+
+/// What a situation adds to a scenario: what happens at fixed instants, whatever the dice say, and what is
+/// different throughout.
+struct Script {
+    /// An outage that begins then lasts until the faults stop.
+    outage_at: Millis,
+    /// How many one-shots are made as that outage begins; if any, the server is down and refuses each call.
+    made_last: usize,
+    /// Nodes are cut off for a moment then, and somebody takes hold of this row.
+    hold_at: (Millis, ScheduleId),
+    /// When the application is switched off.
+    off_at: Millis,
+    /// All nodes but one die then, and polls end no more.
+    mass_death_at: Millis,
+    pace: Pace,
+    /// Every node polls on whole multiples of the poll period.
+    aligned: bool,
+}
+
+impl Script {
+    const EMPTY: Self = Self {
+        outage_at: Millis::MAX,
+        made_last: 0,
+        hold_at: (Millis::MAX, ScheduleId(0)),
+        off_at: Millis::MAX,
+        mass_death_at: Millis::MAX,
+        pace: Pace { call: 0, row: 0 },
+        aligned: false,
+    };
+}
+
+impl Cluster {
+    pub(super) fn new(scenario: &Scenario, database: Database, sabotages: &[Sabotage]) -> Self {
+        let stream = |n| Dice::new(scenario.seed, n);
+        let (now, ends) = (database.begin(), database.begin() + scenario.span);
+        let slot = |n| Slot { process: None, restart_at: now, dice: stream(100 + n) };
+        let mut cluster = Self {
+            wires: Wires::new(stream(3), sabotages),
+            plans: Plans::new(stream(0), ends, scenario.faults.forgets == 0),
+            slots: (0..scenario.nodes as u64).map(slot).collect(),
+            graves: Vec::new(),
+            effects: Vec::new(),
+            pauses: Vec::new(),
+            switches: Switches::default(),
+            deaths: Deaths::default(),
+            names: stream(1),
+            orders: stream(4),
+            fate: stream(2),
+            faults: scenario.faults,
+            now,
+            ends,
+            outage_until: now,
+            held: Vec::new(),
+            holders: stream(6),
+            stranded: (0, 0),
+            script: Script::EMPTY,
+            refused_until: now,
+            kept: 0,
+            clock_error: 0,
+            clock_errors: Vec::new(),
+            database,
+        };
+        for n in 0..scenario.schedules {
+            cluster.plans.add(n, now, cluster.database.store());
+        }
+        if stream(5).happens(scenario.faults.crowds) {
+            for n in scenario.schedules..scenario.schedules + CROWD {
+                cluster.plans.add_once(n, now + 30_000, cluster.database.store());
+            }
+        }
+        cluster
+    }
+
+    /// How many executions of dead nodes there were at once, and for how long after the deaths there were
+    /// any.
+    pub(super) fn stranded(&self) -> (usize, Millis) {
+        self.stranded
+    }
+
+    /// When the faults stopped.
+    pub(super) fn healed(&self) -> Millis {
+        self.ends
+    }
+
+    /// How long each death went unnoticed, or has been by now.
+    pub(super) fn unnoticed(&self) -> Vec<Unnoticed> {
+        self.deaths.unnoticed()
+    }
+
+    /// Claims won, and claims lost.
+    pub(super) fn claims(&self) -> (u64, u64) {
+        self.wires.claims()
+    }
+
+    /// Faults that happened: to the cluster, and to single calls.
+    pub(super) fn faults(&self) -> u64 {
+        let shared = self.fate.struck + self.orders.struck + self.holders.struck;
+        shared + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
+    }
+
+    /// What is wrong beside what the history shows.
+    pub(super) fn violations(&self) -> Vec<String> {
+        let kept = (self.kept > KEPT).then(|| format!("a node keeps {} bytes of texts to store", self.kept));
+        let left = self.wires.left_behind().into_iter();
+        kept.into_iter().chain(left.map(|it| format!("its node left before its outcome: {it:?}"))).collect()
+    }
+
+    pub(super) fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    pub(super) fn run(&mut self) {
+        let mut next_second = self.now;
+        while self.now < self.ends + SETTLE && self.kept <= KEPT {
+            self.database.set_clock(self.now, self.clock_error);
+            self.wires.set_clock(self.now, self.clock_error);
+            if self.now >= next_second {
+                next_second += 1_000;
+                self.misfortune();
+            }
+            let mut next = next_second;
+            self.bury();
+            for n in 0..self.slots.len() {
+                self.turn(n);
+            }
+            let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+            next = processes
+                .map(Process::next_at)
+                .chain(self.graves.iter().map(Process::sent_at))
+                .fold(next, Millis::min);
+            self.now = next.max(self.now + 1);
+        }
+    }
+
+    /// One process, at this instant.
+    fn turn(&mut self, n: usize) {
+        let slot = &mut self.slots[n];
+        let Some(process) = &mut slot.process else { return };
+        let wire = Wire::new(self.database.store(), &self.wires, process.ahead());
+        let away = match self.now < self.outage_until {
+            true if self.script.made_last > 0 => Away::Down,
+            false if self.now >= process.cut_until => Away::No,
+            _ => Away::Silent,
+        };
+        process.run(&mut Surroundings {
+            time: self.now,
+            wire: &wire,
+            dice: &mut slot.dice,
+            faults: &self.faults,
+            away,
+            pace: self.script.pace,
+            refuses: self.now < self.refused_until,
+            effects: &mut self.effects,
+        });
+        self.deaths.saw(process.first_id, process.id, process.covered);
+        self.kept = self.kept.max(process.kept());
+        if process.has_left() {
+            // Who could not say that it left may be declared dead.
+            let is_on_record = |node: &NodeRow| node.id == process.id.to_string() && node.ended.is_none();
+            if self.database.store().nodes(None).unwrap().iter().any(is_on_record) {
+                self.deaths.doom(process.first_id, self.now, Millis::MAX);
+            }
+            slot.restart_at = self.now + self.orders.below(90_000);
+            self.graves.extend(slot.process.take());
+        }
+    }
+
+    fn bury(&mut self) {
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        for grave in &mut self.graves {
+            grave.perform_sent(self.now, &wire);
+        }
+        self.graves.retain(|grave| grave.sent_at() < Millis::MAX);
+    }
+
+    fn start(&mut self, n: usize) {
+        let roll = u128::from(self.names.roll()) << 64 | u128::from(self.names.roll());
+        // A node's place on the grid comes from its id.
+        let roll = if self.script.aligned { roll - roll % 1_000_000 } else { roll };
+        let id = NodeId(uuid::Uuid::from_u128(roll));
+        let skew = self.names.below(7_200_000) - 3_600_000;
+        let wire = Wire::new(self.database.store(), &self.wires, skew);
+        let stranger = self.names.strikes(self.faults.strangers);
+        // Only where what is removed is remembered for the judge.
+        let may_forget = self.faults.forgets > 0 && self.database.is_scratch();
+        let retention = (may_forget && self.names.strikes(self.faults.forgets)).then_some(RETENTION);
+        let process = Process::start(id, self.now, skew, &wire, stranger, retention);
+        self.slots[n].process = Some(process);
+    }
+
+    /// What it left behind, for the judge.
+    pub(super) fn history(self) -> History {
+        let unnoticed = self.unnoticed().iter().map(|it| it.covered).collect();
+        let store = self.database.store();
+        let nodes = store.nodes(None).unwrap();
+        let deaths = self.wires.deaths();
+        let just = deaths.iter().filter(|death| self.deaths.is_just(death));
+        let doomed = just.map(|(node, ..)| node.to_string()).collect();
+        let (executions, changes) = self.database.ledger();
+        History {
+            plans: self.plans.outcome(store),
+            executions,
+            effects: self.effects,
+            changes,
+            pauses: self.pauses,
+            switches: self.switches.history(),
+            live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
+            dead: deaths.iter().map(|(node, ..)| node.to_string()).collect(),
+            doomed,
+            unnoticed,
+            clock: self.clock_errors,
+            kept: RETENTION,
+            healed: self.ends,
+            read: self.now,
+            ..History::default()
+        }
+    }
+}

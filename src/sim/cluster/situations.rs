@@ -1,0 +1,118 @@
+//! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
+
+use super::{CUT, Cluster};
+use crate::domain::Millis;
+use crate::sim::actor::Pace;
+use crate::sim::database::Database;
+use crate::sim::faults::Faults;
+use crate::sim::jobs::APPLICATION;
+use crate::sim::sabotage::Sabotage;
+use crate::sim::scenario::Scenario;
+use crate::time::Window;
+
+/// One-shots that come due together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sim) struct Neighbours {
+    /// Of a job that no node runs.
+    pub nobodys: usize,
+    /// With large payloads.
+    pub large: usize,
+    /// How long decoding each of these takes.
+    pub slow: &'static [Millis],
+    /// With handlers that take long, more than there are threads.
+    pub long: usize,
+    /// Somebody holds an old snapshot open.
+    pub snapshot: bool,
+}
+
+impl Cluster {
+    /// `rows` schedules that fire on every whole second for `seconds`, and polls whose edges lie on them too.
+    pub(in crate::sim) fn on_every_second(nodes: usize, rows: usize, seconds: Millis) -> Self {
+        let span = 10_000 + 1_000 * (seconds - 1);
+        let scenario = Scenario { seed: 0, nodes, schedules: 0, span, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
+        cluster.script.aligned = true;
+        for n in 0..rows {
+            cluster.plans.add_every_second(n, cluster.now + 10_000, cluster.database.store());
+        }
+        cluster
+    }
+
+    /// `rows` schedules that come due together while the database is away for longer than any misfire
+    /// threshold. What it is asked costs it time: each call, and each row.
+    pub(in crate::sim) fn after_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        cluster.script.outage_at = cluster.now + 20_000;
+        cluster.script.pace = Pace { call: 20, row: 1 };
+        for n in 0..rows {
+            cluster.plans.add_once(n, cluster.now + 30_000, cluster.database.store());
+        }
+        cluster
+    }
+
+    /// `rows` schedules made as the server goes down, due within the last poll's window: no node has seen them.
+    pub(in crate::sim) fn before_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
+        let mut cluster = Self::after_an_outage(nodes, 0, sabotages);
+        cluster.script.made_last = rows;
+        cluster
+    }
+
+    /// `nodes` that all but one die at once, with all they run. From then on no poll ends, and calls cost
+    /// time.
+    pub(in crate::sim) fn after_a_mass_death(nodes: usize) -> Self {
+        let scenario = Scenario {
+            seed: 0,
+            nodes,
+            schedules: 60,
+            span: 120_000,
+            faults: Faults { long_jobs: 1_000_000, ..Faults::NONE },
+        };
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
+        cluster.script.mass_death_at = cluster.now + 40_000;
+        cluster.script.pace = Pace { call: 20, row: 1 };
+        cluster
+    }
+
+    /// A schedule that fires every second, beside neighbours that are all overdue or due at once.
+    pub(in crate::sim) fn beside_neighbours(neighbours: Neighbours, sabotages: &[Sabotage]) -> Self {
+        let Neighbours { nobodys, large, slow, long, snapshot } = neighbours;
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let (now, store) = (cluster.now, cluster.database.store());
+        cluster.plans.add_every_second(0, now + 10_000, store);
+        cluster.plans.keep_punctual(Window::default().poll);
+        cluster.plans.add_nobodys(nobodys, now + 20_000, store);
+        (1..=large).for_each(|n| cluster.plans.add_large(n, now + 20_000, 200_000, store));
+        for (n, takes) in (1..).zip(slow) {
+            cluster.plans.add_slow(n, now + 20_000, *takes, store);
+        }
+        (1..=long).for_each(|n| cluster.plans.add_long(n, now + 20_000, store));
+        if snapshot {
+            cluster.wires.keep_a_snapshot();
+        }
+        cluster
+    }
+
+    /// Two schedules that fire every second, claimed together by one node. It is cut off while it claims, and
+    /// somebody holds the row of the second for long. If it is to be switched off, the application is as soon
+    /// as the node is back.
+    pub(in crate::sim) fn beside_a_held_row(
+        seed: u64,
+        is_switched_off: bool,
+        sabotages: &[Sabotage],
+    ) -> Self {
+        let scenario = Scenario { seed, nodes: 1, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let (now, store, window) = (cluster.now, cluster.database.store(), Window::default());
+        cluster.plans.add_every_second(0, now + 10_000, store);
+        if is_switched_off {
+            cluster.script.off_at = now + 20_000 + CUT + 1_000;
+        } else {
+            cluster.plans.keep_punctual(window.poll + window.call);
+        }
+        cluster.plans.add_every_second(1, now + 10_000, store);
+        cluster.script.hold_at = (now + 20_000, store.find(APPLICATION, "schedule-3").unwrap().unwrap().id);
+        cluster
+    }
+}
