@@ -5,6 +5,7 @@
 //! kills, stops, cuts off and restarts nodes and sets their clocks wrong. A seed replays exactly.
 
 mod actor;
+mod clocks;
 mod cluster;
 mod database;
 mod deaths;
@@ -19,6 +20,7 @@ mod play;
 mod process;
 mod sabotage;
 mod scenario;
+mod seats;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod switches;

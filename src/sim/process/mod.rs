@@ -1,26 +1,30 @@
 //! One node: the production machines and the pool's own floor, in a process that can be stopped and killed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod threads;
 
-use crossbeam::channel::{Receiver, TryRecvError, bounded};
+use std::sync::{Arc, Mutex};
+
+use crossbeam::channel::Receiver;
 
 use super::actor::{Actor, Away, Pace, Scene};
+use super::clocks::Clocks;
 use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION, Anything};
 use super::judge::Effect;
 use super::sabotage::{Route, Sabotage};
+use super::seats::{FloorSeats, Permit, SharedFloor, lock};
 use super::wire::Wire;
 use crate::domain::{Event, Millis, NodeId, Outcome};
 use crate::machine::Machine;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
-use crate::node::lifecycle::{Lifecycle, Running, Starting};
+use crate::node::lifecycle::{Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
-use crate::pipeline::dispatch::{DispatchInput, DispatchMachine, Seats};
+use crate::pipeline::dispatch::{DispatchInput, DispatchMachine};
 use crate::pipeline::poll::{PollInput, PollMachine};
+use crate::pipeline::pool::Limits;
 use crate::pipeline::pool::floor::Floor;
-use crate::pipeline::pool::{Limits, Notice, Seat};
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::{Applied, Beat, Claimed, Figures, Pulse, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
@@ -28,57 +32,6 @@ use crate::upkeep::{MisfireInput, MisfireMachine};
 
 /// Small, so that pools are full now and then.
 const LIMITS: (usize, usize, usize) = (2, 5, 4);
-
-type SharedFloor = Arc<Mutex<Floor<Claimed>>>;
-
-fn lock(floor: &SharedFloor) -> MutexGuard<'_, Floor<Claimed>> {
-    floor.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Threads are always to be had.
-fn hire() -> bool {
-    true
-}
-
-struct FloorSeats {
-    floor: SharedFloor,
-    /// A sabotage: what finds no seat is claimed all the same.
-    always: bool,
-}
-
-struct Permit {
-    floor: SharedFloor,
-    seat: Option<Seat>,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
-            lock(&self.floor).release(seat, hire);
-        }
-    }
-}
-
-impl Seats for FloorSeats {
-    type Permit = Permit;
-
-    fn reserve(&mut self) -> Option<Permit> {
-        let seat = lock(&self.floor).reserve();
-        (seat.is_some() || self.always).then(|| Permit { floor: Arc::clone(&self.floor), seat })
-    }
-
-    fn seat(permit: &Permit) -> Seat {
-        permit.seat.unwrap_or(Seat::Place)
-    }
-
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
-        lock(&self.floor).tick(boot, hire)
-    }
-
-    fn is_awaited(&self) -> bool {
-        lock(&self.floor).is_awaited()
-    }
-}
 
 /// A thread whose handler runs.
 struct Job {
@@ -97,27 +50,6 @@ pub(super) struct Surroundings<'a> {
     pub pace: Pace,
     pub refuses: bool,
     pub effects: &'a mut Vec<Effect>,
-}
-
-/// The clocks of a process.
-#[derive(Clone, Copy)]
-struct Clocks {
-    /// The host's time, and its wall clock, against true time.
-    skew: Millis,
-    /// How much of its time the boot clock has not counted.
-    lag: Millis,
-    /// Database time minus the host's, as far as the process knows.
-    offset: Micros,
-    boot_alone: bool,
-}
-
-impl Clocks {
-    fn now(self, time: Millis) -> Now {
-        let Self { skew, lag, offset, boot_alone } = self;
-        let boot = time - lag;
-        let apart = if boot_alone { 0 } else { time + skew - boot };
-        Now { db: (1_000 * (boot + skew) + offset).div_euclid(1_000), boot, apart }
-    }
 }
 
 pub(super) struct Process {
@@ -139,9 +71,9 @@ pub(super) struct Process {
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
-    /// How much time its heartbeats have covered, worked out from its leases; when the last one was sent, if
-    /// no call failed since.
+    /// How much time its heartbeats have covered, worked out from its leases.
     pub covered: Millis,
+    /// When the last confirmed heartbeat was sent, if no call failed since.
     confirmed: Option<Millis>,
     floor: SharedFloor,
     leaving: Option<Leaving>,
@@ -412,107 +344,6 @@ impl Process {
         let (now, mut told) = (self.now(around.time), Vec::new());
         self.start.run(&mut scene(now, around), &mut told);
         self.deliver(told.into_iter().map(Output::Start), now)
-    }
-
-    fn submit(&self, mut permit: Permit, claimed: Claimed, now: Now) {
-        match permit.seat.take() {
-            Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
-            None => drop(claimed),
-        }
-    }
-
-    /// Threads take what is ready, or retire.
-    fn start_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
-        let mut said = false;
-        loop {
-            let ready = lock(&self.floor).take_ready();
-            let Some(claimed) = ready else { break };
-            said = true;
-            let now = self.now(around.time);
-            self.perform(Lifecycle::of(claimed, now, false), around);
-        }
-        let mut floor = lock(&self.floor);
-        while floor.retires() {}
-        said
-    }
-
-    fn perform(&mut self, next: Lifecycle, around: &mut Surroundings<'_>) {
-        let now = self.now(around.time);
-        match next {
-            Lifecycle::Start(settlement, starting) => {
-                let (reply, settled) = bounded(1);
-                self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
-                self.starting.push((starting, settled));
-            }
-            Lifecycle::Run(running) => {
-                let claimed = running.claimed();
-                around.effects.push(Effect {
-                    execution: claimed.execution().0,
-                    schedule: claimed.entry().name.to_string(),
-                    payload: claimed.entry().payload.to_string(),
-                    scheduled: claimed.scheduled(),
-                    attempt: claimed.attempt(),
-                    fence: claimed.fence(),
-                    at: around.time,
-                    ended: None,
-                });
-                let (outcome, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
-                self.running.push(Job { running, outcome, ends: around.time + takes });
-            }
-            Lifecycle::GiveBack(settlement) => {
-                self.complete.receive(CompleteInput::Settle(settlement, None));
-                self.thread_is_free(now);
-            }
-            Lifecycle::Lost => self.thread_is_free(now),
-        }
-    }
-
-    fn run_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
-        let now = self.now(around.time);
-        let mut said = false;
-        for (starting, settled) in std::mem::take(&mut self.starting) {
-            let answer = match settled.try_recv() {
-                Err(TryRecvError::Empty) => {
-                    self.starting.push((starting, settled));
-                    continue;
-                }
-                answer => answer.ok(),
-            };
-            self.perform(starting.settled(answer, now, false), around);
-            said = true;
-        }
-        let (ended, running) =
-            std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
-        self.running = running;
-        for it in ended {
-            self.end(it, around, now);
-            said = true;
-        }
-        said
-    }
-
-    fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
-        let claimed = it.running.claimed();
-        let (id, fence) = (claimed.execution().0, claimed.fence());
-        let mut mine = around.effects.iter_mut().rev();
-        if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
-            effect.ended = Some(around.time);
-        }
-        let retries = !around.wire.is(Sabotage::NoRetries);
-        let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
-        let settlement = it.running.ended(it.outcome, job.map(|job| job.policy), now.db);
-        self.complete.receive(CompleteInput::Settle(settlement, None));
-        self.thread_is_free(now);
-    }
-
-    fn thread_is_free(&mut self, now: Now) {
-        let mut floor = lock(&self.floor);
-        floor.finished(hire);
-        let freed = floor.freed();
-        drop(floor);
-        if freed {
-            self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
-        }
     }
 }
 

@@ -1,0 +1,120 @@
+//! The threads of a node's pool: they take executions from the floor and perform the steps of their lives.
+
+use crossbeam::channel::{TryRecvError, bounded};
+
+use super::{Job, Process, Surroundings};
+use crate::node::lifecycle::Lifecycle;
+use crate::node::route::Output;
+use crate::pipeline::complete::CompleteInput;
+use crate::pipeline::pool::Notice;
+use crate::sim::jobs;
+use crate::sim::judge::Effect;
+use crate::sim::sabotage::Sabotage;
+use crate::sim::seats::{Permit, hire, lock};
+use crate::store::Claimed;
+use crate::time::Now;
+
+impl Process {
+    /// Gives a won claim to the floor; without a seat it is dropped.
+    pub(super) fn submit(&self, mut permit: Permit, claimed: Claimed, now: Now) {
+        match permit.seat.take() {
+            Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
+            None => drop(claimed),
+        }
+    }
+
+    /// Threads take what is ready, or retire; true if any took something.
+    pub(super) fn start_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let mut said = false;
+        loop {
+            let ready = lock(&self.floor).take_ready();
+            let Some(claimed) = ready else { break };
+            said = true;
+            let now = self.now(around.time);
+            self.perform(Lifecycle::of(claimed, now, false), around);
+        }
+        let mut floor = lock(&self.floor);
+        while floor.retires() {}
+        said
+    }
+
+    fn perform(&mut self, next: Lifecycle, around: &mut Surroundings<'_>) {
+        let now = self.now(around.time);
+        match next {
+            Lifecycle::Start(settlement, starting) => {
+                let (reply, settled) = bounded(1);
+                self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
+                self.starting.push((starting, settled));
+            }
+            Lifecycle::Run(running) => {
+                let claimed = running.claimed();
+                around.effects.push(Effect {
+                    execution: claimed.execution().0,
+                    schedule: claimed.entry().name.to_string(),
+                    payload: claimed.entry().payload.to_string(),
+                    scheduled: claimed.scheduled(),
+                    attempt: claimed.attempt(),
+                    fence: claimed.fence(),
+                    at: around.time,
+                    ended: None,
+                });
+                let (outcome, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
+                self.running.push(Job { running, outcome, ends: around.time + takes });
+            }
+            Lifecycle::GiveBack(settlement) => {
+                self.complete.receive(CompleteInput::Settle(settlement, None));
+                self.thread_is_free(now);
+            }
+            Lifecycle::Lost => self.thread_is_free(now),
+        }
+    }
+
+    /// Threads whose rows say RUNNING begin, and those whose handlers have ended report; true if any did.
+    pub(super) fn run_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
+        let now = self.now(around.time);
+        let mut said = false;
+        for (starting, settled) in std::mem::take(&mut self.starting) {
+            let answer = match settled.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    self.starting.push((starting, settled));
+                    continue;
+                }
+                answer => answer.ok(),
+            };
+            self.perform(starting.settled(answer, now, false), around);
+            said = true;
+        }
+        let (ended, running) =
+            std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
+        self.running = running;
+        for it in ended {
+            self.end(it, around, now);
+            said = true;
+        }
+        said
+    }
+
+    fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
+        let claimed = it.running.claimed();
+        let (id, fence) = (claimed.execution().0, claimed.fence());
+        let mut mine = around.effects.iter_mut().rev();
+        if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
+            effect.ended = Some(around.time);
+        }
+        let retries = !around.wire.is(Sabotage::NoRetries);
+        let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
+        let settlement = it.running.ended(it.outcome, job.map(|job| job.policy), now.db);
+        self.complete.receive(CompleteInput::Settle(settlement, None));
+        self.thread_is_free(now);
+    }
+
+    fn thread_is_free(&mut self, now: Now) {
+        let mut floor = lock(&self.floor);
+        floor.finished(hire);
+        let freed = floor.freed();
+        drop(floor);
+        if freed {
+            self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
+        }
+    }
+}
