@@ -88,8 +88,8 @@ states! {
     ///     +------------------ claim for idle thread --------------+
     /// ```
     ///
-    /// Retries and repairs insert rows as PENDING, or as SKIPPED. Dotted arrows are reserved: firetime takes none
-    /// of them yet.
+    /// Retries and repairs insert rows as PENDING, or as SKIPPED. Dotted arrows are reserved: firetime takes
+    /// none of them yet.
     ExecutionState {
         /// Nobody's yet: a hand-off, a retry, a repair's work.
         Pending = "PENDING",

@@ -25,7 +25,7 @@ enum Fate {
     AnswerLost(Millis),
     /// Not performed, and nobody can tell.
     Lost,
-    /// Given up on by the watchdog; performed `0` ms after it was asked for all the same.
+    /// The watchdog gives up on it; the database performs it all the same, `0` ms after it was asked for.
     Overrun(Millis),
 }
 
@@ -58,7 +58,7 @@ impl Fate {
 }
 
 impl Fate {
-    /// The same of a call that is work for the database: the watchdog does not wait for it for ever.
+    /// The fate of a call that costs the database `work` ms more: past its limit the watchdog gives up on it.
     fn after(self, work: Millis) -> Self {
         match self {
             Self::Answered(after, then) if after + work + then > CALL => Self::Overrun(after + work),
@@ -151,7 +151,8 @@ where
         self.late_at().min(own)
     }
 
-    /// The instant at which the database does something that needs no process any more.
+    /// The next instant at which the database performs something that was sent, whether or not its process
+    /// lives.
     pub(super) fn sent_at(&self) -> Millis {
         match &self.doing {
             Doing::Asked { at, .. } => self.late_at().min(*at),
@@ -255,7 +256,8 @@ where
         }
     }
 
-    /// A slow call holds its rows locked until it is performed, or has not reached the database before.
+    /// Sends a call. A slow one either holds its rows locked until it is performed, or is slow on its way
+    /// there.
     fn ask(&mut self, op: M::Op, scene: &mut Scene<'_>) -> Doing<M::Op> {
         let time = scene.time;
         let failed = |kind, after| Doing::Answering {

@@ -94,9 +94,9 @@ impl Deaths {
         self.noticed.iter().copied().chain(yet).collect()
     }
 
-    /// Whether `node`, declared dead at `at`, had not beaten for `death_after` because it could not. A name of
-    /// no process is always just: the answer to its registration was lost. A process may be stopped before it
-    /// hears that its new name is registered.
+    /// Whether `node`, declared dead at `at`, had not beaten for `death_after` because it could not. A name
+    /// of no process is always just: the answer to its registration was lost. A process may be stopped before
+    /// it hears that its new name is registered.
     pub(super) fn is_just(&self, &(node, at, still): &(NodeId, Millis, Millis)) -> bool {
         let Some(process) = self.borne.get(&node) else { return true };
         let could_not = |(doomed, from, until): &(NodeId, Millis, Millis)| {

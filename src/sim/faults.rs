@@ -135,8 +135,7 @@ impl Faults {
         ..Self::NONE
     };
 
-    /// The same, and nodes die or wake up late: what one has taken back from them another means to take back,
-    /// too.
+    /// The same, and nodes die or wake up late: several others mean to take back the same executions.
     pub(super) const DYING: Self =
         Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
 
@@ -149,7 +148,7 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
-    /// More comes due at once than the database can tell in the time a poll may take.
+    /// More comes due at once than one poll can bring in the time that a call may take.
     pub(super) const CROWDED: Self = Self { crowds: 1_000_000, ..Self::NONE };
 
     /// Nodes stop in order while their pools are full.

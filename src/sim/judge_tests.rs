@@ -254,7 +254,8 @@ fn what_is_done_before_its_time_is_caught() {
     assert!(!judge(&history).violations.is_empty(), "a step that comes later excuses nothing");
 }
 
-/// Arrows of the state machine that nothing takes yet. Code that does take one belongs in the judge's list, too.
+/// Arrows of the state machine that nothing takes yet. Code that does take one belongs in the judge's list,
+/// too.
 const RESERVED: [(ExecutionState, ExecutionState); 3] = [
     (ExecutionState::Pending, ExecutionState::Cancelled),
     (ExecutionState::Running, ExecutionState::Cancelled),

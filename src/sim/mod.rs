@@ -3,6 +3,20 @@
 //! The simulator makes no scheduling decision of its own. It runs each machine's `next` and `done`, and
 //! between the two it performs the operation late, not at all, or without telling what became of it; it
 //! kills, stops, cuts off and restarts nodes and sets their clocks wrong. A seed replays exactly.
+//!
+//! ```text
+//! scenario    a seed, a size and a mix of faults, on one line; play runs it and has it judged
+//! faults      what goes wrong, and how often
+//! cluster/    the world and its steps of time, the misfortunes of each second, situations of single tests
+//! process/    one node: its machines and threads; clocks and seats beside it
+//! actor       one machine between next and done
+//! wire        a node's way to the database; operations says what calls touch and cost
+//! database    the in-memory store, or sqlite
+//! plans       the schedules, and what must come of them; jobs: what they run
+//! deaths      who died, and who noticed; switches: what was switched off
+//! judge       checks the history
+//! sabotage    protections switched off, each of which some simulation must miss
+//! ```
 
 mod actor;
 mod clocks;
@@ -61,8 +75,8 @@ fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
     }
 }
 
-/// Claimed ahead of its time, started at it: where a thread is free, no later than the database's answers
-/// take on their way back.
+/// Claims are made ahead, so that executions start at their time: if a thread is free, no later than a
+/// claim's answer takes on its way back.
 #[test]
 fn a_quiet_cluster_starts_on_time() {
     let quiet = Scenario { seed: 1, nodes: 3, schedules: 20, span: QUARTER / 3, faults: Faults::NONE };
@@ -133,7 +147,8 @@ fn clusters_that_are_switched_off_stop_within_one_poll() {
     }
 }
 
-/// The same on a real database, for a hundredth of the claims; without what needs its clock to be virtual.
+/// The same on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
+/// time.
 #[cfg(feature = "sqlite")]
 #[test]
 fn clusters_on_sqlite_lose_and_repeat_nothing() {
@@ -209,7 +224,8 @@ fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
     assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
 }
 
-/// Polls that began behind them left them to a look, and repair to the next election.
+/// Polls must not begin behind such schedules: only a look, or the repair after the next election, would find
+/// them.
 #[test]
 fn schedules_made_as_the_server_goes_down_begin_soon_after_it_is_back() {
     const ROWS: usize = 24;
@@ -227,7 +243,8 @@ fn schedules_made_as_the_server_goes_down_begin_soon_after_it_is_back() {
     assert!(first_begun(&[Sabotage::SkipTheWindow]) > 10_000, "nobody misses the window");
 }
 
-/// Taken back one by one, and only after polls that succeed, it took longer than is promised, or for ever.
+/// Taking it back one by one, and only after polls that succeed, would last longer than is promised, or for
+/// ever.
 #[test]
 fn the_work_of_many_dead_nodes_is_taken_back_although_no_poll_ends() {
     let mut cluster = Cluster::after_a_mass_death(24);
@@ -238,7 +255,7 @@ fn the_work_of_many_dead_nodes_is_taken_back_although_no_poll_ends() {
     assert!(longest <= 60_000, "some were left for {longest} ms");
 }
 
-/// Many generations and a short retention: what was removed had ended, and the ledger had no gap.
+/// Many generations and a short retention. The judge checks that removed rows had ended and left no gap.
 #[test]
 fn a_short_retention_removes_what_has_ended_and_nothing_else() {
     let removed: Vec<usize> =
@@ -283,8 +300,7 @@ fn beside_a_held_row(seed: u64, is_switched_off: bool, sabotages: &[Sabotage]) -
     judge(&cluster.history())
 }
 
-/// A node that did not know what its last claims came to claimed nothing more while somebody held one of
-/// their rows.
+/// The cut leaves claims of several rows in doubt: while somebody holds one of them, the others go on.
 #[test]
 fn a_schedule_beside_a_held_row_goes_on_after_a_cut() {
     let is_stopped = |seed: &u64| {
@@ -297,7 +313,7 @@ fn a_schedule_beside_a_held_row_goes_on_after_a_cut() {
     assert!(stopped > 0, "no cut leaves a commit unknown");
 }
 
-/// It made the claims in doubt once their row was free, although the application was off by then.
+/// Once the held row is free its claim, still in doubt, could be made: but by then the application is off.
 #[test]
 fn a_cluster_that_is_switched_off_makes_no_claim_that_was_in_doubt() {
     let makes = |seed: &u64| {

@@ -36,7 +36,8 @@ pub(super) trait Rows: Operation {
         self.rows().len()
     }
 
-    /// How long it takes, if it is none for the database.
+    /// How long it takes if it decodes payloads, which the database has no part in. `timeless` if the
+    /// decoding takes no notice of the time.
     fn decoding(&self, _timeless: bool) -> Option<Millis> {
         None
     }
@@ -47,7 +48,7 @@ pub(super) trait Rows: Operation {
     }
 }
 
-/// A database on a slow network: so many rows, or bytes, take a millisecond.
+/// How many rows, or bytes, a slow network brings in a millisecond.
 const ROWS_IN_A_MILLISECOND: usize = 1;
 const BYTES_IN_A_MILLISECOND: usize = 5_000;
 

@@ -150,7 +150,7 @@ impl Plans {
         usize::try_from(self.dice.below(self.made.len() as Millis)).unwrap()
     }
 
-    /// Ends the pause of some schedule that is paused, or pauses it; gives the pause that has ended.
+    /// Chooses a schedule and pauses it, or resumes it if it is paused. Returns the pause that has ended.
     pub(super) fn pause_or_resume(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         if self.made[n].paused.is_some() {
@@ -193,9 +193,9 @@ impl Plans {
         }
     }
 
-    /// Some schedule gets another payload; or another trigger: then what it had planned and not begun is
-    /// withdrawn. A trigger without a time left completes even a paused schedule; gives the pause that has so
-    /// ended.
+    /// Some schedule gets another payload or another trigger. With a trigger, occurrences that were planned
+    /// and not begun are withdrawn; one without a time left completes even a paused schedule. Returns the
+    /// pause that has ended with that.
     pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
@@ -230,7 +230,7 @@ impl Plans {
         self.re_time(n, now, times[0], (trigger, times), store)
     }
 
-    /// Gives a schedule another trigger; gives the pause that has so ended.
+    /// Gives a schedule another trigger. Returns the pause that has ended with that, if any.
     fn re_time(
         &mut self,
         n: usize,

@@ -30,8 +30,9 @@ pub(super) struct Wires {
     locks: Mutex<BTreeSet<ScheduleId>>,
     dice: Mutex<Dice>,
     sabotages: Vec<Sabotage>,
-    /// When each node's beat last reached the database; who was declared dead, when, and how long after that.
+    /// When each node's beat last reached the database.
     beats: Mutex<BTreeMap<NodeId, Millis>>,
+    /// Who was declared dead, when, and how long after its last beat.
     deaths: Mutex<Vec<(NodeId, Millis, Millis)>>,
     /// What nodes still held when the database was told that they leave.
     left_behind: Mutex<Vec<ExecutionRow>>,
@@ -43,7 +44,7 @@ pub(super) struct Wires {
     seen: Mutex<Millis>,
     /// No poll ends any more.
     no_polls: AtomicBool,
-    /// Nor one that begins with the first entry: somebody holds an old snapshot open.
+    /// No poll ends that begins with the first entry: somebody holds an old snapshot open.
     old_snapshot: AtomicBool,
 }
 
@@ -95,7 +96,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As polls once read: the rows of all jobs, whoever's they are, in one page.
+/// An unbounded poll: the rows of all jobs, whether or not any node runs them, in one page.
 fn everything(query: &PollQuery) -> PollQuery {
     let mut jobs: Vec<String> = query.shares.iter().flat_map(|share| share.jobs.clone()).collect();
     jobs.push(jobs::NOBODYS.to_owned());
@@ -123,7 +124,7 @@ impl<'a> Wire<'a> {
         Self { store, shared, time, clock, host: time + skew, there: 0, back: 0 }
     }
 
-    /// For a call that took so long to come here, and whose answer takes so long.
+    /// For a call that took `there` ms to reach the database, and whose answer takes `back` ms.
     pub(super) fn under_way(self, there: Millis, back: Millis) -> Self {
         Self { there, back, ..self }
     }
@@ -143,7 +144,7 @@ impl<'a> Wire<'a> {
         lock(&self.shared.locks).contains(&id)
     }
 
-    /// A lock wait that would last too long.
+    /// Fails, as a lock wait that lasts too long does, if somebody holds this row.
     fn wait_for(&self, id: ScheduleId) -> Result<()> {
         if self.is_locked(id) {
             return Err(Error::new(Kind::Unavailable, "lock wait timeout"));

@@ -51,7 +51,8 @@ impl Cluster {
         cluster
     }
 
-    /// `rows` schedules made as the server goes down, due within the last poll's window: no node has seen them.
+    /// `rows` schedules made as the server goes down, due within the last poll's window: no node has seen
+    /// them.
     pub(in crate::sim) fn before_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
         let mut cluster = Self::after_an_outage(nodes, 0, sabotages);
         cluster.script.made_last = rows;
