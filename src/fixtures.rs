@@ -1,11 +1,10 @@
 //! Rows and troubles for the tests of the machines.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::domain::{
-    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Kind, Millis,
-    MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
+    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, Kind, Millis, MisfirePolicy,
+    NodeId, Occurrence, ScheduleId, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -34,19 +33,7 @@ pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end
 
 /// A schedule of the application "app" for the job "job".
 pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
-    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-    Definition {
-        application: "app".to_owned(),
-        name: name.to_owned(),
-        job: JobSpec { name: "job".to_owned(), policy },
-        payload: "null".to_owned(),
-        trigger,
-        start: None,
-        end: None,
-        priority: 5,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-    }
+    Definition { application: "app".to_owned(), ..Definition::new(name, "job", trigger) }
 }
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.
@@ -120,7 +107,7 @@ pub(crate) fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
 
 /// An execution that nobody answers for.
 pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
-    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+    let policy = JobPolicy::DEFAULT;
     let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
     Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, policy }
 }

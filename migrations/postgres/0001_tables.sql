@@ -75,6 +75,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     dst_overlap VARCHAR(20) NOT NULL DEFAULT 'FIRST',
     reason VARCHAR(500) NOT NULL DEFAULT '',
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
+    description VARCHAR(500) NOT NULL DEFAULT '',
     host_ip VARCHAR(50) NOT NULL DEFAULT '',
     host_name VARCHAR(255) NOT NULL DEFAULT '',
     UNIQUE (application, name) WITH (fillfactor = 50)

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::api::Job;
 use crate::api::config;
-use crate::domain::{Error, ExecutionState, JobSpec, Kind, Millis, MisfirePolicy, ScheduleState, payload};
+use crate::domain::{Error, ExecutionState, Kind, Millis, MisfirePolicy, ScheduleState, payload};
 use crate::repair::resume;
 use crate::store::{self, Change, Definition, Ensured, ExecutionQuery, Pause, Store};
-use crate::time::{Clock, Window, millis};
+use crate::time::{Clock, millis};
 use crate::trigger::Trigger;
 
 /// What a schedule should be: a name, a job with its payload, a trigger.
@@ -30,15 +30,7 @@ use crate::trigger::Trigger;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    name: String,
-    job: JobSpec,
-    payload: String,
-    trigger: Trigger,
-    start: Option<Millis>,
-    end: Option<Millis>,
-    priority: i32,
-    misfire: MisfirePolicy,
-    threshold: Millis,
+    definition: Definition,
 }
 
 impl Schedule {
@@ -55,38 +47,29 @@ impl Schedule {
         config::check_name("job name", job.name(), 200)?;
         let payload = payload::encode(payload)
             .map_err(|error| Error::new(Kind::Config, format!("schedule {name:?}: payload: {error}")))?;
-        Ok(Self {
-            name: name.to_owned(),
-            job: job.spec(),
-            payload,
-            trigger,
-            start: None,
-            end: None,
-            priority: 5,
-            misfire: MisfirePolicy::FireOnce,
-            threshold: Window::default().threshold,
-        })
+        let job = job.spec();
+        Ok(Self { definition: Definition { payload, job, ..Definition::new(name, "", trigger) } })
     }
 
     /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves
     /// no occurrence there: planning begins now ([`Client::ensure`]).
     #[must_use]
     pub fn starting(mut self, at: DateTime<Utc>) -> Self {
-        self.start = Some(at.timestamp_millis());
+        self.definition.start = Some(at.timestamp_millis());
         self
     }
 
     /// Nothing fires after this instant; an occurrence exactly at it still does. Default: no end.
     #[must_use]
     pub fn ending(mut self, at: DateTime<Utc>) -> Self {
-        self.end = Some(at.timestamp_millis());
+        self.definition.end = Some(at.timestamp_millis());
         self
     }
 
     /// Of occurrences due at the same instant the higher priority goes first. Default: 5, as in Quartz.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
+        self.definition.priority = priority;
         self
     }
 
@@ -94,7 +77,7 @@ impl Schedule {
     /// [`MisfirePolicy::FireOnce`].
     #[must_use]
     pub fn misfire(mut self, policy: MisfirePolicy) -> Self {
-        self.misfire = policy;
+        self.definition.misfire = policy;
         self
     }
 
@@ -102,23 +85,24 @@ impl Schedule {
     /// its poll interval plus its store timeout plus 2 s.
     #[must_use]
     pub fn misfire_threshold(mut self, threshold: Duration) -> Self {
-        self.threshold = millis(threshold);
+        self.definition.threshold = millis(threshold);
         self
     }
 
-    pub(crate) fn definition(&self, application: &str) -> Definition {
-        Definition {
-            application: application.to_owned(),
-            name: self.name.clone(),
-            job: self.job.clone(),
-            payload: self.payload.clone(),
-            trigger: self.trigger.clone(),
-            start: self.start,
-            end: self.end,
-            priority: self.priority,
-            misfire: self.misfire,
-            threshold: self.threshold,
-        }
+    /// What the schedule is for, shown to people beside it: one line of at most 500 characters without control
+    /// characters (checked when the schedule is ensured). Default: empty.
+    #[must_use]
+    pub fn description(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.definition.description);
+        self
+    }
+
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn definition(&self, application: &str) -> Definition {
+        Definition { application: application.to_owned(), ..self.definition.clone() }
     }
 }
 
@@ -197,13 +181,13 @@ impl Client {
     /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same
     /// schedule, or the database's failure.
     pub fn ensure(&self, schedule: &Schedule) -> Result<Ensured, Error> {
-        let context = format!("ensuring schedule {:?}", schedule.name);
+        let context = format!("ensuring schedule {:?}", schedule.name());
         let ensured = self
             .store
             .ensure(&schedule.definition(&self.application))
             .map_err(|error| error.during(&context))?;
         if ensured != Ensured::Unchanged {
-            (self.changed)(&schedule.name);
+            (self.changed)(schedule.name());
         }
         Ok(ensured)
     }
@@ -239,7 +223,7 @@ impl Client {
         connection: &mut impl store::CallerConnection,
         schedule: &Schedule,
     ) -> Result<Ensured, Error> {
-        let context = format!("ensuring schedule {:?}", schedule.name);
+        let context = format!("ensuring schedule {:?}", schedule.name());
         store::ensure_in(connection, &schedule.definition(&self.application))
             .map_err(|error| error.during(&context))
     }
@@ -452,6 +436,8 @@ pub struct ScheduleView {
     pub state: String,
     /// Its trigger in words.
     pub trigger: String,
+    /// What it is for, in the words of whoever made it.
+    pub description: String,
     /// The last fire time the cursor passed.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub prev: Option<DateTime<Utc>>,
@@ -482,7 +468,8 @@ impl From<store::ScheduleRow> for ScheduleView {
             job: row.job,
             nodes: 0,
             state: state.map_or(row.state, |state| state.label().to_owned()),
-            trigger: row.trigger,
+            trigger: row.when.describe(),
+            description: row.settings.description.to_string(),
             prev: row.prev.and_then(instant),
             next: row.next.and_then(instant),
             triggered: row.triggered,

@@ -42,8 +42,7 @@ impl<P> Job<P> {
     /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-        Self { name, policy, payload: PhantomData }
+        Self { name, policy: JobPolicy::DEFAULT, payload: PhantomData }
     }
 
     /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);

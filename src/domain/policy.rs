@@ -28,6 +28,10 @@ pub(crate) struct JobPolicy {
 }
 
 impl JobPolicy {
+    /// That of a job that says nothing else.
+    pub(crate) const DEFAULT: Self =
+        Self { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
+
     /// When an attempt that failed at `now` is followed by another; `None` when it was the last try.
     pub(crate) fn retry_at(&self, attempt: u32, now: Millis) -> Option<Millis> {
         let delay = i64::try_from(self.retry_delay.as_millis()).unwrap_or(i64::MAX);
@@ -48,11 +52,10 @@ mod tests {
 
     #[test]
     fn the_last_try_is_not_followed_by_another() {
-        let policy = |tries, delay| JobPolicy {
-            recover: true,
-            max_attempts: 1,
-            max_tries: tries,
+        let policy = |max_tries, delay| JobPolicy {
+            max_tries,
             retry_delay: Duration::from_millis(delay),
+            ..JobPolicy::DEFAULT
         };
         let due = [1, 2, 3, 4].map(|attempt| policy(3, 70).retry_at(attempt, 1_000));
         assert_eq!(due, [Some(1_070), Some(1_070), None, None]);

@@ -142,7 +142,7 @@ mod tests {
                 panic!("not run")
             };
             let retry_delay = Duration::from_secs(7);
-            let policy = JobPolicy { recover: true, max_attempts: 2, max_tries, retry_delay };
+            let policy = JobPolicy { max_tries, retry_delay, ..JobPolicy::DEFAULT };
             let outcome = running.ended(outcome, Some(policy), AT);
             (outcome.becomes, outcome.next.map(|next| next.due))
         };

@@ -125,15 +125,12 @@ impl Plans {
     fn make(&mut self, n: usize, start: Millis, trigger: Trigger, times: Vec<Millis>, store: &dyn Store) {
         let definition = Definition {
             application: APPLICATION.to_owned(),
-            name: format!("schedule-{n}"),
             job: jobs::all()[n % 3].clone(),
-            payload: "null".to_owned(),
-            trigger,
             start: Some(start),
             end: Some(self.ends),
-            priority: 5,
             misfire: MisfirePolicy::ALL[n / 3 % MisfirePolicy::ALL.len()],
             threshold: THRESHOLDS[n % THRESHOLDS.len()],
+            ..Definition::new(&format!("schedule-{n}"), "", trigger)
         };
         store.ensure(&definition).unwrap();
         let payloads = vec![(Millis::MIN, definition.payload.clone())];

@@ -1,4 +1,14 @@
-//! The columns that guards compare and changes assign, by their names in SQL.
+//! The columns of the tables, once: names, what each may hold, and the rows they make up.
+//!
+//! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
+//! columns of a schedule that its definition says: their lists are what is inserted, updated, loaded, compared
+//! and checked, and what the search for unreadable rows asks for. A column of these two is added here and in
+//! the migrations, and nowhere else in `store/`.
+
+use std::sync::Arc;
+
+use super::definition::Definition;
+use crate::domain::{MisfirePolicy, ScheduleState};
 
 macro_rules! columns {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -61,6 +71,206 @@ impl Column {
     }
 }
 
+/// What a column may hold. Anything else makes its row unreadable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// A number of this span, both ends included.
+    Number(i64, i64),
+    /// -1 for none, or epoch milliseconds that were not meant as seconds.
+    Time,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A text of at most so many characters, none of them NUL.
+    Text(usize),
+    /// The same without control characters: people read it in one line.
+    Line(usize),
+    /// A text, or NULL, that is understood with the row's other columns.
+    Free,
+}
+
+/// A column of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    pub name: &'static str,
+    pub holds: Holds,
+}
+
+/// A value as loosely as a database may hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Null,
+    Int(i64),
+    Text(String),
+}
+
+/// A type that a column is read into. What is of another type than the column's own reads as NULL.
+pub(crate) trait Stored: Sized {
+    fn read(cell: Cell) -> Self;
+    fn cell(&self) -> Cell;
+}
+
+impl Stored for Option<i64> {
+    fn read(cell: Cell) -> Self {
+        if let Cell::Int(value) = cell { Some(value) } else { None }
+    }
+
+    fn cell(&self) -> Cell {
+        self.map_or(Cell::Null, Cell::Int)
+    }
+}
+
+impl Stored for Option<String> {
+    fn read(cell: Cell) -> Self {
+        if let Cell::Text(text) = cell { Some(text) } else { None }
+    }
+
+    fn cell(&self) -> Cell {
+        self.clone().map_or(Cell::Null, Cell::Text)
+    }
+}
+
+/// NULL is the empty text.
+impl Stored for String {
+    fn read(cell: Cell) -> Self {
+        if let Cell::Text(text) = cell { text } else { Self::new() }
+    }
+
+    fn cell(&self) -> Cell {
+        Cell::Text(self.clone())
+    }
+}
+
+/// NULL is the empty text.
+impl Stored for Arc<str> {
+    fn read(cell: Cell) -> Self {
+        String::read(cell).into()
+    }
+
+    fn cell(&self) -> Cell {
+        Cell::Text(self.to_string())
+    }
+}
+
+macro_rules! row {
+    ($(#[$doc:meta])* $Row:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $name:literal, $holds:expr;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) struct $Row { $($(#[$field_doc])* pub $field: $type,)* }
+
+        impl $Row {
+            pub(crate) const COLUMNS: &'static [Spec] = &[$(Spec { name: $name, holds: $holds },)*];
+
+            /// Reads its columns, in the order of their list.
+            pub(crate) fn read<E>(mut next: impl FnMut() -> Result<Cell, E>) -> Result<Self, E> {
+                Ok(Self { $($field: Stored::read(next()?),)* })
+            }
+
+            /// Its values, in the order of their list.
+            pub(crate) fn cells(&self) -> Vec<Cell> {
+                vec![$(self.$field.cell(),)*]
+            }
+
+            /// Sets a column of this name, if there is one.
+            #[cfg(test)]
+            pub(crate) fn set(&mut self, name: &str, cell: &Cell) -> bool {
+                match name {
+                    $($name => self.$field = Stored::read(cell.clone()),)*
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
+}
+
+/// The most characters of a schedule's description.
+pub(crate) const LONGEST_DESCRIPTION: usize = 500;
+
+const POLICIES: &[&str] =
+    &[MisfirePolicy::FireOnce.as_str(), MisfirePolicy::DoNothing.as_str(), MisfirePolicy::FireAll.as_str()];
+
+/// Those in which a row must be understood.
+const STATES: &[&str] =
+    &[ScheduleState::Active.as_str(), ScheduleState::Paused.as_str(), ScheduleState::Complete.as_str()];
+
+/// A count that can still grow by one.
+pub(crate) const COUNT: Holds = Holds::Number(0, i64::MAX - 1);
+
+row! {
+    /// What a schedule's definition says beside its trigger.
+    Settings {
+        /// Of the job's row.
+        job: Option<i64> = "pid", Holds::Number(i64::MIN, i64::MAX);
+        /// JSON, decoded by the job's handler before the claim.
+        payload: Arc<str> = "payload", Holds::Text(super::definition::LARGEST_PAYLOAD);
+        priority: Option<i64> = "priority", Holds::Number(i32::MIN as i64, i32::MAX as i64);
+        misfire: String = "misfire", Holds::Word(POLICIES);
+        /// Milliseconds.
+        threshold: Option<i64> = "threshold", Holds::Number(0, i64::MAX);
+        /// For people.
+        description: Arc<str> = "description", Holds::Line(LONGEST_DESCRIPTION);
+    }
+}
+
+row! {
+    /// The columns that say when a schedule fires, as loosely as a database may hold them.
+    When {
+        job_type: String = "job_type", Holds::Word(&["CRON", "SIMPLE"]);
+        cron: Option<String> = "cron", Holds::Free;
+        zone_id: Option<String> = "zone_id", Holds::Free;
+        repeat_count: Option<i64> = "repeat_count", Holds::Free;
+        repeat_interval: Option<i64> = "repeat_interval", Holds::Free;
+        start_time: Option<i64> = "start_time", Holds::Number(i64::MIN, i64::MAX);
+        end_time: Option<i64> = "end_time", Holds::Time;
+        dst_gap: String = "dst_gap", Holds::Word(&["FIRE_AFTER", "SKIP"]);
+        dst_overlap: String = "dst_overlap", Holds::Word(&["FIRST", "BOTH"]);
+    }
+}
+
+/// The other columns of a schedule that are searched for what nobody understands.
+pub(crate) const STANDING: &[Spec] = &[
+    Spec { name: "state", holds: Holds::Word(STATES) },
+    Spec { name: "prev_fire_time", holds: Holds::Time },
+    Spec { name: "next_fire_time", holds: Holds::Time },
+    Spec { name: "version", holds: COUNT },
+    Spec { name: "generation", holds: COUNT },
+    Spec { name: "fence", holds: Holds::Number(i64::MIN, i64::MAX - 1) },
+    Spec { name: "shard", holds: Holds::Number(0, crate::domain::shards::SHARDS as i64 - 1) },
+];
+
+impl Settings {
+    /// Those of a definition whose job's row is this.
+    pub(crate) fn of(definition: &Definition, job: i64) -> Self {
+        Self {
+            job: Some(job),
+            payload: definition.payload.as_str().into(),
+            priority: Some(definition.priority.into()),
+            misfire: definition.misfire.as_str().to_owned(),
+            threshold: Some(definition.threshold),
+            description: definition.description.as_str().into(),
+        }
+    }
+
+    /// Why its texts cannot be stored. The limits are the same on every database: SQLite would store more, the
+    /// others would refuse.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (spec, cell) in Self::COLUMNS.iter().zip(self.cells()) {
+            let (Holds::Text(longest) | Holds::Line(longest), Cell::Text(text)) = (spec.holds, cell) else {
+                continue;
+            };
+            let (length, name) = (text.chars().count(), spec.name);
+            if length > longest {
+                return Err(format!("its {name} has {length} characters: at most {longest} are possible"));
+            }
+            if text.contains('\0') || matches!(spec.holds, Holds::Line(_)) && text.contains(char::is_control)
+            {
+                return Err(format!("its {name} holds a control character: leave it out"));
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,8 +286,9 @@ mod tests {
     fn every_column_is_one_of_the_tables() {
         let schema = include_str!("../../migrations/sqlite/0001_tables.sql");
         let words: Vec<_> = schema.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        for column in Column::ALL {
-            assert!(words.contains(&column.name()), "{column:?}");
+        let specs = Settings::COLUMNS.iter().chain(When::COLUMNS).chain(STANDING).map(|spec| spec.name);
+        for column in Column::ALL.iter().map(|column| column.name()).chain(specs) {
+            assert!(words.contains(&column), "{column}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod claimed;
 pub(crate) mod columns;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod definition;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;
@@ -29,18 +30,20 @@ pub(crate) use change::{
     Unstarted, Verb,
 };
 pub(crate) use claimed::Claimed;
+pub(crate) use definition::Definition;
+pub use definition::Ensured;
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
+use self::columns::{Settings, When};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Pending, ScheduleId, Token,
+    Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
+    ScheduleId, Token,
 };
 use crate::time::{Lease, TimeSample, Window};
-use crate::trigger::Trigger;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -451,53 +454,6 @@ pub(crate) struct Purged {
     pub next: Option<String>,
 }
 
-/// What a client wants a schedule to be.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Definition {
-    pub application: String,
-    pub name: String,
-    pub job: JobSpec,
-    pub payload: String,
-    /// A simple trigger without a start is anchored at the row's creation.
-    pub trigger: Trigger,
-    /// The window the schedule is kept to, both inclusive.
-    pub start: Option<Millis>,
-    pub end: Option<Millis>,
-    pub priority: i32,
-    pub misfire: MisfirePolicy,
-    pub threshold: Millis,
-}
-
-/// The most bytes of JSON a payload may have: a poll must be able to bring many.
-pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;
-
-impl Definition {
-    /// Why its payload is refused, if it is too large.
-    pub(crate) fn oversized(&self) -> Option<String> {
-        let bytes = self.payload.len();
-        (bytes > LARGEST_PAYLOAD).then(|| {
-            format!(
-                "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data elsewhere \
-                 and let the payload hold its key"
-            )
-        })
-    }
-}
-
-/// What `ensure` came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ensured {
-    /// The schedule is new.
-    Created,
-    /// It was already exactly so; nothing was written.
-    Unchanged,
-    /// It differed and was changed; its next fire time was recomputed only if its trigger changed.
-    Changed,
-    /// It is in ERROR (its row could not be understood or claimed) and fires nothing; what differed was
-    /// changed. [`Client::schedules`](crate::Client::schedules) says why. Another trigger begins it anew.
-    Quarantined,
-}
-
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRow {
@@ -516,7 +472,7 @@ pub(crate) struct NodeRow {
     pub ended: Option<(Millis, String)>,
 }
 
-/// A schedule as people see it; text columns as stored, so that a broken row can be shown too.
+/// A schedule as people see it; as loose as its row, so that a broken one can be shown too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleRow {
     pub id: i64,
@@ -524,8 +480,8 @@ pub(crate) struct ScheduleRow {
     pub name: String,
     pub job: String,
     pub state: String,
-    /// `cron 0 0 3 * * ? [Europe/Berlin]`, `every 5000 ms`, `once`.
-    pub trigger: String,
+    pub settings: Settings,
+    pub when: When,
     pub prev: Option<Millis>,
     pub next: Option<Millis>,
     pub triggered: i64,

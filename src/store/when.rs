@@ -1,5 +1,6 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
+use super::columns::When;
 use crate::domain::{Cursor, Millis, ScheduleState};
 use crate::time::LEAST_RETENTION;
 use crate::trigger::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
@@ -9,21 +10,7 @@ pub(crate) const NONE: Millis = -1;
 
 /// Instants before this (1973-03-03) are taken for seconds written where milliseconds belong: read as
 /// seconds they reach to the year 5138.
-const FIRST_PLAUSIBLE: Millis = 100_000_000_000;
-
-/// The columns that say when a schedule fires, as loosely as a database may hold them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct When {
-    pub job_type: String,
-    pub cron: Option<String>,
-    pub zone_id: Option<String>,
-    pub repeat_count: Option<i64>,
-    pub repeat_interval: Option<Millis>,
-    pub start_time: Option<Millis>,
-    pub end_time: Option<Millis>,
-    pub dst_gap: String,
-    pub dst_overlap: String,
-}
+pub(crate) const FIRST_PLAUSIBLE: Millis = 100_000_000_000;
 
 /// The database's time, and the instant from which the application's ledger holds every occurrence.
 #[derive(Clone, Copy, Debug)]

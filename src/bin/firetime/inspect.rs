@@ -102,11 +102,12 @@ pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Fail
         "PAUSED BY",
         "SINCE (UTC)",
         "REASON",
+        "DESCRIPTION",
     ];
     output::table(out, headings, schedules.into_iter().map(schedule))
 }
 
-fn schedule(schedule: ScheduleView) -> [String; 12] {
+fn schedule(schedule: ScheduleView) -> [String; 13] {
     let reason = match (schedule.state.as_str(), schedule.nodes) {
         ("active", 0) => "no live node has a handler for its job".to_owned(),
         _ => shortened(&schedule.reason, ERROR_SHOWN),
@@ -124,6 +125,7 @@ fn schedule(schedule: ScheduleView) -> [String; 12] {
         schedule.paused_by,
         utc(schedule.paused),
         reason,
+        shortened(&schedule.description, ERROR_SHOWN),
     ]
 }
 

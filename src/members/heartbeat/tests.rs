@@ -1,7 +1,5 @@
 //! Leases to the millisecond; the machine against answers made up for it.
 
-use std::time::Duration;
-
 use super::*;
 use crate::domain::{ExecutionId, ExecutionState, JobPolicy, Kind, ScheduleId, Token};
 use crate::fixtures::calls_while_down;
@@ -217,7 +215,7 @@ fn owned(id: i64) -> Stranded {
         token: Token::fresh(),
         attempt: 1,
         deaths: 0,
-        policy: JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO },
+        policy: JobPolicy::DEFAULT,
     }
 }
 

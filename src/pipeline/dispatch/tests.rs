@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::shards::Share;
-use crate::domain::{ExecutionState, JobPolicy, JobSpec, Kind, MisfirePolicy};
+use crate::domain::{ExecutionState, JobPolicy, JobSpec, Kind};
 use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
 use crate::pipeline::expand::expand;
@@ -86,7 +86,7 @@ impl Bench {
 
     fn of(recover: bool, schedules: usize, apart: Millis, chairs: usize) -> Self {
         let store = MemoryStore::new(START);
-        let policy = JobPolicy { recover, max_attempts: 5, max_tries: 1, retry_delay: Duration::ZERO };
+        let policy = JobPolicy { recover, max_attempts: 5, ..JobPolicy::DEFAULT };
         let job = JobSpec { name: "job".to_owned(), policy };
         let node = NodeId::fresh();
         store
@@ -102,19 +102,9 @@ impl Bench {
             .unwrap();
         for n in (0..).take(schedules) {
             let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
-            let definition = Definition {
-                application: "app".to_owned(),
-                name: format!("s{n}"),
-                job: job.clone(),
-                payload: "null".to_owned(),
-                trigger: every.anchored(START + 1_000 + n * apart).unwrap(),
-                start: None,
-                end: None,
-                priority: 5,
-                misfire: MisfirePolicy::FireOnce,
-                threshold: 60_000,
-            };
-            store.ensure(&definition).unwrap();
+            let trigger = every.anchored(START + 1_000 + n * apart).unwrap();
+            let definition = crate::fixtures::definition(&format!("s{n}"), trigger);
+            store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
         }
         let chairs = Arc::new(AtomicUsize::new(chairs));
         let held = Arc::new(Held::default());

@@ -181,6 +181,7 @@ macro_rules! conformance {
                 an_equal_definition_writes_nothing,
                 an_unanchored_interval_equals_itself_whenever_it_is_ensured,
                 a_payload_over_256_kib_is_refused,
+                a_description_is_one_line_of_at_most_500_characters,
                 a_changed_payload_leaves_the_cursor,
                 a_changed_trigger_plans_anew,
                 a_changed_trigger_with_nothing_left_completes_the_schedule,

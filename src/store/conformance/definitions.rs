@@ -98,11 +98,12 @@ pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
     let entry = db.create(&definition);
     drop_claimed(db.claim(&db.head(&entry)));
     let before = db.entry("s");
-    let changes: [Definition; 5] = [
+    let changes: [Definition; 6] = [
         Definition { payload: "{\"to\":\"all\"}".to_owned(), ..definition.clone() },
         Definition { priority: 9, ..definition.clone() },
         Definition { misfire: MisfirePolicy::FireAll, ..definition.clone() },
         Definition { threshold: 90_000, ..definition.clone() },
+        Definition { description: "for the auditors".to_owned(), ..definition.clone() },
         Definition { job: job("other"), ..definition },
     ];
     for (at, change) in (1..).zip(changes) {
@@ -117,6 +118,24 @@ pub(crate) fn a_changed_payload_leaves_the_cursor(db: &Bench) {
         assert_eq!((after.threshold, &*after.job), (change.threshold, change.job.name.as_str()));
     }
     assert!(is_lost(&db.claim(&db.head(&before))), "a claim in hand is of the old version");
+}
+
+pub(crate) fn a_description_is_one_line_of_at_most_500_characters(db: &Bench) {
+    let described = |name: &str, description: String| Definition { description, ..db.definition(name) };
+    let entry = db.create(&described("s", "ü".repeat(500)));
+    assert_eq!(*db.schedule_row(entry.id).settings.description, *"ü".repeat(500));
+    assert_eq!(db.ensure(&described("s", String::new())), Ensured::Changed);
+    assert_eq!(&*db.schedule_row(entry.id).settings.description, "");
+    for (text, problem) in
+        [("ü".repeat(501), "501 characters"), ("two\nlines".to_owned(), "control character")]
+    {
+        let error = db.store.ensure(&described("refused", text)).unwrap_err();
+        assert_eq!(error.kind(), crate::domain::Kind::Config);
+        for word in ["\"refused\"", "description", problem] {
+            assert!(error.to_string().contains(word), "{error} does not name {word}");
+        }
+    }
+    assert_eq!(db.store.find(&db.app, "refused").unwrap(), None);
 }
 
 pub(crate) fn a_changed_trigger_plans_anew(db: &Bench) {
@@ -291,9 +310,8 @@ pub(crate) fn schedules_are_shown(db: &Bench) {
     db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("c") });
     drop_claimed(db.claim(&db.head(&a)));
     let rows = db.store.schedules(Some(&db.app)).unwrap();
-    let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.trigger.as_str())).collect();
-    let cron = "cron 0 0 3 * * ? [Europe/Berlin]";
-    assert_eq!(shown, [("a", "every 5000 ms"), ("b", cron), ("c", "once")]);
+    let shown: Vec<_> = rows.iter().map(|row| format!("{}: {}", row.name, row.when.describe())).collect();
+    assert_eq!(shown, ["a: every 5000 ms", "b: cron 0 0 3 * * ? [Europe/Berlin]", "c: once"]);
     assert_eq!((rows[0].id, rows[0].prev, rows[0].next), (a.id.0, Some(db.base), Some(db.base + 5_000)));
     assert_eq!((rows[0].triggered, rows[0].state.as_str(), rows[0].job.as_str()), (1, "EXECUTING", JOB));
     assert_eq!((rows[1].id, rows[1].prev, rows[1].version), (b.id.0, None, b.version));

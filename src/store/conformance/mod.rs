@@ -195,18 +195,9 @@ impl Bench {
 
     /// Every second from [`Bench::base`], for ever.
     pub fn definition(&self, name: &str) -> Definition {
-        Definition {
-            application: self.app.clone(),
-            name: name.to_owned(),
-            job: job(JOB),
-            payload: "{}".to_owned(),
-            trigger: every(self.base, 1_000, -1),
-            start: None,
-            end: None,
-            priority: 0,
-            misfire: MisfirePolicy::FireOnce,
-            threshold: 60_000,
-        }
+        let trigger = every(self.base, 1_000, -1);
+        let (application, payload) = (self.app.clone(), "{}".to_owned());
+        Definition { application, job: job(JOB), payload, priority: 0, ..Definition::new(name, JOB, trigger) }
     }
 
     pub fn create(&self, definition: &Definition) -> Arc<Entry> {
@@ -428,8 +419,7 @@ pub(crate) fn fresh_name() -> String {
 }
 
 pub(crate) fn job(name: &str) -> JobSpec {
-    let policy =
-        JobPolicy { recover: true, max_attempts: 3, max_tries: 1, retry_delay: Duration::from_secs(10) };
+    let policy = JobPolicy { max_attempts: 3, retry_delay: Duration::from_secs(10), ..JobPolicy::DEFAULT };
     JobSpec { name: name.to_owned(), policy }
 }
 

@@ -13,6 +13,7 @@ use super::tables::Tables;
 use crate::domain::{Error, ExecutionId, Kind, Millis, NodeId, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
+use crate::store::columns::Cell;
 use crate::store::conformance::RowKey;
 
 #[derive(Debug, Default)]
@@ -183,6 +184,14 @@ impl Literal {
         }
     }
 
+    fn cell(&self) -> Cell {
+        match self {
+            Self::Null => Cell::Null,
+            Self::Number(number) => Cell::Int(*number),
+            Self::Text(text) => Cell::Text(text.clone()),
+        }
+    }
+
     fn number(self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(number),
@@ -268,9 +277,8 @@ impl Tables {
 
     fn set_schedule(&mut self, id: i64, column: &str, value: Literal) -> Option<()> {
         let mut row = self.schedule(id)?.clone();
-        let mut when = row.shape.columns.clone();
+        let (mut when, cell) = (row.shape.columns.clone(), value.cell());
         match column {
-            "pid" => row.job = value.number().unwrap_or(-1),
             "state" => row.state = value.text().unwrap_or_default().into(),
             "prev_fire_time" => row.prev = value.number(),
             "next_fire_time" => row.next = value.number(),
@@ -278,20 +286,8 @@ impl Tables {
             "fence" => row.fence = value.number()?,
             "generation" => row.generation = value.number()?,
             "time_triggered" => row.triggered = value.number()?,
-            "priority" => row.priority = value.number()?,
             "shard" => row.shard = value.number()?,
-            "threshold" => row.threshold = value.number()?,
-            "misfire" => row.misfire = value.text()?.into(),
-            "payload" => row.payload = value.text()?.into(),
-            "dst_gap" => when.dst_gap = value.text()?,
-            "dst_overlap" => when.dst_overlap = value.text()?,
-            "job_type" => when.job_type = value.text().unwrap_or_default(),
-            "cron" => when.cron = value.text(),
-            "zone_id" => when.zone_id = value.text(),
-            "repeat_count" => when.repeat_count = value.number(),
-            "repeat_interval" => when.repeat_interval = value.number(),
-            "start_time" => when.start_time = value.number(),
-            "end_time" => when.end_time = value.number(),
+            _ if row.settings.set(column, &cell) || when.set(column, &cell) => {}
             _ => return None,
         }
         row.shape = Arc::new(Shape::from(when));

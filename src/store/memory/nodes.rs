@@ -94,7 +94,7 @@ impl Tables {
         };
         if let Some(index) = self.index(&query.application) {
             let listed: BTreeSet<i64> = self.active(index, &query.listed).collect();
-            let is_listed = |id: i64| self.schedule(id).is_some_and(|row| listed.contains(&row.job));
+            let is_listed = |id: i64| self.schedule(id).is_some_and(|row| listed.contains(&row.job()));
             let end = query.until.max(query.late);
             let mut due = within(&index.due, (query.from - 1, i64::MAX), end);
             let earliest = due.find(|(_, id)| is_listed(*id)).map(|(at, _)| at);
@@ -165,7 +165,7 @@ impl Tables {
         for lane in asked {
             let share = limit / asked.len();
             let is_in =
-                |id: i64| self.schedule(id).is_some_and(|it| (it.job, it.shard) == (lane.job, lane.shard));
+                |id: i64| self.schedule(id).is_some_and(|it| (it.job(), it.shard) == (lane.job, lane.shard));
             let due = within(&index.due, lane.after, lane.until).filter(|(_, id)| is_in(*id));
             let mut rows: Vec<(Millis, i64)> = due.take(share + 1).collect();
             let more = rows.len() > share;
@@ -185,7 +185,7 @@ impl Tables {
     pub(super) fn payloads(&self, schedules: &[ScheduleId]) -> Vec<LargePayload> {
         let payload = |id: &ScheduleId| {
             let row = self.schedule(id.0)?;
-            Some(LargePayload { id: *id, version: row.version, payload: Arc::clone(&row.payload) })
+            Some(LargePayload { id: *id, version: row.version, payload: Arc::clone(&row.settings.payload) })
         };
         schedules.iter().filter_map(payload).collect()
     }
@@ -259,11 +259,11 @@ struct Wanted<'q> {
 
 impl Wanted<'_> {
     fn are_home(&self, row: &Schedule) -> bool {
-        self.shards.get(&row.job).is_some_and(|shards| shards.contains(&row.shard))
+        self.shards.get(&row.job()).is_some_and(|shards| shards.contains(&row.shard))
     }
 
     fn contain(&self, row: &Schedule) -> bool {
-        self.are_home(row) || self.shards.contains_key(&row.job) && self.names.contains(&*row.name)
+        self.are_home(row) || self.shards.contains_key(&row.job()) && self.names.contains(&*row.name)
     }
 }
 

@@ -72,7 +72,7 @@ impl Tables {
         let due = query.from..query.before;
         let behind = index.due.range((due.start, i64::MIN)..(due.end, i64::MIN).max((due.start, i64::MIN)));
         let late = behind.filter_map(|(_, id)| self.schedule(*id));
-        let lanes: BTreeSet<(i64, i64)> = late.map(|row| (row.job, row.shard)).collect();
+        let lanes: BTreeSet<(i64, i64)> = late.map(|row| (row.job(), row.shard)).collect();
         lanes.into_iter().map(|(job, shard)| Lane::new(job, shard, due.clone())).collect()
     }
 
@@ -109,7 +109,7 @@ impl Tables {
 
     pub(super) fn as_stranded(&self, id: i64, run: &Run) -> Option<Stranded> {
         let (schedule, row) = (ScheduleId(run.schedule), self.schedule(run.schedule));
-        let job = row.and_then(|row| self.jobs.get(&row.job));
+        let job = row.and_then(|row| self.jobs.get(&row.job()));
         Some(Stranded {
             id: ExecutionId(id),
             schedule,
@@ -145,7 +145,7 @@ impl Tables {
 
     fn overdue(&self, query: &BrokenQuery) -> impl Iterator<Item = Broken> {
         let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
-        let job = |id: i64| self.schedule(id).map(|row| row.job);
+        let job = |id: i64| self.schedule(id).map(|row| row.job());
         let listed = move |(_, id): &&(Millis, i64)| {
             job(*id).is_some_and(|job| self.is_served(&query.application, job))
         };
@@ -156,7 +156,7 @@ impl Tables {
     fn as_broken(&self, id: i64) -> Option<Broken> {
         let row =
             self.schedule(id).filter(|row| !row.is(ScheduleState::Error) && !row.is(ScheduleState::Init))?;
-        let reason = row.understand(id, self.jobs.get(&row.job)).err()?;
+        let reason = row.understand(id, self.jobs.get(&row.job())).err()?;
         let (id, version, state) = (ScheduleId(id), row.version, row.state.to_string());
         Some(Broken { id, name: called(&row.name, id), version, state, reason })
     }

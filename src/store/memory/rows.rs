@@ -11,9 +11,9 @@ use crate::domain::{
 };
 use crate::store::Figures;
 use crate::store::change::Datum;
-use crate::store::columns::Column;
+use crate::store::columns::{Column, Settings, When};
 use crate::store::guard::Guard;
-use crate::store::when::{self, NONE, When};
+use crate::store::when::{self, NONE};
 use crate::time::{millis, span};
 use crate::trigger::Timing;
 
@@ -139,9 +139,8 @@ pub(super) struct Schedule {
     pub application: Arc<str>,
     pub name: Arc<str>,
     pub shard: i64,
-    pub job: i64,
-    pub payload: Arc<str>,
     pub state: Text,
+    pub settings: Settings,
     pub shape: Arc<Shape>,
     pub prev: Option<Millis>,
     pub next: Option<Millis>,
@@ -149,9 +148,6 @@ pub(super) struct Schedule {
     pub version: i64,
     pub generation: i64,
     pub fence: i64,
-    pub priority: i64,
-    pub misfire: Text,
-    pub threshold: Millis,
     pub reason: Arc<str>,
     pub paused_by: Arc<str>,
     pub paused: Option<Millis>,
@@ -195,6 +191,11 @@ impl Schedule {
         self.state == state.as_str()
     }
 
+    /// The id of its job's row.
+    pub(super) fn job(&self) -> i64 {
+        self.settings.job.unwrap_or(NONE)
+    }
+
     /// The fire time the poll's index holds: only active rows have one.
     pub(super) fn due(&self) -> Option<Millis> {
         self.next.filter(|next| *next != NONE && self.is(ScheduleState::Active))
@@ -215,24 +216,25 @@ impl Schedule {
         if !(0..SHARDS as i64).contains(&self.shard) {
             return Err(format!("shard {} is none, so no poll would look at it", self.shard));
         }
-        let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job))?;
+        let job = job.ok_or_else(|| format!("pid {} is no job's id", self.job()))?;
         let timing = self.shape.timing.clone()?;
         let cursor = when::cursor(state, self.prev, self.next)?;
         when::fence(self.fence)?;
-        let misfire = self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?;
+        let settings = &self.settings;
+        let misfire = settings.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?;
         Ok(Entry {
             id: ScheduleId(id),
             name: Arc::clone(&self.name),
             job: Arc::clone(&job.name),
-            payload: Arc::clone(&self.payload),
+            payload: Arc::clone(&settings.payload),
             state,
             timing,
             cursor,
             version: when::count("version", self.version)?,
             generation: when::count("generation", self.generation)?,
-            priority: when::priority(self.priority)?,
+            priority: when::priority(settings.priority.unwrap_or(i64::MIN))?,
             misfire,
-            threshold: when::threshold(self.threshold)?,
+            threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
             recover: job.policy.recover,
         })
     }

@@ -4,44 +4,44 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Cursor, Entry, Error, Kind, Millis, ScheduleState, shards};
-use crate::store::when::{self, NONE, Present, When};
+use crate::domain::{Entry, Error, Kind, Millis, shards};
+use crate::store::columns::Settings;
+use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
+use crate::store::when::{self, NONE, Present};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
-use crate::trigger::{Timing, Trigger};
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
-        if let Some(problem) = definition.oversized() {
-            return Err(senseless(definition, problem));
-        }
-        let timing = timing(definition, self.now)?;
-        let columns = when::storable(&timing, self.now).map_err(|problem| senseless(definition, problem))?;
+        let senseless = |problem: String| refused(definition, Kind::Config, &problem);
+        definition.check().map_err(senseless)?;
+        let timing = definition.timing(self.now).map_err(|error| senseless(error.to_string()))?;
+        let when = when::storable(&timing, self.now).map_err(senseless)?;
+        let app = self.apps.get(definition.application.as_str());
+        let present = Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) };
+        let wanted = Wanted { definition, timing, when, present };
         let job = self.put_job(&definition.application, &definition.job);
+        let settings = Settings::of(definition, job);
         match self.schedule_named(&definition.application, &definition.name) {
-            None => Ok(self.create(definition, job, &timing, columns)),
-            Some(id) => self.change(id, definition, job, (&timing, columns)),
+            None => Ok(self.create(&wanted, settings)),
+            Some(id) => self.change(id, &wanted, settings),
         }
     }
 
-    fn create(&mut self, definition: &Definition, job: i64, timing: &Timing, columns: When) -> Ensured {
-        let Cursor { prev, next } = when::planned(timing, None, self.present(definition));
+    fn create(&mut self, wanted: &Wanted<'_>, settings: Settings) -> Ensured {
+        let Planned { cursor, state } = wanted.planned();
         let row = Schedule {
-            application: self.application(&definition.application),
-            name: definition.name.as_str().into(),
-            shard: shards::of(&definition.name),
-            job,
-            payload: definition.payload.as_str().into(),
-            state: state_at(next).as_str().into(),
-            shape: Arc::new(columns.into()),
-            prev: Some(prev.unwrap_or(NONE)),
-            next: Some(next.unwrap_or(NONE)),
+            application: self.application(&wanted.definition.application),
+            name: wanted.definition.name.as_str().into(),
+            shard: shards::of(&wanted.definition.name),
+            state: state.into(),
+            settings,
+            shape: Arc::new(wanted.when.clone().into()),
+            prev: Some(cursor.prev.unwrap_or(NONE)),
+            next: Some(cursor.next.unwrap_or(NONE)),
             triggered: 0,
             version: 0,
             generation: 0,
             fence: 0,
-            priority: definition.priority.into(),
-            misfire: definition.misfire.as_str().into(),
-            threshold: definition.threshold,
             reason: "".into(),
             paused_by: "".into(),
             paused: None,
@@ -52,42 +52,33 @@ impl Tables {
         Ensured::Created
     }
 
-    fn change(
-        &mut self,
-        id: i64,
-        definition: &Definition,
-        job: i64,
-        (timing, columns): (&Timing, When),
-    ) -> Result<Ensured> {
+    fn change(&mut self, id: i64, wanted: &Wanted<'_>, settings: Settings) -> Result<Ensured> {
         let Some(row) = self.schedule(id) else { return Ok(Ensured::Unchanged) };
-        let same_trigger = row.shape.columns.same(&columns, is_anchored(definition));
-        let stays_broken = same_trigger && row.is(ScheduleState::Error);
-        if same_trigger && same_rest(row, definition, job) {
-            return Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged });
+        let stored = StoredSchedule {
+            state: row.state.to_string(),
+            version: row.version,
+            generation: row.generation,
+            prev: row.prev,
+            settings: row.settings.clone(),
+            when: row.shape.columns.clone(),
+        };
+        let (edit, ensured) = wanted.edit(&stored, &settings).map_err(|problem| {
+            refused(wanted.definition, Kind::Data, &format!("{problem}: mend the row by hand"))
+        })?;
+        if matches!(edit, Edit::None) {
+            return Ok(ensured);
         }
-        for (column, value) in [("version", row.version), ("generation", row.generation)] {
-            when::count(column, value).map_err(|problem| unreadable(definition, &problem))?;
-        }
-        let prev = row.prev.filter(|prev| *prev != NONE && !row.is(ScheduleState::Error));
-        let cursor = when::planned(timing, prev, self.present(definition));
         self.edit_schedule(id, |row| {
-            row.job = job;
-            row.payload = definition.payload.as_str().into();
-            row.priority = definition.priority.into();
-            row.misfire = definition.misfire.as_str().into();
-            row.threshold = definition.threshold;
+            row.settings = settings;
             row.version += 1;
-            if !same_trigger {
-                row.shape = Arc::new(Shape::from(columns));
-                retime(row, cursor);
+            if let Edit::Retime(Planned { cursor, state }) = edit {
+                row.shape = Arc::new(Shape::from(wanted.when.clone()));
+                row.generation += 1;
+                row.move_to(cursor);
+                row.state = state.into();
             }
         });
-        Ok(if stays_broken { Ensured::Quarantined } else { Ensured::Changed })
-    }
-
-    fn present(&self, definition: &Definition) -> Present {
-        let app = self.apps.get(definition.application.as_str());
-        Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) }
+        Ok(ensured)
     }
 
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
@@ -108,9 +99,10 @@ impl Tables {
             id,
             application: row.application.to_string(),
             name: row.name.to_string(),
-            job: self.jobs.get(&row.job).map(|job| job.name.to_string()).unwrap_or_default(),
+            job: self.jobs.get(&row.job()).map(|job| job.name.to_string()).unwrap_or_default(),
             state: row.state.to_string(),
-            trigger: row.shape.columns.describe(),
+            settings: row.settings.clone(),
+            when: row.shape.columns.clone(),
             prev: some(row.prev),
             next: some(row.next),
             triggered: row.triggered,
@@ -132,7 +124,7 @@ impl Tables {
 
     fn execution_row(&self, id: i64, run: &Run) -> ExecutionRow {
         let row = self.schedule(run.schedule);
-        let job = row.and_then(|row| self.jobs.get(&row.job));
+        let job = row.and_then(|row| self.jobs.get(&row.job()));
         ExecutionRow {
             id,
             application: run.application.to_string(),
@@ -155,49 +147,8 @@ impl Tables {
     }
 }
 
-/// What a definition asks for of a row made now.
-fn timing(definition: &Definition, now: Millis) -> Result<Timing> {
-    let anchor = if is_anchored(definition) { None } else { Some(now) };
-    Timing::new(definition.trigger.clone(), definition.start.or(anchor), definition.end)
-        .map_err(|error| senseless(definition, error))
-}
-
-fn senseless(definition: &Definition, problem: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Config, format!("schedule {:?}: {problem}", definition.name))
-}
-
-fn unreadable(definition: &Definition, problem: &str) -> Error {
-    Error::new(Kind::Data, format!("schedule {:?}: {problem}: mend the row by hand", definition.name))
-}
-
-/// Whether the definition says by itself when its trigger starts.
-fn is_anchored(definition: &Definition) -> bool {
-    match &definition.trigger {
-        Trigger::Simple(simple) => simple.start_ms().or(definition.start).is_some(),
-        Trigger::Cron(_) => true,
-    }
-}
-
-fn same_rest(row: &Schedule, definition: &Definition, job: i64) -> bool {
-    row.job == job
-        && *row.payload == *definition.payload
-        && row.priority == i64::from(definition.priority)
-        && row.misfire == definition.misfire.as_str()
-        && row.threshold == definition.threshold
-}
-
-/// A new trigger plans anew, in a generation of its own; a pause stays a pause.
-fn retime(row: &mut Schedule, cursor: Cursor) {
-    row.generation += 1;
-    row.prev = Some(cursor.prev.unwrap_or(NONE));
-    row.next = Some(cursor.next.unwrap_or(NONE));
-    if cursor.next.is_none() || !(row.is(ScheduleState::Paused) || row.is(ScheduleState::Init)) {
-        row.put(state_at(cursor.next));
-    }
-}
-
-fn state_at(next: Option<Millis>) -> ScheduleState {
-    if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
+fn refused(definition: &Definition, kind: Kind, problem: &str) -> Error {
+    Error::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 
 fn is_wanted(run: &Run, query: &ExecutionQuery) -> bool {

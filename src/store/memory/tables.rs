@@ -139,7 +139,7 @@ impl Tables {
 
     pub(super) fn entry(&self, id: i64) -> Option<std::result::Result<Entry, String>> {
         let row = self.schedule(id)?;
-        Some(row.understand(id, self.jobs.get(&row.job)))
+        Some(row.understand(id, self.jobs.get(&row.job())))
     }
 
     /// Changes a schedule's row; false if there is none.

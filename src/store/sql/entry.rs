@@ -1,11 +1,12 @@
 //! Rows of QRTZ_EXECUTE as values, and values as columns.
 
 use super::session::Fault;
-use super::statement::Row;
+use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
 use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::store::SMALL_PAYLOAD;
-use crate::store::when::{self, When};
+use crate::store::columns::When;
+use crate::store::when;
 
 /// How much of a payload is read.
 #[derive(Clone, Copy)]
@@ -27,10 +28,10 @@ pub(super) fn columns(payload: Payload) -> String {
         Payload::None => "'' AS payload, 0 AS left_out".to_owned(),
     };
     format!(
-        "e.id, e.version, e.state, e.name, j.job_class, {payload}, e.job_type, e.cron, \
-         e.zone_id, e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
+        "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
          e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
-         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence"
+         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence",
+        listed("e.", When::COLUMNS)
     )
 }
 
@@ -60,28 +61,13 @@ pub(super) struct Raw {
     fence: i64,
 }
 
-/// The columns that say when, in the order of [`columns`].
-pub(super) fn when(row: &mut Row) -> Result<When, Fault> {
-    Ok(When {
-        job_type: row.loose_text()?,
-        cron: row.maybe_text()?,
-        zone_id: row.maybe_text()?,
-        repeat_count: row.maybe_int()?,
-        repeat_interval: row.maybe_int()?,
-        start_time: row.maybe_int()?,
-        end_time: row.maybe_int()?,
-        dst_gap: row.loose_text()?,
-        dst_overlap: row.loose_text()?,
-    })
-}
-
 impl Raw {
     /// Reads [`columns`]. A column that holds another type than its own reads as NULL.
     pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
         let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
         let left_out = usize::try_from(row.loose_int()?).unwrap_or(0);
-        let when = self::when(row)?;
+        let when = When::read(|| row.cell())?;
         Ok(Self {
             id,
             version,

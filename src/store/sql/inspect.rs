@@ -2,8 +2,9 @@
 
 use super::connection::Dialect;
 use super::session::{Fault, Session};
-use super::statement::{Row, Statement, sql};
+use super::statement::{Row, Statement, listed, sql};
 use super::under_way::in_states;
+use crate::store::columns::{Settings, When};
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
@@ -99,13 +100,13 @@ pub(super) fn schedules_page(
     after: Option<&ScheduleRow>,
     limit: usize,
 ) -> Statement {
-    let question = sql(
-        "SELECT e.id, e.application, e.name, j.job_class, e.state, e.job_type, e.cron, e.zone_id, \
-                        e.repeat_count, e.repeat_interval, e.start_time, e.end_time, e.dst_gap, e.dst_overlap, \
-                        e.prev_fire_time, e.next_fire_time, e.time_triggered, e.version, e.reason, \
-                        e.paused_by, e.paused_time \
-                        FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
-    );
+    let question = sql(format!(
+        "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
+         e.time_triggered, e.version, e.reason, e.paused_by, e.paused_time \
+         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
+        listed("e.", Settings::COLUMNS),
+        listed("e.", When::COLUMNS)
+    ));
     let question = match (application, after) {
         // By an equation alone MariaDB would read the application from its beginning for each page.
         (Some(application), Some(after)) if dialect == Dialect::Mysql => question
@@ -133,7 +134,8 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
         name: row.loose_text()?,
         job: row.loose_text()?,
         state: row.loose_text()?,
-        trigger: super::entry::when(row)?.describe(),
+        settings: Settings::read(|| row.cell())?,
+        when: When::read(|| row.cell())?,
         prev: row.time()?,
         next: row.time()?,
         triggered: row.loose_int()?,

@@ -14,7 +14,7 @@ use serde::ser::Serializer;
 use super::connection::Dialect;
 use super::session::Fault;
 use crate::domain::NodeId;
-use crate::store::columns::Column;
+use crate::store::columns::{Cell, Column, Spec};
 use crate::store::guard::Guard;
 
 /// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
@@ -57,6 +57,16 @@ impl From<String> for Value {
 impl From<NodeId> for Value {
     fn from(value: NodeId) -> Self {
         Self::Text(value.to_string())
+    }
+}
+
+impl From<Cell> for Value {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Int(value) => Self::Int(value),
+            Cell::Text(text) => Self::Text(text),
+            Cell::Null => Self::Null,
+        }
     }
 }
 
@@ -308,10 +318,10 @@ impl Values {
         }
     }
 
-    fn at(&self, row: usize) -> Cell<'_> {
+    fn at(&self, row: usize) -> BatchCell<'_> {
         match self {
-            Self::Ints(values) => Cell::Int(values.get(row).copied()),
-            Self::Texts(values) => Cell::Text(values.get(row).map(String::as_str)),
+            Self::Ints(values) => BatchCell::Int(values.get(row).copied()),
+            Self::Texts(values) => BatchCell::Text(values.get(row).map(String::as_str)),
         }
     }
 
@@ -326,16 +336,16 @@ impl Values {
 /// A column's value in one row; none where there is no such row.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Cell<'a> {
+enum BatchCell<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
 }
 
-impl From<Cell<'_>> for Value {
-    fn from(cell: Cell<'_>) -> Self {
+impl From<BatchCell<'_>> for Value {
+    fn from(cell: BatchCell<'_>) -> Self {
         match cell {
-            Cell::Int(value) => value.map_or(Self::Null, Self::from),
-            Cell::Text(value) => value.map_or(Self::Null, Self::from),
+            BatchCell::Int(value) => value.map_or(Self::Null, Self::from),
+            BatchCell::Text(value) => value.map_or(Self::Null, Self::from),
         }
     }
 }
@@ -390,6 +400,18 @@ pub(super) fn delete(
             .want(dialect, want)
             .push(&format!(" CROSS JOIN {table} AS {alias} ON {condition})")),
     }
+}
+
+/// `a, b, c`, each behind `prefix`.
+pub(super) fn listed(prefix: &str, columns: &[Spec]) -> String {
+    columns.iter().map(|column| format!("{prefix}{}", column.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// `a = ?, b = ?, c = ?`
+pub(super) fn set_all(statement: Statement, columns: &[Spec], cells: Vec<Cell>) -> Statement {
+    columns.iter().zip(cells).fold(statement, |statement, (column, cell)| {
+        statement.push(&format!(", {} = ?", column.name)).bind(cell)
+    })
 }
 
 /// What follows SET, each column behind `prefix`.
@@ -498,6 +520,15 @@ impl Row {
         let text = self.text()?;
         text.parse()
             .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
+    }
+
+    /// The next column, for a list of columns to read.
+    pub(super) fn cell(&mut self) -> Result<Cell, Fault> {
+        Ok(match self.next()? {
+            Value::Int(value) => Cell::Int(value),
+            Value::Text(text) => Cell::Text(text),
+            _ => Cell::Null,
+        })
     }
 
     /// The next column as it is.

@@ -6,31 +6,47 @@ use super::poll::{lanes, listed, read_lanes};
 use super::session::{Fault, Session};
 use super::statement::{Statement, join, sql};
 use crate::domain::{Millis, ScheduleId};
+use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
+use crate::store::when::FIRST_PLAUSIBLE;
 use crate::store::{Broken, BrokenPage, BrokenQuery, called};
 
-/// What SQL can tell of a row that cannot be understood. It may name too many: each is tried in full.
-const SUSPICIOUS: &str = "(e.state IS NULL OR e.state NOT IN ('EXECUTING', 'PAUSED', 'COMPLETE') \
-     OR j.id IS NULL OR e.job_type IS NULL OR e.job_type NOT IN ('CRON', 'SIMPLE') \
-     OR e.prev_fire_time IS NULL OR e.next_fire_time IS NULL OR e.start_time IS NULL OR e.end_time IS NULL \
-     OR e.prev_fire_time < -1 OR e.next_fire_time < -1 \
-     OR e.prev_fire_time BETWEEN 0 AND 99999999999 OR e.next_fire_time BETWEEN 0 AND 99999999999 \
-     OR e.end_time BETWEEN 0 AND 99999999999 \
-     OR (e.end_time <> -1 AND e.start_time > e.end_time) \
+/// Columns that are understood together.
+const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.start_time > e.end_time) \
      OR (e.next_fire_time <> -1 AND e.next_fire_time <= e.prev_fire_time) \
      OR (e.next_fire_time = -1 AND e.state <> 'COMPLETE') \
      OR (e.job_type = 'CRON' AND (e.cron IS NULL OR e.zone_id IS NULL)) \
      OR (e.job_type = 'SIMPLE' AND (e.start_time < -1 OR e.repeat_count IS NULL OR e.repeat_count < -1 \
          OR e.repeat_interval IS NULL \
-         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
-     OR e.misfire NOT IN ('FIRE_ONCE', 'DO_NOTHING', 'FIRE_ALL') \
-     OR e.version NOT BETWEEN 0 AND 9223372036854775806 OR e.generation NOT BETWEEN 0 AND 9223372036854775806 \
-     OR e.fence = 9223372036854775807 OR e.threshold < 0 OR e.priority NOT BETWEEN -2147483648 AND 2147483647 \
-     OR e.shard NOT BETWEEN 0 AND 15 OR e.name = '' \
-     OR e.dst_gap NOT IN ('FIRE_AFTER', 'SKIP') OR e.dst_overlap NOT IN ('FIRST', 'BOTH')";
+         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0)))";
 
-/// SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
-const SUSPICIOUS_TYPES: &str = " OR typeof(e.prev_fire_time) <> 'integer' OR typeof(e.next_fire_time) <> 'integer' \
-     OR typeof(e.version) <> 'integer' OR typeof(e.shard) <> 'integer' OR typeof(e.name) <> 'text'";
+/// What SQL can tell of a row that cannot be understood, by what its columns hold. It may name too many: each
+/// is tried in full.
+fn suspicious(dialect: Dialect) -> String {
+    let columns = || STANDING.iter().chain(Settings::COLUMNS).chain(When::COLUMNS);
+    let mut conditions: Vec<String> = columns().filter_map(misplaced).collect();
+    // SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
+    if dialect == Dialect::Sqlite {
+        let numbers = columns().filter(|column| matches!(column.holds, Holds::Number(..) | Holds::Time));
+        conditions.extend(numbers.map(|column| format!("typeof(e.{}) <> 'integer'", column.name)));
+        conditions.push("typeof(e.name) <> 'text'".to_owned());
+    }
+    format!("({TOGETHER} OR {})", conditions.join(" OR "))
+}
+
+/// That a column holds something else than it may; none where its text alone cannot tell.
+fn misplaced(column: &Spec) -> Option<String> {
+    let name = column.name;
+    let outside = match column.holds {
+        Holds::Number(i64::MIN, i64::MAX) => return Some(format!("e.{name} IS NULL")),
+        Holds::Number(i64::MIN, most) => format!("e.{name} > {most}"),
+        Holds::Number(least, i64::MAX) => format!("e.{name} < {least}"),
+        Holds::Number(least, most) => format!("e.{name} NOT BETWEEN {least} AND {most}"),
+        Holds::Time => format!("e.{name} < -1 OR e.{name} BETWEEN 0 AND {}", FIRST_PLAUSIBLE - 1),
+        Holds::Word(words) => format!("e.{name} NOT IN ('{}')", words.join("', '")),
+        Holds::Text(_) | Holds::Line(_) | Holds::Free => return None,
+    };
+    Some(format!("e.{name} IS NULL OR {outside}"))
+}
 
 /// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
@@ -75,7 +91,6 @@ fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>
 
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
 pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
-    let types = if dialect == Dialect::Sqlite { SUSPICIOUS_TYPES } else { "" };
     let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
     let columns = columns(Payload::None);
     let statement = sql(format!(
@@ -83,8 +98,9 @@ pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND {SUSPICIOUS}{types})) ORDER BY e.id LIMIT ?",
-        join(dialect)
+         WHERE e.id = step.ends OR ({asked_for} AND {}) ORDER BY e.id LIMIT ?",
+        join(dialect),
+        suspicious(dialect)
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);

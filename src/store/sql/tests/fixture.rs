@@ -2,11 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
-use crate::domain::{
-    Candidate, Entry, JobPolicy, JobSpec, MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
-};
+use crate::domain::{Candidate, Entry, NodeId, Occurrence, ScheduleId, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::connection::{Dialect, Target};
 use crate::store::sql::session::Session;
@@ -37,19 +34,9 @@ pub(super) const AT: i64 = 2_000_000_000_125;
 
 /// Every second from [`AT`], for ever.
 pub(super) fn definition(application: &str, name: &str) -> Definition {
-    let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-    Definition {
-        application: application.to_owned(),
-        name: name.to_owned(),
-        job: JobSpec { name: "work".to_owned(), policy },
-        payload: "{}".to_owned(),
-        trigger: Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap()),
-        start: None,
-        end: None,
-        priority: 0,
-        misfire: MisfirePolicy::FireOnce,
-        threshold: 60_000,
-    }
+    let trigger = Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap());
+    let (application, payload) = (application.to_owned(), "{}".to_owned());
+    Definition { application, payload, priority: 0, ..Definition::new(name, "work", trigger) }
 }
 
 /// So many of those.

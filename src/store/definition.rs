@@ -1,0 +1,180 @@
+//! What a client wants a schedule to be, and what that makes of the row it has.
+
+use super::columns::{Settings, When};
+use super::when::{self, NONE, Present};
+use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, ScheduleState};
+use crate::time::Window;
+use crate::trigger::{Timing, Trigger, TriggerError};
+
+/// What a client wants a schedule to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Definition {
+    pub application: String,
+    pub name: String,
+    pub job: JobSpec,
+    pub payload: String,
+    /// A simple trigger without a start is anchored at the row's creation.
+    pub trigger: Trigger,
+    /// The window the schedule is kept to, both inclusive.
+    pub start: Option<Millis>,
+    pub end: Option<Millis>,
+    pub priority: i32,
+    pub misfire: MisfirePolicy,
+    pub threshold: Millis,
+    /// For people.
+    pub description: String,
+}
+
+/// The most bytes of JSON a payload may have: a poll must be able to bring many.
+pub(crate) const LARGEST_PAYLOAD: usize = 256 * 1024;
+
+impl Definition {
+    /// A schedule with this name, job and trigger, and all else by default.
+    pub(crate) fn new(name: &str, job: &str, trigger: Trigger) -> Self {
+        Self {
+            application: String::new(),
+            name: name.to_owned(),
+            job: JobSpec { name: job.to_owned(), policy: JobPolicy::DEFAULT },
+            payload: "null".to_owned(),
+            trigger,
+            start: None,
+            end: None,
+            priority: 5,
+            misfire: MisfirePolicy::FireOnce,
+            threshold: Window::default().threshold,
+            description: String::new(),
+        }
+    }
+
+    /// Why it cannot be stored.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let limits = [
+            ("application", &self.application, 50),
+            ("schedule", &self.name, 200),
+            ("job", &self.job.name, 200),
+        ];
+        for (what, text, limit) in limits {
+            let length = text.chars().count();
+            if length == 0 || length > limit || text.contains('\0') {
+                return Err(format!(
+                    "the {what}'s name has {length} characters: 1 to {limit} are possible, none of them NUL"
+                ));
+            }
+        }
+        let bytes = self.payload.len();
+        if bytes > LARGEST_PAYLOAD {
+            return Err(format!(
+                "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data elsewhere \
+                 and let the payload hold its key"
+            ));
+        }
+        Settings::of(self, 0).check()
+    }
+
+    /// The trigger within its window, for a row that is made at `now`.
+    pub(crate) fn timing(&self, now: Millis) -> Result<Timing, TriggerError> {
+        let anchor = if self.is_anchored() { None } else { Some(now) };
+        Timing::new(self.trigger.clone(), self.start.or(anchor), self.end)
+    }
+
+    /// Whether it says by itself when its trigger starts.
+    fn is_anchored(&self) -> bool {
+        match &self.trigger {
+            Trigger::Simple(simple) => simple.start_ms().or(self.start).is_some(),
+            Trigger::Cron(_) => true,
+        }
+    }
+}
+
+/// What `ensure` came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ensured {
+    /// The schedule is new.
+    Created,
+    /// It was already exactly so; nothing was written.
+    Unchanged,
+    /// It differed and was changed; its next fire time was recomputed only if its trigger changed.
+    Changed,
+    /// It is in ERROR (its row could not be understood or claimed) and fires nothing; what differed was
+    /// changed. [`Client::schedules`](crate::Client::schedules) says why. Another trigger begins it anew.
+    Quarantined,
+}
+
+/// A definition worked out for the present, as the columns of its row.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub definition: &'a Definition,
+    pub timing: Timing,
+    pub when: When,
+    pub present: Present,
+}
+
+/// A schedule's row as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredSchedule {
+    pub state: String,
+    pub version: i64,
+    pub generation: i64,
+    pub prev: Option<Millis>,
+    pub settings: Settings,
+    pub when: When,
+}
+
+/// A row with another trigger, or a new one: where its cursor stands, and its state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub cursor: Cursor,
+    pub state: String,
+}
+
+/// What an `ensure` writes into a row that is there.
+#[derive(Debug)]
+pub(crate) enum Edit {
+    /// Nothing.
+    None,
+    /// The settings alone: the cursor stays.
+    Settings,
+    /// Another trigger too, in a generation of its own.
+    Retime(Planned),
+}
+
+impl Wanted<'_> {
+    /// The row it makes if there is none.
+    pub(crate) fn planned(&self) -> Planned {
+        let cursor = when::planned(&self.timing, None, self.present);
+        Planned { state: state_at(cursor.next).as_str().to_owned(), cursor }
+    }
+
+    /// What it makes of the row there is, which is to have these settings.
+    pub(crate) fn edit(
+        &self,
+        stored: &StoredSchedule,
+        settings: &Settings,
+    ) -> Result<(Edit, Ensured), String> {
+        let is_broken = stored.state == ScheduleState::Error.as_str();
+        let has_trigger = stored.when.same(&self.when, self.definition.is_anchored());
+        let stays_broken = is_broken && has_trigger;
+        if has_trigger && stored.settings == *settings {
+            return Ok((Edit::None, if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged }));
+        }
+        for (column, value) in [("version", stored.version), ("generation", stored.generation)] {
+            when::count(column, value)?;
+        }
+        let edit = if has_trigger { Edit::Settings } else { Edit::Retime(self.retimed(stored, is_broken)) };
+        Ok((edit, if stays_broken { Ensured::Quarantined } else { Ensured::Changed }))
+    }
+
+    /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.
+    fn retimed(&self, stored: &StoredSchedule, is_broken: bool) -> Planned {
+        let prev = stored.prev.filter(|prev| *prev != NONE && !is_broken);
+        let cursor = when::planned(&self.timing, prev, self.present);
+        let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
+        let keeps = cursor.next.is_some() && kept.contains(&stored.state.as_str());
+        let state = if keeps { stored.state.clone() } else { state_at(cursor.next).as_str().to_owned() };
+        Planned { cursor, state }
+    }
+}
+
+fn state_at(next: Option<Millis>) -> ScheduleState {
+    if next.is_some() { ScheduleState::Active } else { ScheduleState::Complete }
+}
