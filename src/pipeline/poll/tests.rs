@@ -1,9 +1,10 @@
 use super::*;
 use crate::domain::{ExecutionId, Kind, Token};
 use crate::fixtures::{calls_while_down, cron};
+use crate::machine::Operation;
 use crate::store::Lane;
 use crate::store::memory::MemoryStore;
-use crate::time::TimeSample;
+use crate::time::{Micros, TimeSample};
 
 const PERIOD: Millis = 5_000;
 /// How long a store call may take.

@@ -17,17 +17,20 @@
 //! transaction, is found by a look of its own, and once that is quick again polls begin with the first entry.
 
 pub(crate) mod decode;
+mod messages;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decode, Decoders};
+pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
+use self::messages::{LOOK, POLL};
 use crate::domain::shards::{self, Member, SHARDS, Share};
-use crate::domain::{Entry, Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
-use crate::machine::{Machine, Operation, Step};
+use crate::domain::{Entry, Error, Event, Millis, NodeId, Pending, ScheduleId};
+use crate::machine::{Machine, Step};
 use crate::pipeline::expand::expand;
-use crate::store::{Due, LargePayload, Page, PollQuery, Polled, Store};
-use crate::time::{GRACE, Micros, Now, OFFSET_JUMP, Offset, Window, span};
+use crate::store::{Due, LargePayload, Page, PollQuery, Polled};
+use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
 /// The most schedules and pending executions one poll plans.
 pub(crate) const POLL_LIMIT: usize = 50_000;
@@ -99,116 +102,6 @@ impl Ticker {
 
     fn last_at(&self, now: Millis) -> Millis {
         now - (now - self.phase).rem_euclid(self.period)
-    }
-}
-
-pub(crate) enum PollInput {
-    /// Poll between two ticks.
-    Wake,
-    /// This process changed the schedule of this name: see to it at once, whatever its shard.
-    Changed(String),
-    /// This node stored a retry that is due then, database time.
-    Retry(Millis),
-    /// Who lives, and what each claims.
-    Members(Vec<Member>),
-    /// The node joined again under a new name.
-    Reborn(NodeId),
-    Stop,
-}
-
-pub(crate) enum PollOutput {
-    /// What to do next, for dispatch.
-    Planned(Planned),
-    /// For the misfire handler: the states of application and node, the election mark, whether anything is
-    /// late, and before which instant no schedule is due.
-    Seen {
-        app: bool,
-        node: bool,
-        election: Option<Millis>,
-        late: bool,
-        from: Millis,
-    },
-    /// Database time is the host's time plus this from now on.
-    Offset(Micros),
-    /// Drop what is planned: the clock it was planned by is gone.
-    Jumped,
-    Event(Event),
-}
-
-/// A poll's result, expanded.
-#[derive(Debug)]
-pub(crate) struct Planned {
-    pub occurrences: Vec<Occurrence>,
-    pub pendings: Vec<Pending>,
-    /// False when rows were cut off.
-    pub complete: bool,
-    /// What it looked at.
-    pub covered: Covered,
-    /// Nothing may be claimed: the application or the node is switched off.
-    pub enabled: bool,
-    /// Boot-clock instant at which the poll was sent: what changed later is not in it.
-    pub sent: Millis,
-}
-
-/// What a poll looked at: rows that it did not bring from there are gone, or are cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Covered {
-    /// Some due schedules of every job and shard.
-    pub schedules: bool,
-    /// PENDING executions behind the first of these keys of (due time, id), as far as the second.
-    pub pendings: ((Millis, i64), (Millis, i64)),
-    /// And PENDING executions behind this key.
-    pub newest: (Millis, i64),
-}
-
-impl Covered {
-    #[cfg(any(test, feature = "bench"))]
-    pub(crate) const ALL: Self =
-        Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END), newest: Page::END };
-
-    pub(crate) fn has(&self, pending: &Pending) -> bool {
-        let key = (pending.due, pending.id.0);
-        self.pendings.0 < key && key <= self.pendings.1 || self.newest < key
-    }
-}
-
-#[derive(Clone)]
-pub(crate) enum PollOp {
-    Page(PollQuery),
-    Payloads(Vec<ScheduleId>),
-    Decode(Decode),
-    /// For overdue schedules, however old.
-    Look(PollQuery),
-}
-
-pub(crate) enum PollAnswer {
-    Page(Polled),
-    Payloads(Vec<LargePayload>),
-    Decoded,
-}
-
-const POLL: &str = "poll";
-const LOOK: &str = "looking for long overdue schedules";
-
-impl Operation for PollOp {
-    type Answer = PollAnswer;
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Page(_) | Self::Payloads(_) | Self::Decode(_) => POLL,
-            Self::Look(_) => LOOK,
-        }
-    }
-
-    fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
-        match self {
-            Self::Page(query) | Self::Look(query) => store.poll(&query).map(PollAnswer::Page),
-            Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
-            Self::Decode(decode) => {
-                decode.perform();
-                Ok(PollAnswer::Decoded)
-            }
-        }
     }
 }
 

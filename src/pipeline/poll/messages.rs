@@ -1,0 +1,120 @@
+//! What the poll machine receives, performs and tells.
+
+use super::decode::Decode;
+use crate::domain::shards::Member;
+use crate::domain::{Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
+use crate::machine::Operation;
+#[cfg(any(test, feature = "bench"))]
+use crate::store::Page;
+use crate::store::{LargePayload, PollQuery, Polled, Store};
+use crate::time::Micros;
+
+pub(crate) enum PollInput {
+    /// Poll between two ticks.
+    Wake,
+    /// This process changed the schedule of this name: poll it at once, whatever its shard.
+    Changed(String),
+    /// This node stored a retry that is due at this instant, database time.
+    Retry(Millis),
+    /// The live nodes and the jobs each lists.
+    Members(Vec<Member>),
+    /// The node joined again under a new name.
+    Reborn(NodeId),
+    Stop,
+}
+
+pub(crate) enum PollOutput {
+    /// For dispatch: what to do next.
+    Planned(Planned),
+    /// For the misfire handler: the states of application and node, the election mark, whether anything is
+    /// late, and the floor, before which no schedule is due.
+    Seen {
+        app: bool,
+        node: bool,
+        election: Option<Millis>,
+        late: bool,
+        from: Millis,
+    },
+    /// From now on database time is the host's time plus this.
+    Offset(Micros),
+    /// Drop the plan: the clock it was made by has stepped.
+    Jumped,
+    Event(Event),
+}
+
+/// A poll's result, expanded.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub occurrences: Vec<Occurrence>,
+    pub pendings: Vec<Pending>,
+    /// False when rows were cut off.
+    pub complete: bool,
+    pub covered: Covered,
+    /// False when the application or the node is switched off: then nothing may be claimed.
+    pub enabled: bool,
+    /// Boot-clock instant at which the poll was sent: later changes are not in it.
+    pub sent: Millis,
+}
+
+/// The part of the table that a poll covered: rows there that it did not bring are gone, or are cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Some due schedules of every job and shard.
+    pub schedules: bool,
+    /// PENDING executions behind the first of these keys of (due time, id), up to and including the second.
+    pub pendings: ((Millis, i64), (Millis, i64)),
+    /// PENDING executions behind this key, besides.
+    pub newest: (Millis, i64),
+}
+
+impl Covered {
+    #[cfg(any(test, feature = "bench"))]
+    pub(crate) const ALL: Self =
+        Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END), newest: Page::END };
+
+    pub(crate) fn has(&self, pending: &Pending) -> bool {
+        let key = (pending.due, pending.id.0);
+        self.pendings.0 < key && key <= self.pendings.1 || self.newest < key
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum PollOp {
+    Page(PollQuery),
+    Payloads(Vec<ScheduleId>),
+    Decode(Decode),
+    /// Looks for overdue schedules, however old.
+    Look(PollQuery),
+}
+
+pub(crate) enum PollAnswer {
+    Page(Polled),
+    Payloads(Vec<LargePayload>),
+    Decoded,
+}
+
+/// The operations' names in messages.
+pub(super) const POLL: &str = "poll";
+pub(super) const LOOK: &str = "looking for long overdue schedules";
+
+impl Operation for PollOp {
+    type Answer = PollAnswer;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Page(_) | Self::Payloads(_) | Self::Decode(_) => POLL,
+            Self::Look(_) => LOOK,
+        }
+    }
+
+    fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
+        match self {
+            Self::Page(query) | Self::Look(query) => store.poll(&query).map(PollAnswer::Page),
+            Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
+            Self::Decode(decode) => {
+                decode.perform();
+                Ok(PollAnswer::Decoded)
+            }
+        }
+    }
+}
