@@ -17,12 +17,14 @@
 //! transaction, is found by a look of its own, and once that is quick again polls begin with the first entry.
 
 pub(crate) mod decode;
+mod grid;
 mod messages;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decode, Decoders};
+use self::grid::{Next, Timetable};
 pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
 use self::messages::{LOOK, POLL};
 use crate::domain::shards::{self, Member, SHARDS, Share};
@@ -54,56 +56,11 @@ const OTHERS: usize = 1_000;
 const BACKLOG: usize = 256;
 /// The most schedules a poll brings because they were changed here.
 const CHANGED: usize = 64;
-/// After a failed poll nothing is tried for this long.
-const FAILURE_PAUSE: Millis = 1_000;
-/// Extra polls are at least this far apart.
-const EXTRA_PAUSE: Millis = 100;
 /// Polls look back at least this far: transactions take time to commit, and clocks differ.
 const MARGIN: Millis = 60_000;
 /// The time from a look that failed or was slow to the next: the poll interval at first, twice as long after
 /// each, and at most this.
 const LOOK_AGAIN: Millis = MARGIN;
-
-/// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
-#[derive(Debug)]
-pub(crate) struct Ticker {
-    period: Millis,
-    phase: Millis,
-    next: Millis,
-}
-
-impl Ticker {
-    /// The first tick is the first of the grid after `now`.
-    pub(crate) fn new(period: Millis, phase: Millis, now: Millis) -> Self {
-        let mut ticker = Self { period, phase: phase.rem_euclid(period), next: 0 };
-        ticker.next = ticker.last_at(now) + period;
-        ticker
-    }
-
-    pub(crate) fn next(&self) -> Millis {
-        self.next
-    }
-
-    /// The tick that has come by `now` and how many before it were left out; `None` before the next tick.
-    ///
-    /// After a clock that stepped back by more than a period the grid is taken up again from `now`.
-    pub(crate) fn tick(&mut self, now: Millis) -> Option<(Millis, u64)> {
-        if self.next > now.saturating_add(self.period) {
-            self.next = self.last_at(now) + self.period;
-        }
-        if now < self.next {
-            return None;
-        }
-        let tick = self.last_at(now);
-        let skipped = (tick - self.next) / self.period;
-        self.next = tick + self.period;
-        Some((tick, u64::try_from(skipped).unwrap_or(0)))
-    }
-
-    fn last_at(&self, now: Millis) -> Millis {
-        now - (now - self.phase).rem_euclid(self.period)
-    }
-}
 
 /// The poll under way: what it asked for and what it has brought so far.
 struct Asked {
@@ -268,13 +225,7 @@ pub(crate) struct PollMachine {
     application: String,
     decoders: Decoders,
     window: Window,
-    ticker: Ticker,
-    /// An extra poll is wanted.
-    wanted: bool,
-    /// The earliest retry stored here that is due before the next tick and that no poll was asked for yet.
-    retry: Option<Millis>,
-    /// Not before this boot-clock instant.
-    hold: Millis,
+    timetable: Timetable,
     asked: Option<Asked>,
     /// When the call under way began, boot clock.
     called: Millis,
@@ -320,17 +271,13 @@ impl PollMachine {
         offset: Offset,
         now: Now,
     ) -> Self {
-        let phase = phase_of(node, window.poll);
         let home = vec![Share::whole(catalog.jobs())];
         Self {
             node,
             application,
             decoders: Decoders::new(catalog),
             window,
-            ticker: Ticker::new(window.poll, phase, now.db),
-            wanted: true,
-            retry: None,
-            hold: now.boot,
+            timetable: Timetable::new(node, window.poll, now),
             asked: None,
             called: now.boot,
             known: None,
@@ -353,9 +300,8 @@ impl PollMachine {
     }
 
     fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
-        self.wanted = false;
-        self.retry = None;
-        let until = self.window.end(self.ticker.next() - self.window.poll).max(now.db + self.window.lead);
+        let until =
+            self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead);
         self.changed.retain(|(_, ends)| now.boot < *ends);
         let names = if is_whole(&self.home) { VecDeque::new() } else { self.changed.clone() };
         let asked = Asked {
@@ -414,8 +360,8 @@ impl PollMachine {
     /// Whether a look follows the poll that ends now: not before it is time for one, and if that time has
     /// come only lately not when it may hold up the next tick.
     fn looks_after(&self, now: Now) -> bool {
-        let left = self.ticker.next() - now.db;
-        let in_time = left >= self.window.call.min(self.window.poll / 2) && !self.wanted;
+        let left = self.timetable.next_tick() - now.db;
+        let in_time = left >= self.window.call.min(self.window.poll / 2) && !self.timetable.is_wanted();
         let since = now.boot.saturating_sub(self.look_at);
         self.skips && (since >= 0 && in_time || since >= LOOK_AGAIN)
     }
@@ -447,7 +393,9 @@ impl PollMachine {
             Ok(PollAnswer::Page(polled)) => {
                 self.measure(&polled);
                 if let Some(earliest) = polled.earliest {
-                    self.wanted |= earliest < reach;
+                    if earliest < reach {
+                        self.timetable.want();
+                    }
                     self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
                 }
                 self.seen(now, Signs::of(&polled));
@@ -461,11 +409,6 @@ impl PollMachine {
 
     fn seen(&mut self, now: Now, Signs { app, node, election, late }: Signs) {
         self.outbox.push(PollOutput::Seen { app, node, election, late, from: self.floor(now) });
-    }
-
-    /// When an extra poll brings a retry in time to wait for its instant.
-    fn extra_at(&self) -> Millis {
-        self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
     }
 
     fn call(&self, asked: &Asked) -> PollOp {
@@ -625,12 +568,14 @@ impl PollMachine {
     /// Who lives has changed, or one's own name: so may what is home.
     fn resettle(&mut self) {
         let home = shards::home(self.node, &self.decoders.jobs(), &self.members);
-        self.wanted |= home != self.home;
+        if home != self.home {
+            self.timetable.want();
+        }
         self.home = home;
     }
 
     fn jumped(&mut self) {
-        self.wanted = true;
+        self.timetable.want();
         self.outbox.push(PollOutput::Jumped);
         self.outbox.push(PollOutput::Event(Event::ClockJumped));
     }
@@ -661,11 +606,13 @@ impl PollMachine {
         let entries: Vec<Arc<Entry>> = asked.entries.into_iter().filter(|it| understood(it)).collect();
         asked.pendings.retain(|it| understood(&it.entry));
         asked.complete &= !unknown;
-        self.wanted |= unknown;
+        if unknown {
+            self.timetable.want();
+        }
         let pendings = asked.pendings;
         let Signs { app, node, .. } = asked.signs;
         self.looks = self.looks_after(now);
-        self.hold = now.boot + EXTRA_PAUSE;
+        self.timetable.ended(now);
         self.limit = (2 * self.limit).min(PAGE);
         // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
         self.walks_long = asked.walk.0 != asked.walk.1 && asked.walk != (Page::FIRST.pendings, Page::END);
@@ -690,12 +637,6 @@ impl PollMachine {
     }
 }
 
-/// A node's place on the grid: nodes started together do not poll together.
-fn phase_of(node: NodeId, period: Millis) -> Millis {
-    let spread = i64::try_from(node.0.as_u128() % 1_000_000).unwrap_or(0);
-    spread % period
-}
-
 impl Machine for PollMachine {
     type Op = PollOp;
     type Input = PollInput;
@@ -718,18 +659,14 @@ impl Machine for PollMachine {
         if std::mem::take(&mut self.looks) {
             return Step::Do(self.look(now));
         }
-        if now.boot < self.hold {
-            return Step::Wait(self.hold);
-        }
-        match self.ticker.tick(now.db) {
-            Some((tick, skipped)) => {
+        match self.timetable.next(now) {
+            Next::Begin { tick, skipped } => {
                 if skipped > 0 {
                     self.outbox.push(PollOutput::Event(Event::TicksSkipped { count: skipped }));
                 }
-                Step::Do(self.ask(now, Some(tick)))
+                Step::Do(self.ask(now, tick))
             }
-            None if self.wanted || self.extra_at() <= now.db => Step::Do(self.ask(now, None)),
-            None => Step::Wait(now.boot_at(self.extra_at().min(self.ticker.next()))),
+            Next::Wait(until) => Step::Wait(until),
         }
     }
 
@@ -753,8 +690,7 @@ impl Machine for PollMachine {
                     return self.planned(now, asked);
                 }
                 self.limit = (self.limit / 2).max(LEAST_PAGE);
-                self.hold = now.boot + FAILURE_PAUSE;
-                self.wanted = true;
+                self.timetable.failed(now);
                 // While the database was away, somebody may have written what is overdue now.
                 self.skip(now);
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: POLL, error }));
@@ -764,32 +700,29 @@ impl Machine for PollMachine {
 
     fn receive(&mut self, now: Now, input: PollInput) {
         match input {
-            PollInput::Wake => self.wanted = true,
+            PollInput::Wake => self.timetable.want(),
             PollInput::Changed(name) => {
-                self.wanted = true;
+                self.timetable.want();
                 self.changed.retain(|(known, _)| *known != name);
                 self.changed.push_back((name, now.boot + 2 * self.window.poll));
                 if self.changed.len() > CHANGED {
                     self.changed.pop_front();
                 }
             }
-            PollInput::Retry(due) if due < self.ticker.next() => {
-                self.retry = Some(self.retry.map_or(due, |other| other.min(due)));
-            }
-            // The poll of the next tick brings it in time.
-            PollInput::Retry(_) => {}
+            PollInput::Retry(due) => self.timetable.want_retry(due),
             PollInput::Members(members) => {
                 let before = self.listed();
                 self.members = members;
                 self.resettle();
                 if self.listed().iter().any(|job| !before.contains(job)) {
-                    (self.wanted, self.look_at) = (true, Millis::MIN);
+                    self.timetable.want();
+                    self.look_at = Millis::MIN;
                 }
             }
             PollInput::Reborn(node) => {
                 self.members.retain(|member| member.id != self.node);
                 self.node = node;
-                self.wanted = true;
+                self.timetable.want();
                 self.resettle();
             }
             PollInput::Stop => self.stopping = true,

@@ -1,3 +1,4 @@
+use super::grid::EXTRA_PAUSE;
 use super::*;
 use crate::domain::{ExecutionId, Kind, Token};
 use crate::fixtures::{calls_while_down, cron};
@@ -6,9 +7,9 @@ use crate::store::Lane;
 use crate::store::memory::MemoryStore;
 use crate::time::{Micros, TimeSample};
 
-const PERIOD: Millis = 5_000;
+pub(super) const PERIOD: Millis = 5_000;
 /// How long a store call may take.
-const CALL: Millis = 3_000;
+pub(super) const CALL: Millis = 3_000;
 
 struct Strict;
 
@@ -26,12 +27,12 @@ impl Catalog for Strict {
     }
 }
 
-fn at(time: Millis) -> Now {
+pub(super) fn at(time: Millis) -> Now {
     Now { db: time, boot: time, apart: 0 }
 }
 
 /// One that does not look at all overdue schedules.
-fn machine(now: Millis) -> PollMachine {
+pub(super) fn machine(now: Millis) -> PollMachine {
     // A node whose phase on the grid is 0.
     PollMachine::new(
         NodeId(uuid::Uuid::nil()),
@@ -44,11 +45,11 @@ fn machine(now: Millis) -> PollMachine {
 }
 
 /// The database told this instant within no time.
-fn sample(host: Millis, database: Millis) -> TimeSample {
+pub(super) fn sample(host: Millis, database: Millis) -> TimeSample {
     TimeSample { asked: 1_000 * host, told: 1_000 * database, answered: 1_000 * host }
 }
 
-fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
+pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
     Polled {
         time: sample(now, now),
         app_enabled: true,
@@ -64,12 +65,12 @@ fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
 }
 
 /// Decodes within no time.
-fn decode(machine: &mut PollMachine, now: Millis, op: PollOp) {
+pub(super) fn decode(machine: &mut PollMachine, now: Millis, op: PollOp) {
     machine.done(at(now), op.perform(&MemoryStore::new(0)));
 }
 
 /// Runs until the next poll is asked for; gives when, and what was told on the way.
-fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
+pub(super) fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollOutput>) {
     let mut told = Vec::new();
     loop {
         match machine.next(at(now)) {
@@ -80,111 +81,6 @@ fn until_asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Vec<PollO
             Step::Stop => panic!("stopped"),
         }
     }
-}
-
-fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
-    told.iter().filter_map(|output| match output {
-        PollOutput::Event(Event::Polled { tick, .. }) => *tick,
-        _ => None,
-    })
-}
-
-#[test]
-fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
-    const HOURS: Millis = 100 * 3_600_000;
-    let begin = 1_767_225_601_234;
-    let mut machine = machine(begin);
-    let phase = machine.ticker.phase;
-    let (mut now, mut seed, mut on_grid, mut skipped) = (begin, 1_u64, 0, 0);
-    while now < begin + HOURS {
-        let (asked, told) = until_asked(&mut machine, now);
-        for tick in ticks(&told) {
-            assert_eq!((tick - phase).rem_euclid(PERIOD), 0, "off the grid");
-            on_grid += 1;
-        }
-        for output in &told {
-            if let PollOutput::Event(Event::TicksSkipped { count }) = output {
-                skipped += *count;
-            }
-        }
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Mostly a few milliseconds, now and then longer than a period.
-        let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
-        now = asked + i64::try_from(delay).unwrap();
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
-    }
-    let periods = u64::try_from(HOURS / PERIOD).unwrap();
-    assert!(skipped > 100, "the delays never overran");
-    assert!(periods.abs_diff(on_grid + skipped) <= 4, "{on_grid} polled + {skipped} left out of {periods}");
-}
-
-#[test]
-fn an_overrun_leaves_ticks_out_and_says_so() {
-    let mut ticker = Ticker::new(PERIOD, 0, 1);
-    assert_eq!(ticker.tick(4_999), None);
-    assert_eq!(ticker.tick(5_003), Some((5_000, 0)));
-    assert_eq!(ticker.tick(21_000), Some((20_000, 2)));
-    assert_eq!(ticker.next(), 25_000);
-}
-
-#[test]
-fn extra_polls_never_move_the_grid() {
-    let mut machine = machine(1_000_000);
-    let (first, _) = until_asked(&mut machine, 1_000_000);
-    assert_eq!(first, 1_000_000, "a node polls at once when it starts");
-    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
-    let grid = machine.ticker.next();
-    machine.receive(at(first + 500), PollInput::Wake);
-    let (extra, _) = until_asked(&mut machine, first + 500);
-    assert!(extra < grid);
-    machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
-    assert_eq!(until_asked(&mut machine, extra).0, grid);
-}
-
-#[test]
-fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
-    let polled_at = |retries: &[Millis]| {
-        let mut machine = machine(1_000_000);
-        let (first, _) = until_asked(&mut machine, 1_000_000);
-        machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
-        retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
-        let (extra, _) = until_asked(&mut machine, first);
-        machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
-        [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
-    };
-    assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
-    assert_eq!(polled_at(&[0]), [EXTRA_PAUSE, PERIOD], "no sooner behind the last poll than any other");
-    assert_eq!(polled_at(&[PERIOD]), [PERIOD, 2 * PERIOD], "the tick comes in time");
-}
-
-#[test]
-fn a_backward_clock_step_does_not_sleep_for_hours() {
-    let day = 86_400_000;
-    let mut ticker = Ticker::new(PERIOD, 0, day);
-    assert_eq!(ticker.tick(day - 3_600_000), None);
-    assert_eq!(ticker.next(), day - 3_600_000 + PERIOD);
-
-    let mut machine = machine(day);
-    let (asked, _) = until_asked(&mut machine, day);
-    machine.done(at(asked), Ok(PollAnswer::Page(answer(asked, Vec::new()))));
-    let (asked, _) = until_asked(&mut machine, asked);
-    let time = sample(asked, asked - 3_600_000);
-    machine.done(at(asked), Ok(PollAnswer::Page(Polled { time, ..answer(asked, Vec::new()) })));
-    // The correction comes before what was planned by it, and so does word that the plan is gone.
-    let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
-    let again = loop {
-        match machine.next(Now { db: boot + step, boot, apart: 0 }) {
-            Step::Do(_) => break boot,
-            Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
-            Step::Tell(PollOutput::Jumped) => told.push("jumped"),
-            Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
-            Step::Tell(_) => {}
-            Step::Wait(until) => boot = until,
-            Step::Stop => panic!("stopped"),
-        }
-    };
-    assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
-    assert!(again <= asked + PERIOD, "polled again after {} ms", again - asked);
 }
 
 /// One whose answers take longer than the step.
@@ -310,7 +206,7 @@ fn me() -> NodeId {
 }
 
 /// Beside one other node.
-fn beside_another(now: Millis) -> PollMachine {
+pub(super) fn beside_another(now: Millis) -> PollMachine {
     let mut machine = machine(now);
     let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs: vec!["job".to_owned()] };
     machine.receive(at(now), PollInput::Members(vec![other]));
@@ -318,7 +214,7 @@ fn beside_another(now: Millis) -> PollMachine {
 }
 
 /// What the next poll asks for, and when.
-fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
+pub(super) fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
     loop {
         match machine.next(at(now)) {
             Step::Do(PollOp::Page(query)) => return (now, query),
@@ -332,7 +228,7 @@ fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollQuery) {
     }
 }
 
-fn late(now: Millis, entries: Vec<Entry>) -> Polled {
+pub(super) fn late(now: Millis, entries: Vec<Entry>) -> Polled {
     Polled { late: true, ..answer(now, entries) }
 }
 
@@ -421,7 +317,7 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
     let members = machine.members.clone();
     machine.receive(at(now), PollInput::Members(members));
-    assert!(!machine.wanted, "nothing has changed");
+    assert!(!machine.timetable.is_wanted(), "nothing has changed");
     machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
     let (again, query) = asked(&mut machine, now);
     assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
@@ -430,7 +326,7 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
 }
 
 /// What the machine does next: a store call, and when.
-fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
+pub(super) fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
     loop {
         match machine.next(at(now)) {
             Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
@@ -442,7 +338,7 @@ fn call(machine: &mut PollMachine, mut now: Millis) -> (Millis, PollOp) {
     }
 }
 
-fn planned(told: Vec<PollOutput>) -> Planned {
+pub(super) fn planned(told: Vec<PollOutput>) -> Planned {
     let planned =
         told.into_iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     planned.expect("a plan")
@@ -728,7 +624,7 @@ fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis,
     }
 }
 
-fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Option<Millis>) {
+pub(super) fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Option<Millis>) {
     let late = earliest.is_some();
     machine.done(at(now), Ok(PollAnswer::Page(Polled { late, earliest, ..answer(now, Vec::new()) })));
 }
@@ -919,7 +815,7 @@ fn a_look_that_fails_costs_no_poll() {
         panic!("nothing is told")
     };
     assert_eq!((operation, machine.limit), (LOOK, limit));
-    let tick = machine.ticker.next();
+    let tick = machine.timetable.next_tick();
     assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
 }
 
@@ -929,7 +825,7 @@ fn a_look_waits_for_a_poll_that_leaves_it_time() {
     let begin = 10_000_000;
     let mut machine = behind_a_failed_poll(begin);
     let (now, ..) = next_question(&mut machine, begin + PERIOD - 1_000);
-    assert_eq!(machine.ticker.next(), now + 1_000);
+    assert_eq!(machine.timetable.next_tick(), now + 1_000);
     told_earliest(&mut machine, now, None);
     let (now, _, look) = next_question(&mut machine, now);
     assert!(!look);

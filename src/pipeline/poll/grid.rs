@@ -1,0 +1,141 @@
+//! When polls begin: with the ticks of a grid, and between two of them where a poll is wanted sooner.
+//!
+//! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
+
+use crate::domain::{Millis, NodeId};
+use crate::time::Now;
+
+/// No poll begins for this long after one that failed,
+const FAILURE_PAUSE: Millis = 1_000;
+/// or for this long after one that did not.
+pub(super) const EXTRA_PAUSE: Millis = 100;
+
+/// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
+#[derive(Debug)]
+pub(super) struct Ticker {
+    period: Millis,
+    phase: Millis,
+    next: Millis,
+}
+
+impl Ticker {
+    /// The first tick is the first of the grid after `now`.
+    fn new(period: Millis, phase: Millis, now: Millis) -> Self {
+        let mut ticker = Self { period, phase: phase.rem_euclid(period), next: 0 };
+        ticker.next = ticker.last_at(now) + period;
+        ticker
+    }
+
+    /// The latest tick at or before `now` and the number of ticks skipped before it; `None` before the next
+    /// tick.
+    ///
+    /// After a clock that stepped back by more than a period the grid is taken up again from `now`.
+    fn tick(&mut self, now: Millis) -> Option<(Millis, u64)> {
+        if self.next > now.saturating_add(self.period) {
+            self.next = self.last_at(now) + self.period;
+        }
+        if now < self.next {
+            return None;
+        }
+        let tick = self.last_at(now);
+        let skipped = (tick - self.next) / self.period;
+        self.next = tick + self.period;
+        Some((tick, u64::try_from(skipped).unwrap_or(0)))
+    }
+
+    fn last_at(&self, now: Millis) -> Millis {
+        now - (now - self.phase).rem_euclid(self.period)
+    }
+}
+
+/// A node's phase on the grid: nodes started together do not poll together.
+fn phase_of(node: NodeId, period: Millis) -> Millis {
+    let spread = i64::try_from(node.0.as_u128() % 1_000_000).unwrap_or(0);
+    spread % period
+}
+
+/// What the timetable says at an instant.
+pub(super) enum Next {
+    /// A poll begins: with this tick, before which so many were skipped, or as an extra poll.
+    Begin { tick: Option<Millis>, skipped: u64 },
+    /// No poll begins before this boot-clock instant.
+    Wait(Millis),
+}
+
+/// The instants at which polls begin.
+pub(super) struct Timetable {
+    ticker: Ticker,
+    /// A poll is wanted before the next tick.
+    wanted: bool,
+    /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
+    retry: Option<Millis>,
+    /// No poll begins before this boot-clock instant.
+    hold: Millis,
+}
+
+impl Timetable {
+    /// The first poll begins at once.
+    pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
+        let ticker = Ticker::new(period, phase_of(node, period), now.db);
+        Self { ticker, wanted: true, retry: None, hold: now.boot }
+    }
+
+    /// Whether a poll begins now.
+    pub(super) fn next(&mut self, now: Now) -> Next {
+        if now.boot < self.hold {
+            return Next::Wait(self.hold);
+        }
+        let extra_at = self.extra_at();
+        match self.ticker.tick(now.db) {
+            Some((tick, skipped)) => self.begin(Some(tick), skipped),
+            None if self.wanted || extra_at <= now.db => self.begin(None, 0),
+            None => Next::Wait(now.boot_at(extra_at.min(self.ticker.next))),
+        }
+    }
+
+    fn begin(&mut self, tick: Option<Millis>, skipped: u64) -> Next {
+        self.wanted = false;
+        self.retry = None;
+        Next::Begin { tick, skipped }
+    }
+
+    /// When an extra poll brings a retry in time to wait for its instant.
+    fn extra_at(&self) -> Millis {
+        self.retry.map_or(Millis::MAX, |due| due - EXTRA_PAUSE)
+    }
+
+    /// The next tick, database time.
+    pub(super) fn next_tick(&self) -> Millis {
+        self.ticker.next
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Wants a poll before the next tick.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Wants a poll shortly before this retry is due, unless the next tick's brings it in time.
+    pub(super) fn want_retry(&mut self, due: Millis) {
+        if due < self.ticker.next {
+            self.retry = Some(self.retry.map_or(due, |other| other.min(due)));
+        }
+    }
+
+    /// A poll has ended.
+    pub(super) fn ended(&mut self, now: Now) {
+        self.hold = now.boot + EXTRA_PAUSE;
+    }
+
+    /// A poll has failed: another follows as soon as the pause is over.
+    pub(super) fn failed(&mut self, now: Now) {
+        self.hold = now.boot + FAILURE_PAUSE;
+        self.wanted = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use super::*;
+use crate::domain::Event;
+use crate::machine::{Machine, Step};
+use crate::pipeline::poll::tests::{PERIOD, answer, at, machine, sample, until_asked};
+use crate::pipeline::poll::{PollAnswer, PollInput, PollOutput};
+use crate::store::Polled;
+
+fn ticks(told: &[PollOutput]) -> impl Iterator<Item = Millis> {
+    told.iter().filter_map(|output| match output {
+        PollOutput::Event(Event::Polled { tick, .. }) => *tick,
+        _ => None,
+    })
+}
+
+#[test]
+fn polls_stay_on_the_grid_over_100_hours_of_random_delays() {
+    const HOURS: Millis = 100 * 3_600_000;
+    let begin = 1_767_225_601_234;
+    let mut machine = machine(begin);
+    let phase = machine.timetable.ticker.phase;
+    let (mut now, mut seed, mut on_grid, mut skipped) = (begin, 1_u64, 0, 0);
+    while now < begin + HOURS {
+        let (asked, told) = until_asked(&mut machine, now);
+        for tick in ticks(&told) {
+            assert_eq!((tick - phase).rem_euclid(PERIOD), 0, "off the grid");
+            on_grid += 1;
+        }
+        for output in &told {
+            if let PollOutput::Event(Event::TicksSkipped { count }) = output {
+                skipped += *count;
+            }
+        }
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Mostly a few milliseconds, now and then longer than a period.
+        let delay = if (seed >> 33) % 50 == 0 { (seed >> 40) % 17_000 } else { (seed >> 40) % 900 };
+        now = asked + i64::try_from(delay).unwrap();
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    }
+    let periods = u64::try_from(HOURS / PERIOD).unwrap();
+    assert!(skipped > 100, "the delays never overran");
+    assert!(periods.abs_diff(on_grid + skipped) <= 4, "{on_grid} polled + {skipped} left out of {periods}");
+}
+
+#[test]
+fn an_overrun_leaves_ticks_out_and_says_so() {
+    let mut ticker = Ticker::new(PERIOD, 0, 1);
+    assert_eq!(ticker.tick(4_999), None);
+    assert_eq!(ticker.tick(5_003), Some((5_000, 0)));
+    assert_eq!(ticker.tick(21_000), Some((20_000, 2)));
+    assert_eq!(ticker.next, 25_000);
+}
+
+#[test]
+fn extra_polls_never_move_the_grid() {
+    let mut machine = machine(1_000_000);
+    let (first, _) = until_asked(&mut machine, 1_000_000);
+    assert_eq!(first, 1_000_000, "a node polls at once when it starts");
+    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+    let grid = machine.timetable.next_tick();
+    machine.receive(at(first + 500), PollInput::Wake);
+    let (extra, _) = until_asked(&mut machine, first + 500);
+    assert!(extra < grid);
+    machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
+    assert_eq!(until_asked(&mut machine, extra).0, grid);
+}
+
+#[test]
+fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
+    let polled_at = |retries: &[Millis]| {
+        let mut machine = machine(1_000_000);
+        let (first, _) = until_asked(&mut machine, 1_000_000);
+        machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+        retries.iter().for_each(|due| machine.receive(at(first), PollInput::Retry(first + due)));
+        let (extra, _) = until_asked(&mut machine, first);
+        machine.done(at(extra), Ok(PollAnswer::Page(answer(extra, Vec::new()))));
+        [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
+    };
+    assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
+    assert_eq!(polled_at(&[0]), [EXTRA_PAUSE, PERIOD], "no sooner behind the last poll than any other");
+    assert_eq!(polled_at(&[PERIOD]), [PERIOD, 2 * PERIOD], "the tick comes in time");
+}
+
+#[test]
+fn a_backward_clock_step_does_not_sleep_for_hours() {
+    let day = 86_400_000;
+    let mut ticker = Ticker::new(PERIOD, 0, day);
+    assert_eq!(ticker.tick(day - 3_600_000), None);
+    assert_eq!(ticker.next, day - 3_600_000 + PERIOD);
+
+    let mut machine = machine(day);
+    let (asked, _) = until_asked(&mut machine, day);
+    machine.done(at(asked), Ok(PollAnswer::Page(answer(asked, Vec::new()))));
+    let (asked, _) = until_asked(&mut machine, asked);
+    let time = sample(asked, asked - 3_600_000);
+    machine.done(at(asked), Ok(PollAnswer::Page(Polled { time, ..answer(asked, Vec::new()) })));
+    // The correction comes before what was planned by it, and so does word that the plan is gone.
+    let (mut boot, mut step, mut told) = (asked, 0, Vec::new());
+    let again = loop {
+        match machine.next(Now { db: boot + step, boot, apart: 0 }) {
+            Step::Do(_) => break boot,
+            Step::Tell(PollOutput::Offset(offset)) => step = offset.div_euclid(1_000),
+            Step::Tell(PollOutput::Jumped) => told.push("jumped"),
+            Step::Tell(PollOutput::Planned(_)) => told.push("planned"),
+            Step::Tell(_) => {}
+            Step::Wait(until) => boot = until,
+            Step::Stop => panic!("stopped"),
+        }
+    };
+    assert_eq!((step, told), (-3_600_000, vec!["jumped", "planned"]));
+    assert!(again <= asked + PERIOD, "polled again after {} ms", again - asked);
+}
