@@ -10,15 +10,11 @@
 //!
 //! At last it [decodes](decode) the new payloads in the time that is left, as an operation like any other: a
 //! decoder that does not return is given up on, as a store call is.
-//!
-//! A poll begins with the first entry of the index. While an old snapshot keeps the dead entries of earlier
-//! claims there, walking over them takes longer than a call may: after a poll that failed or was slow polls
-//! begin where schedules may be due. What comes to lie before that all the same, such as the commit of a long
-//! transaction, is found by a look of its own, and once that is quick again polls begin with the first entry.
 
 pub(crate) mod decode;
 mod grid;
 mod messages;
+mod skipping;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,6 +23,7 @@ use self::decode::{Catalog, Decode, Decoders};
 use self::grid::{Next, Timetable};
 pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
 use self::messages::{LOOK, POLL};
+use self::skipping::Skipping;
 use crate::domain::shards::{self, Member, SHARDS, Share};
 use crate::domain::{Entry, Error, Event, Millis, NodeId, Pending, ScheduleId};
 use crate::machine::{Machine, Step};
@@ -56,11 +53,6 @@ const OTHERS: usize = 1_000;
 const BACKLOG: usize = 256;
 /// The most schedules a poll brings because they were changed here.
 const CHANGED: usize = 64;
-/// Polls look back at least this far: transactions take time to commit, and clocks differ.
-const MARGIN: Millis = 60_000;
-/// The time from a look that failed or was slow to the next: the poll interval at first, twice as long after
-/// each, and at most this.
-const LOOK_AGAIN: Millis = MARGIN;
 
 /// The poll under way: what it asked for and what it has brought so far.
 struct Asked {
@@ -229,19 +221,7 @@ pub(crate) struct PollMachine {
     asked: Option<Asked>,
     /// When the call under way began, boot clock.
     called: Millis,
-    /// No schedule of a listed job is due before this, as far as is known: it held for all of them when it
-    /// was found, each has only moved on since, and later schedules begin later.
-    known: Option<Millis>,
-    /// Polls begin there: one that began with the first entry failed, or was slow.
-    skips: bool,
-    /// While they do: from when on (boot clock) a poll is followed by a look at all overdue schedules,
-    look_at: Millis,
-    /// how long after that comes the next,
-    look_again: Millis,
-    /// one is to follow the last poll,
-    looks: bool,
-    /// or is under way: it reaches as far as this.
-    looking: Option<Millis>,
+    skipping: Skipping,
     offset: Offset,
     outbox: Vec<PollOutput>,
     members: Vec<Member>,
@@ -280,12 +260,7 @@ impl PollMachine {
             timetable: Timetable::new(node, window.poll, now),
             asked: None,
             called: now.boot,
-            known: None,
-            skips: false,
-            look_at: Millis::MIN,
-            look_again: window.poll,
-            looks: false,
-            looking: None,
+            skipping: Skipping::new(&window),
             offset,
             outbox: Vec::new(),
             members: Vec::new(),
@@ -307,7 +282,7 @@ impl PollMachine {
         let asked = Asked {
             tick,
             sent: now.boot,
-            from: self.floor(now),
+            from: self.skipping.floor(now),
             until,
             late: now.db - GRACE,
             home: self.home.clone(),
@@ -333,42 +308,15 @@ impl PollMachine {
         op
     }
 
-    /// Where polls begin. Schedules that nobody claims hold it back, and so does an outage.
-    fn floor(&self, now: Now) -> Millis {
-        if self.skips { self.known.unwrap_or(Millis::MAX).min(now.db - MARGIN) } else { 0 }
-    }
-
-    /// Polls begin farther on after one that failed or was slow, whatever the reason: the next look tells.
-    fn skip(&mut self, now: Now) {
-        if !self.skips {
-            (self.skips, self.look_again, self.look_at) = (true, self.window.poll, Millis::MAX);
-        }
-        self.look_at = self.look_at.min(now.boot);
-    }
-
-    /// Whether the call that ends now took a good part of what a call may take.
-    fn is_slow(&self, now: Now) -> bool {
-        now.boot - self.called > self.window.call / 3
-    }
-
     /// The jobs that live nodes list.
     fn listed(&self) -> Vec<String> {
         let others = self.members.iter().flat_map(|member| member.jobs.iter().cloned());
         others.chain(self.decoders.jobs()).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
-    /// Whether a look follows the poll that ends now: not before it is time for one, and if that time has
-    /// come only lately not when it may hold up the next tick.
-    fn looks_after(&self, now: Now) -> bool {
-        let left = self.timetable.next_tick() - now.db;
-        let in_time = left >= self.window.call.min(self.window.poll / 2) && !self.timetable.is_wanted();
-        let since = now.boot.saturating_sub(self.look_at);
-        self.skips && (since >= 0 && in_time || since >= LOOK_AGAIN)
-    }
-
-    fn look(&mut self, now: Now) -> PollOp {
+    /// Asks for overdue schedules alone, from the first entry on.
+    fn look(&self, now: Now) -> PollOp {
         let late = now.db - GRACE;
-        self.looking = Some(self.floor(now));
         PollOp::Look(PollQuery {
             node: self.node,
             application: self.application.clone(),
@@ -383,20 +331,18 @@ impl PollMachine {
         })
     }
 
-    /// Takes the answer to a look in. What lies before the reach of polls is brought by one at once. After one
-    /// that failed polls go on.
-    fn looked(&mut self, now: Now, reach: Millis, answer: Result<PollAnswer, Error>) {
-        self.skips = answer.is_err() || self.is_slow(now);
-        self.look_at = self.called + self.look_again;
-        self.look_again = (2 * self.look_again).min(LOOK_AGAIN);
+    /// Takes in the answer to a look. An extra poll brings what lies before the floor that polls began at;
+    /// after a look that failed, polls go on as before.
+    fn looked(&mut self, now: Now, floor: Millis, answer: Result<PollAnswer, Error>) {
+        self.skipping.looked(now, self.called, answer.is_ok());
         match answer {
             Ok(PollAnswer::Page(polled)) => {
                 self.measure(&polled);
                 if let Some(earliest) = polled.earliest {
-                    if earliest < reach {
+                    if earliest < floor {
                         self.timetable.want();
                     }
-                    self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
+                    self.skipping.found(earliest);
                 }
                 self.seen(now, Signs::of(&polled));
             }
@@ -408,7 +354,7 @@ impl PollMachine {
     }
 
     fn seen(&mut self, now: Now, Signs { app, node, election, late }: Signs) {
-        self.outbox.push(PollOutput::Seen { app, node, election, late, from: self.floor(now) });
+        self.outbox.push(PollOutput::Seen { app, node, election, late, from: self.skipping.floor(now) });
     }
 
     fn call(&self, asked: &Asked) -> PollOp {
@@ -445,12 +391,7 @@ impl PollMachine {
         self.measure(&polled);
         asked.signs = Signs::of(&polled);
         if asked.stage == Stage::Home && asked.page.schedules == Due::All {
-            // A schedule created after this poll may be due at once, and an outage may hide it for long.
-            let created = asked.late - MARGIN;
-            self.known = Some(polled.earliest.map_or(created, |earliest| earliest.min(created)));
-            if !self.skips && self.is_slow(now) {
-                self.skip(now);
-            }
+            self.skipping.polled(now, self.called, asked.late, polled.earliest);
         }
         let entries = std::mem::take(&mut polled.entries);
         let pendings = std::mem::take(&mut polled.pendings);
@@ -611,7 +552,8 @@ impl PollMachine {
         }
         let pendings = asked.pendings;
         let Signs { app, node, .. } = asked.signs;
-        self.looks = self.looks_after(now);
+        let left = self.timetable.next_tick() - now.db;
+        self.skipping.ended(now, (!self.timetable.is_wanted()).then_some(left));
         self.timetable.ended(now);
         self.limit = (2 * self.limit).min(PAGE);
         // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
@@ -656,7 +598,7 @@ impl Machine for PollMachine {
         if let Some(asked) = &self.asked {
             return Step::Do(self.call(asked));
         }
-        if std::mem::take(&mut self.looks) {
+        if self.skipping.begin_look(now) {
             return Step::Do(self.look(now));
         }
         match self.timetable.next(now) {
@@ -671,8 +613,8 @@ impl Machine for PollMachine {
     }
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
-        if let Some(reach) = self.looking.take() {
-            return self.looked(now, reach, answer);
+        if let Some(floor) = self.skipping.looking() {
+            return self.looked(now, floor, answer);
         }
         let Some(mut asked) = self.asked.take() else { return };
         self.listen();
@@ -692,7 +634,7 @@ impl Machine for PollMachine {
                 self.limit = (self.limit / 2).max(LEAST_PAGE);
                 self.timetable.failed(now);
                 // While the database was away, somebody may have written what is overdue now.
-                self.skip(now);
+                self.skipping.skip(now);
                 self.outbox.push(PollOutput::Event(Event::StoreFailed { operation: POLL, error }));
             }
         }
@@ -716,7 +658,7 @@ impl Machine for PollMachine {
                 self.resettle();
                 if self.listed().iter().any(|job| !before.contains(job)) {
                     self.timetable.want();
-                    self.look_at = Millis::MIN;
+                    self.skipping.listed_anew();
                 }
             }
             PollInput::Reborn(node) => {

@@ -1,0 +1,257 @@
+use super::*;
+use crate::domain::shards::Member;
+use crate::domain::{Error, Event, Kind, NodeId};
+use crate::machine::{Machine, Step};
+use crate::pipeline::poll::messages::LOOK;
+use crate::pipeline::poll::tests::{PERIOD, asked, at, decode, machine, told_earliest};
+use crate::pipeline::poll::{PollInput, PollMachine, PollOp, PollOutput};
+use crate::time::GRACE;
+
+/// How long a store call may take.
+const CALL: Millis = 3_000;
+
+/// What the machine asks for next, and when: (the beginning, whether it is a look at all overdue schedules).
+fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis, bool) {
+    loop {
+        match machine.next(at(now)) {
+            Step::Do(PollOp::Page(query)) => return (now, query.from, false),
+            Step::Do(PollOp::Look(query)) => {
+                assert!(query.shares.is_empty() && query.names.is_empty(), "it brings nothing");
+                return (now, query.from, true);
+            }
+            Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
+            Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
+            Step::Tell(_) => {}
+            Step::Wait(until) => now = now.max(until),
+            Step::Stop => panic!("stopped"),
+        }
+    }
+}
+
+/// What a question comes to: an answer after so long, or none.
+fn comes_after(machine: &mut PollMachine, now: Millis, takes: Millis, earliest: Option<Millis>) -> Millis {
+    told_earliest(machine, now + takes, earliest);
+    now + takes
+}
+
+fn comes_to_nothing(machine: &mut PollMachine, now: Millis) {
+    machine.done(at(now), Err(Error::new(Kind::Unknown, "no answer in time")));
+}
+
+/// Where polls that skip begin after one that was asked for then and knew of nothing due.
+fn before_a_poll(asked: Millis) -> Millis {
+    asked - GRACE - MARGIN
+}
+
+/// A machine whose first poll, at `now`, knew of nothing due and whose second failed.
+fn behind_a_failed_poll(now: Millis) -> PollMachine {
+    let mut machine = machine(now);
+    for fails in [false, true] {
+        let (now, from, look) = next_question(&mut machine, now);
+        assert!((from, look) == (0, false), "nothing is skipped without need");
+        if fails {
+            comes_to_nothing(&mut machine, now)
+        } else {
+            told_earliest(&mut machine, now, None)
+        }
+        machine.receive(at(now), PollInput::Wake);
+    }
+    machine
+}
+
+#[test]
+fn polls_begin_with_the_first_entry_while_that_is_quick() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    for minute in 0..10 {
+        let (now, from, look) = next_question(&mut machine, begin + minute * 60_000);
+        assert_eq!((from, look), (0, false));
+        comes_after(&mut machine, now, CALL / 3, None);
+    }
+}
+
+/// However long they stay: an outage, a schedule that nobody claims.
+#[test]
+fn a_poll_that_skips_begins_where_the_earliest_due_schedule_was() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let mut minutes = 0;
+    let mut begins = |earliest| loop {
+        minutes += 10;
+        let (now, from, look) = next_question(&mut machine, begin + minutes * 60_000);
+        if look {
+            comes_to_nothing(&mut machine, now);
+            continue;
+        }
+        told_earliest(&mut machine, now, earliest);
+        return (from, now);
+    };
+    assert_eq!(begins(Some(begin)).0, before_a_poll(begin));
+    assert_eq!(begins(Some(begin)).0, begin);
+    let (from, last) = begins(None);
+    assert_eq!(from, begin);
+    assert_eq!(begins(None).0, before_a_poll(last));
+}
+
+/// A schedule created after the last good poll, and due at once, is found by the next good one.
+#[test]
+fn polls_that_fail_hold_the_beginning_back() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    for minute in 1..10 {
+        let (now, from, _) = next_question(&mut machine, begin + minute * 60_000);
+        assert_eq!(from, before_a_poll(begin));
+        comes_to_nothing(&mut machine, now);
+    }
+}
+
+/// A transaction may have begun minutes ago; and nothing at all is known if no poll has ended.
+#[test]
+fn a_poll_that_skips_looks_back_a_minute_at_least() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    comes_to_nothing(&mut machine, now);
+    let (now, from, _) = next_question(&mut machine, now);
+    assert_eq!(from, now - MARGIN);
+}
+
+/// Two poll intervals apart, then four, eight, and a minute at last.
+#[test]
+fn while_looks_fail_or_are_slow_they_come_more_and_more_rarely() {
+    let begin = 10_000_000;
+    for slow in [false, true] {
+        let mut machine = behind_a_failed_poll(begin);
+        let (mut now, mut looks) = (begin, Vec::new());
+        while looks.len() < 7 {
+            let (asked, _, look) = next_question(&mut machine, now);
+            now = asked;
+            match (look, slow) {
+                (false, _) => told_earliest(&mut machine, now, None),
+                (true, false) => comes_to_nothing(&mut machine, now),
+                (true, true) => now = comes_after(&mut machine, now, CALL / 3 + 1, None),
+            }
+            looks.extend(look.then_some((asked - begin) / PERIOD));
+        }
+        let pauses: Vec<Millis> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(pauses, [2, 2, 4, 8, 12, 12]);
+    }
+}
+
+#[test]
+fn after_a_look_that_is_quick_polls_begin_with_the_first_entry_again() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, from, look) = next_question(&mut machine, begin);
+    assert!(from > 0 && !look);
+    told_earliest(&mut machine, now, None);
+    let (now, from, look) = next_question(&mut machine, now);
+    assert_eq!((from, look), (0, true));
+    comes_after(&mut machine, now, CALL / 3, None);
+    for _ in 0..20 {
+        let (now, from, look) = next_question(&mut machine, now + PERIOD);
+        assert_eq!((from, look), (0, false));
+        told_earliest(&mut machine, now, None);
+    }
+}
+
+/// And the next begins with the first entry no more.
+#[test]
+fn a_slow_poll_is_followed_by_a_look() {
+    let begin = 10_000_000;
+    let mut machine = machine(begin);
+    let (slow, ..) = next_question(&mut machine, begin);
+    let now = comes_after(&mut machine, slow, CALL / 3 + 1, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    comes_to_nothing(&mut machine, now);
+    let (_, from, look) = next_question(&mut machine, now);
+    assert_eq!((from, look), (before_a_poll(slow), false));
+}
+
+/// Until it has been seen to.
+#[test]
+fn what_lies_before_the_beginning_is_polled_at_once() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, from, _) = next_question(&mut machine, begin);
+    assert_eq!(from, before_a_poll(begin));
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    let old = begin - 3_600_000;
+    let now = comes_after(&mut machine, now, CALL / 2, Some(old));
+    let seen = |machine: &mut PollMachine| match machine.next(at(begin)) {
+        Step::Tell(PollOutput::Seen { late, from, .. }) => Some((late, from)),
+        _ => None,
+    };
+    assert_eq!(seen(&mut machine), Some((true, old)), "the misfire handler learns of it");
+    let mut last = now;
+    for earliest in [Some(old), None] {
+        let (now, from, look) = next_question(&mut machine, last);
+        assert!(now <= begin + 2 * PERIOD && !look);
+        assert_eq!(from, old);
+        told_earliest(&mut machine, now, earliest);
+        machine.receive(at(now), PollInput::Wake);
+        last = now;
+    }
+    let (_, from, _) = next_question(&mut machine, last + PERIOD);
+    assert_eq!(from, before_a_poll(last));
+}
+
+#[test]
+fn a_look_that_fails_costs_no_poll() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(look);
+    let limit = machine.limit;
+    comes_to_nothing(&mut machine, now + 3_000);
+    let Step::Tell(PollOutput::Event(Event::StoreFailed { operation, .. })) = machine.next(at(now + 3_000))
+    else {
+        panic!("nothing is told")
+    };
+    assert_eq!((operation, machine.limit), (LOOK, limit));
+    let tick = machine.timetable.next_tick();
+    assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
+}
+
+/// A look that is given up must not take the next tick's time.
+#[test]
+fn a_look_waits_for_a_poll_that_leaves_it_time() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, ..) = next_question(&mut machine, begin + PERIOD - 1_000);
+    assert_eq!(machine.timetable.next_tick(), now + 1_000);
+    told_earliest(&mut machine, now, None);
+    let (now, _, look) = next_question(&mut machine, now);
+    assert!(!look);
+    told_earliest(&mut machine, now, None);
+    assert!(next_question(&mut machine, now).2);
+}
+
+#[test]
+fn a_job_that_a_node_lists_anew_is_looked_for_at_once() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let (now, ..) = next_question(&mut machine, begin);
+    told_earliest(&mut machine, now, None);
+    let (mut now, ..) = next_question(&mut machine, now);
+    comes_to_nothing(&mut machine, now);
+    let mut join = |jobs: &[&str]| {
+        let jobs = jobs.iter().map(|job| (*job).to_owned()).collect();
+        let other = Member { id: NodeId(uuid::Uuid::from_u128(1)), jobs };
+        machine.receive(at(now), PollInput::Members(vec![other]));
+        let (asked, query) = asked(&mut machine, now);
+        told_earliest(&mut machine, asked, None);
+        let looks;
+        (now, _, looks) = next_question(&mut machine, asked);
+        told_earliest(&mut machine, now, None);
+        (query.listed, looks)
+    };
+    assert_eq!(join(&["job"]), (vec!["job".to_owned()], false));
+    let (listed, looks) = join(&["another", "job"]);
+    assert_eq!((listed, looks), (vec!["another".to_owned(), "job".to_owned()], true));
+}
