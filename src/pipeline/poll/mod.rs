@@ -13,18 +13,20 @@
 
 pub(crate) mod decode;
 mod grid;
+mod home;
 mod messages;
 mod skipping;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decode, Decoders};
 use self::grid::{Next, Timetable};
+use self::home::{Home, is_whole};
 pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
 use self::messages::{LOOK, POLL};
 use self::skipping::Skipping;
-use crate::domain::shards::{self, Member, SHARDS, Share};
+use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId, Pending, ScheduleId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::expand;
@@ -51,8 +53,6 @@ const LEAST_DECODING: Millis = 100;
 const OTHERS: usize = 1_000;
 /// while fewer than this of the node's own are late.
 const BACKLOG: usize = 256;
-/// The most schedules a poll brings because they were changed here.
-const CHANGED: usize = 64;
 
 /// The poll under way: what it asked for and what it has brought so far.
 struct Asked {
@@ -208,10 +208,6 @@ impl Asked {
     }
 }
 
-fn is_whole(home: &[Share]) -> bool {
-    home.iter().all(|share| share.shards.len() == SHARDS)
-}
-
 pub(crate) struct PollMachine {
     node: NodeId,
     application: String,
@@ -224,12 +220,7 @@ pub(crate) struct PollMachine {
     skipping: Skipping,
     offset: Offset,
     outbox: Vec<PollOutput>,
-    members: Vec<Member>,
-    /// What is home here: everything, while nobody else is known.
-    home: Vec<Share>,
-    /// Schedules changed here, and until when (boot clock) they are looked after here: by then their owner
-    /// has polled.
-    changed: VecDeque<(String, Millis)>,
+    home: Home,
     /// Rows per page.
     limit: usize,
     /// The lane with which the next poll that needs lanes begins: where the last ran out of time.
@@ -251,7 +242,7 @@ impl PollMachine {
         offset: Offset,
         now: Now,
     ) -> Self {
-        let home = vec![Share::whole(catalog.jobs())];
+        let home = Home::new(catalog.jobs());
         Self {
             node,
             application,
@@ -263,9 +254,7 @@ impl PollMachine {
             skipping: Skipping::new(&window),
             offset,
             outbox: Vec::new(),
-            members: Vec::new(),
             home,
-            changed: VecDeque::new(),
             limit: PAGE,
             turn: 0,
             walked: Page::FIRST.pendings,
@@ -277,16 +266,14 @@ impl PollMachine {
     fn ask(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         let until =
             self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead);
-        self.changed.retain(|(_, ends)| now.boot < *ends);
-        let names = if is_whole(&self.home) { VecDeque::new() } else { self.changed.clone() };
         let asked = Asked {
             tick,
             sent: now.boot,
             from: self.skipping.floor(now),
             until,
             late: now.db - GRACE,
-            home: self.home.clone(),
-            names: names.into_iter().map(|(name, _)| name).collect(),
+            home: self.home.shares(),
+            names: self.home.names(now),
             stage: Stage::Home,
             page: Page { pendings: self.walked, newest: self.walks_long, ..Page::FIRST },
             lanes: 0,
@@ -310,8 +297,7 @@ impl PollMachine {
 
     /// The jobs that live nodes list.
     fn listed(&self) -> Vec<String> {
-        let others = self.members.iter().flat_map(|member| member.jobs.iter().cloned());
-        others.chain(self.decoders.jobs()).collect::<BTreeSet<String>>().into_iter().collect()
+        self.home.listed(self.decoders.jobs())
     }
 
     /// Asks for overdue schedules alone, from the first entry on.
@@ -506,13 +492,11 @@ impl PollMachine {
         }
     }
 
-    /// Who lives has changed, or one's own name: so may what is home.
+    /// The members have changed, or this node's name. Another home is polled at once.
     fn resettle(&mut self) {
-        let home = shards::home(self.node, &self.decoders.jobs(), &self.members);
-        if home != self.home {
+        if self.home.resettle(self.node, &self.decoders.jobs()) {
             self.timetable.want();
         }
-        self.home = home;
     }
 
     fn jumped(&mut self) {
@@ -645,16 +629,12 @@ impl Machine for PollMachine {
             PollInput::Wake => self.timetable.want(),
             PollInput::Changed(name) => {
                 self.timetable.want();
-                self.changed.retain(|(known, _)| *known != name);
-                self.changed.push_back((name, now.boot + 2 * self.window.poll));
-                if self.changed.len() > CHANGED {
-                    self.changed.pop_front();
-                }
+                self.home.changed(name, now.boot + 2 * self.window.poll);
             }
             PollInput::Retry(due) => self.timetable.want_retry(due),
             PollInput::Members(members) => {
                 let before = self.listed();
-                self.members = members;
+                self.home.members = members;
                 self.resettle();
                 if self.listed().iter().any(|job| !before.contains(job)) {
                     self.timetable.want();
@@ -662,7 +642,7 @@ impl Machine for PollMachine {
                 }
             }
             PollInput::Reborn(node) => {
-                self.members.retain(|member| member.id != self.node);
+                self.home.forget(self.node);
                 self.node = node;
                 self.timetable.want();
                 self.resettle();

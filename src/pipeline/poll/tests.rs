@@ -1,5 +1,6 @@
 use super::grid::EXTRA_PAUSE;
 use super::*;
+use crate::domain::shards::Member;
 use crate::domain::{ExecutionId, Kind, Token};
 use crate::fixtures::{calls_while_down, cron};
 use crate::machine::Operation;
@@ -199,10 +200,6 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
     assert_eq!((plan.occurrences.len(), plan.complete), (1, true), "it is not worth another poll");
 }
 
-fn me() -> NodeId {
-    NodeId(uuid::Uuid::nil())
-}
-
 /// Beside one other node.
 pub(super) fn beside_another(now: Millis) -> PollMachine {
     let mut machine = machine(now);
@@ -230,7 +227,7 @@ pub(super) fn late(now: Millis, entries: Vec<Entry>) -> Polled {
     Polled { late: true, ..answer(now, entries) }
 }
 
-fn shards(query: &PollQuery) -> Vec<i64> {
+pub(super) fn shards(query: &PollQuery) -> Vec<i64> {
     query.shares.iter().flat_map(|share| share.shards.clone()).collect()
 }
 
@@ -269,30 +266,6 @@ fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind(
     }
 }
 
-#[test]
-fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has_polled() {
-    let mut machine = beside_another(1_000_000);
-    for n in 0..=CHANGED {
-        machine.receive(at(1_000_000), PollInput::Changed(format!("schedule-{n}")));
-    }
-    machine.receive(at(1_000_000), PollInput::Changed("schedule-7".to_owned()));
-    let (mut now, query) = asked(&mut machine, 1_000_000);
-    assert_eq!((now, query.names.len()), (1_000_000, CHANGED));
-    assert_eq!(query.names.last().map(String::as_str), Some("schedule-7"));
-    assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
-    let mut until = now;
-    while !query.names.is_empty() {
-        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
-        let query;
-        (now, query) = asked(&mut machine, now);
-        if query.names.is_empty() {
-            break;
-        }
-        until = now;
-    }
-    assert!((1_005_000..1_010_000).contains(&until), "until {until}");
-}
-
 /// It was brought by its name already: twice in the plan it would be claimed twice.
 #[test]
 fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
@@ -306,21 +279,6 @@ fn what_was_changed_here_and_is_late_elsewhere_is_planned_once() {
     let (_, told) = until_asked(&mut machine, now);
     let planned = told.iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     assert_eq!(planned.map(|planned| planned.occurrences.len()), Some(1));
-}
-
-#[test]
-fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
-    let mut machine = beside_another(1_000_000);
-    let (now, _) = asked(&mut machine, 1_000_000);
-    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
-    let members = machine.members.clone();
-    machine.receive(at(now), PollInput::Members(members));
-    assert!(!machine.timetable.is_wanted(), "nothing has changed");
-    machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
-    let (again, query) = asked(&mut machine, now);
-    assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
-    machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
-    assert_eq!(machine.members, [], "one's old name is no other node");
 }
 
 /// What the machine does next: a store call, and when.

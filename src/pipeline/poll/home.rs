@@ -1,0 +1,74 @@
+//! Whose schedules a node polls: those of its home shards, and those changed in its process, whatever their
+//! shard.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::domain::shards::{self, Member, SHARDS, Share};
+use crate::domain::{Millis, NodeId};
+use crate::time::Now;
+
+/// The most changed schedules one poll asks for by name.
+pub(super) const CHANGED: usize = 64;
+
+pub(super) struct Home {
+    pub(super) members: Vec<Member>,
+    /// The home shards: all, while no other node is known.
+    shares: Vec<Share>,
+    /// Schedules changed here, and until when (boot clock) polls ask for them: by then their owner has polled.
+    changed: VecDeque<(String, Millis)>,
+}
+
+impl Home {
+    pub(super) fn new(jobs: Vec<String>) -> Self {
+        Self { members: Vec::new(), shares: vec![Share::whole(jobs)], changed: VecDeque::new() }
+    }
+
+    pub(super) fn shares(&self) -> Vec<Share> {
+        self.shares.clone()
+    }
+
+    /// The names of the schedules changed here that a poll asks for: none if all shards are at home.
+    pub(super) fn names(&mut self, now: Now) -> Vec<String> {
+        self.changed.retain(|(_, ends)| now.boot < *ends);
+        if is_whole(&self.shares) {
+            return Vec::new();
+        }
+        self.changed.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The schedule of this name was changed here: polls ask for it until `ends`, boot clock.
+    pub(super) fn changed(&mut self, name: String, ends: Millis) {
+        self.changed.retain(|(known, _)| *known != name);
+        self.changed.push_back((name, ends));
+        if self.changed.len() > CHANGED {
+            self.changed.pop_front();
+        }
+    }
+
+    /// The jobs that live nodes list; `own` are this node's.
+    pub(super) fn listed(&self, own: Vec<String>) -> Vec<String> {
+        let others = self.members.iter().flat_map(|member| member.jobs.iter().cloned());
+        others.chain(own).collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// The members have changed, or this node's name: so may its home shards, and true if they did.
+    pub(super) fn resettle(&mut self, node: NodeId, own: &[String]) -> bool {
+        let shares = shards::home(node, own, &self.members);
+        let moved = shares != self.shares;
+        self.shares = shares;
+        moved
+    }
+
+    /// A node that joined again under a new name is no other node's member under its old one.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        self.members.retain(|member| member.id != node);
+    }
+}
+
+/// Whether these are all shards of their jobs.
+pub(super) fn is_whole(home: &[Share]) -> bool {
+    home.iter().all(|share| share.shards.len() == SHARDS)
+}
+
+#[cfg(test)]
+mod tests;

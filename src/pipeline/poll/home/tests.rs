@@ -1,0 +1,48 @@
+use super::*;
+use crate::machine::Machine;
+use crate::pipeline::poll::grid::EXTRA_PAUSE;
+use crate::pipeline::poll::tests::{answer, asked, at, beside_another, shards};
+use crate::pipeline::poll::{PollAnswer, PollInput};
+
+fn me() -> NodeId {
+    NodeId(uuid::Uuid::nil())
+}
+
+#[test]
+fn what_this_process_changed_is_asked_for_whatever_its_shard_until_its_owner_has_polled() {
+    let mut machine = beside_another(1_000_000);
+    for n in 0..=CHANGED {
+        machine.receive(at(1_000_000), PollInput::Changed(format!("schedule-{n}")));
+    }
+    machine.receive(at(1_000_000), PollInput::Changed("schedule-7".to_owned()));
+    let (mut now, query) = asked(&mut machine, 1_000_000);
+    assert_eq!((now, query.names.len()), (1_000_000, CHANGED));
+    assert_eq!(query.names.last().map(String::as_str), Some("schedule-7"));
+    assert!(!query.names.contains(&"schedule-0".to_owned()), "the oldest is left to its owner");
+    let mut until = now;
+    while !query.names.is_empty() {
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+        let query;
+        (now, query) = asked(&mut machine, now);
+        if query.names.is_empty() {
+            break;
+        }
+        until = now;
+    }
+    assert!((1_005_000..1_010_000).contains(&until), "until {until}");
+}
+
+#[test]
+fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
+    let mut machine = beside_another(1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    let members = machine.home.members.clone();
+    machine.receive(at(now), PollInput::Members(members));
+    assert!(!machine.timetable.is_wanted(), "nothing has changed");
+    machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
+    let (again, query) = asked(&mut machine, now);
+    assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
+    machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
+    assert_eq!(machine.home.members, [], "one's old name is no other node");
+}
