@@ -207,13 +207,13 @@ fn a_look_that_fails_costs_no_poll() {
     told_earliest(&mut machine, now, None);
     let (now, _, look) = next_question(&mut machine, now);
     assert!(look);
-    let limit = machine.limit;
+    let limit = machine.bookmark.limit;
     comes_to_nothing(&mut machine, now + 3_000);
     let Step::Tell(PollOutput::Event(Event::StoreFailed { operation, .. })) = machine.next(at(now + 3_000))
     else {
         panic!("nothing is told")
     };
-    assert_eq!((operation, machine.limit), (LOOK, limit));
+    assert_eq!((operation, machine.bookmark.limit), (LOOK, limit));
     let tick = machine.timetable.next_tick();
     assert_eq!(next_question(&mut machine, now + 3_000).0, tick, "polls go on as before");
 }

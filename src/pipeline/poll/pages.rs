@@ -1,0 +1,321 @@
+//! The pages of a poll: the questions it asks, how far it has come, and the rows it has brought.
+//!
+//! A poll walks over its node's home shards first. The first page asks for all due schedules. If they do not
+//! fit, the following pages take an equal share of each lane, and beside them the PENDING executions in the
+//! order of (due time, id). When the time is over, the next poll goes on where this one stopped: a
+//! [`Bookmark`] says where.
+//!
+//! Behind the last page at home come the late rows of other nodes' shards, if there are any and the node has
+//! no backlog of its own.
+
+use std::sync::Arc;
+
+use super::decode::{Decode, Decoders};
+use super::home::is_whole;
+use super::messages::Covered;
+use super::payloads::Payloads;
+use crate::domain::shards::Share;
+use crate::domain::{Entry, Millis, Pending};
+use crate::store::{Due, Page, Polled};
+use crate::time::Now;
+
+/// The most schedules, and the most PENDING executions, one poll plans.
+pub(crate) const POLL_LIMIT: usize = 50_000;
+/// Rows per page: one store call. Halved by each poll that fails, down to the least, and doubled by each that
+/// does not.
+pub(super) const PAGE: usize = 25_000;
+const LEAST_PAGE: usize = 64;
+/// A poll begins no call after so long, but for the first that may bring rows and the first that brings large
+/// payloads.
+pub(super) const PATIENCE: Millis = 1_000;
+/// The most rows of others' shards one page asks for, and the number after which no page follows.
+pub(super) const OTHERS: usize = 1_000;
+/// A node with this many late rows at home has a backlog, and brings none of others' shards.
+const BACKLOG: usize = 256;
+
+/// A PENDING execution's key: its due time and id.
+type Key = (Millis, i64);
+
+/// The poll under way.
+pub(super) struct Poll {
+    pub frame: Frame,
+    pub walk: Walk,
+    pub brought: Brought,
+    pub payloads: Payloads,
+    /// The payloads to decode next.
+    pub decode: Option<Decode>,
+    pub signs: Signs,
+}
+
+/// What all questions of one poll have in common.
+pub(super) struct Frame {
+    /// The tick it began with; `None` for an extra poll.
+    pub tick: Option<Millis>,
+    /// When it began, boot clock.
+    pub sent: Millis,
+    /// The floor, the window's end, and the instant before which due rows are late: database time.
+    pub from: Millis,
+    pub until: Millis,
+    pub late: Millis,
+    /// The home shards.
+    pub home: Vec<Share>,
+    /// The schedules asked for by name, whatever their shard.
+    pub names: Vec<String>,
+}
+
+impl Frame {
+    /// The time that is left of [`PATIENCE`].
+    pub(super) fn left(&self, now: Now) -> Millis {
+        self.sent + PATIENCE - now.boot
+    }
+
+    pub(super) fn in_time(&self, now: Now) -> bool {
+        self.left(now) > 0
+    }
+
+    fn names(&self, entry: &Entry) -> bool {
+        self.names.iter().any(|name| **name == *entry.name)
+    }
+}
+
+/// The states of application and node, as the last page showed them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Signs {
+    pub app: bool,
+    pub node: bool,
+    pub election: Option<Millis>,
+    /// Something is late, whatever its shard.
+    pub late: bool,
+}
+
+impl Signs {
+    pub(super) fn of(polled: &Polled) -> Self {
+        let Polled { app_enabled: app, node_enabled: node, election, late, .. } = *polled;
+        Self { app, node, election, late }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Pages of the home shards.
+    Home,
+    /// Pages of the late rows in others' shards.
+    Others,
+    /// All pages have come: large payloads and decoding follow.
+    Over,
+}
+
+/// How far a poll has come.
+pub(super) struct Walk {
+    pub stage: Stage,
+    /// The page asked for.
+    pub page: Page,
+    /// The number of lanes at home if the first page did not hold all schedules, and how many of them no page
+    /// has asked for yet.
+    lanes: usize,
+    unasked: usize,
+    /// The PENDING executions at home covered so far: those behind the first key, up to the second.
+    pendings: (Key, Key),
+    /// A first page of the newest PENDING executions covered those behind this key.
+    newest: Key,
+    /// How many rows came from others' shards.
+    helped: usize,
+}
+
+impl Walk {
+    /// The page asked for is the first: it asks for all due schedules at home.
+    pub(super) fn is_first(&self) -> bool {
+        self.stage == Stage::Home && self.page.schedules == Due::All
+    }
+
+    /// Notes how far the poll has come at home; returns the page to ask for next, if rows are left.
+    fn reached(&mut self, next: Option<Page>, bookmark: &Bookmark) -> Option<Page> {
+        let key = next.as_ref().map_or(Page::END, |page| page.pendings);
+        if self.page.newest && key != Page::END {
+            self.newest = key;
+        } else {
+            self.pendings.1 = if key < self.newest { key } else { Page::END };
+        }
+        let lanes = next.map_or(Due::Lanes(Vec::new()), |page| page.schedules);
+        let mut next = Page { schedules: lanes, pendings: self.pendings.1, newest: false };
+        match (&self.page.schedules, &mut next.schedules) {
+            (Due::All, Due::Lanes(lanes)) if !lanes.is_empty() => {
+                (self.lanes, self.unasked) = (lanes.len(), lanes.len());
+                lanes.rotate_left(bookmark.turn % self.lanes);
+            }
+            (Due::All, _) => {}
+            (Due::Lanes(_), _) => self.unasked = self.unasked.saturating_sub(bookmark.limit),
+        }
+        let more = next.pendings != Page::END || next.schedules != Due::Lanes(Vec::new());
+        more.then_some(next)
+    }
+
+    pub(super) fn covered(&self) -> Covered {
+        Covered { schedules: self.unasked == 0, pendings: self.pendings, newest: self.newest }
+    }
+}
+
+/// What polls leave to the next: the size of its pages, and where its walk begins.
+pub(super) struct Bookmark {
+    /// Rows per page.
+    pub limit: usize,
+    /// The lane with which the next poll that needs lanes begins: where the last ran out of time.
+    turn: usize,
+    /// The PENDING execution behind which the next walk begins.
+    walked: Key,
+    /// The last walk did not end in one poll: many PENDING executions may be nobody's here. The next poll
+    /// brings the newest first, or new ones would wait until the walk reaches them.
+    newest_first: bool,
+}
+
+impl Bookmark {
+    pub(super) fn new() -> Self {
+        Self { limit: PAGE, turn: 0, walked: Page::FIRST.pendings, newest_first: false }
+    }
+
+    /// A new walk.
+    pub(super) fn walk(&self) -> Walk {
+        Walk {
+            stage: Stage::Home,
+            page: Page { pendings: self.walked, newest: self.newest_first, ..Page::FIRST },
+            lanes: 0,
+            unasked: 0,
+            pendings: (self.walked, self.walked),
+            newest: Page::END,
+            helped: 0,
+        }
+    }
+
+    /// A poll has failed.
+    pub(super) fn failed(&mut self) {
+        self.limit = (self.limit / 2).max(LEAST_PAGE);
+    }
+
+    /// A poll has ended, and come so far.
+    pub(super) fn ended(&mut self, walk: &Walk) {
+        self.limit = (2 * self.limit).min(PAGE);
+        let (begin, end) = walk.pendings;
+        // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
+        self.newest_first = begin != end && walk.pendings != (Page::FIRST.pendings, Page::END);
+        self.walked = if end == Page::END { Page::FIRST.pendings } else { end };
+        self.turn = if walk.unasked == 0 { 0 } else { self.turn.wrapping_add(walk.lanes - walk.unasked) };
+    }
+}
+
+/// The rows a poll has brought.
+#[derive(Default)]
+pub(super) struct Brought {
+    pub entries: Vec<Arc<Entry>>,
+    pub pendings: Vec<Pending>,
+    /// No row was cut off.
+    pub complete: bool,
+}
+
+impl Brought {
+    pub(super) fn count(&self) -> usize {
+        self.entries.len() + self.pendings.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.entries.len().max(self.pendings.len()) < POLL_LIMIT
+    }
+
+    fn has_backlog(&self, late: Millis) -> bool {
+        let entries = self.entries.iter().filter(|entry| entry.cursor.next.is_some_and(|next| next < late));
+        let pendings = self.pendings.iter().filter(|pending| pending.due < late);
+        entries.count() + pendings.count() >= BACKLOG
+    }
+
+    /// Each row with its due time.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Millis, &Arc<Entry>)> {
+        let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
+        let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
+        schedules.chain(self.pendings.iter().map(|pending| (pending.due, &pending.entry)))
+    }
+
+    /// Keeps the rows that handlers here can decode. Those that there was no time to decode are cut off; true
+    /// if there are any.
+    pub(super) fn keep_decodable(&mut self, decoders: &Decoders) -> bool {
+        let mut unknown = false;
+        let mut decodes = |entry: &Entry| {
+            let verdict = decoders.verdict(entry);
+            unknown |= verdict.is_none();
+            verdict == Some(true)
+        };
+        self.entries.retain(|it| decodes(it));
+        self.pendings.retain(|it| decodes(&it.entry));
+        self.complete &= !unknown;
+        unknown
+    }
+}
+
+impl Poll {
+    /// A poll that has brought nothing yet.
+    pub(super) fn new(frame: Frame, walk: Walk) -> Self {
+        let (brought, payloads) = (Brought::default(), Payloads::default());
+        Self { frame, walk, brought, payloads, decode: None, signs: Signs::default() }
+    }
+
+    /// Takes the rows of a page in, but for those that the poll has brought already, those nobody here can
+    /// decode, and misfires, which are repaired.
+    pub(super) fn take_in(
+        &mut self,
+        entries: Vec<Arc<Entry>>,
+        pendings: Vec<Pending>,
+        decoders: &Decoders,
+        is_misfired: impl Fn(&Entry) -> bool,
+    ) {
+        let Self { frame, walk, brought, payloads, .. } = self;
+        let before = brought.count();
+        // A large payload that nobody here can decode need not be fetched again.
+        let refused = |entry: &Entry| payloads.is_large(entry) && decoders.verdict(entry) == Some(false);
+        // Schedules changed here came with the first page, whatever their shard,
+        let again = !walk.is_first();
+        let known = |entry: &Entry| again && frame.names(entry);
+        let plannable = |entry: &Arc<Entry>| !known(entry) && !refused(entry) && !is_misfired(entry);
+        brought.entries.extend(entries.into_iter().filter(plannable));
+        // and their PENDING executions with the pages at home. The last page of a walk may reach into the
+        // newest.
+        let others = walk.stage == Stage::Others;
+        let known = |it: &Pending| others && frame.names(&it.entry) || (it.due, it.id.0) >= walk.newest;
+        let plannable = |it: &Pending| !known(it) && !refused(&it.entry);
+        brought.pendings.extend(pendings.into_iter().filter(plannable));
+        if others {
+            walk.helped += brought.count() - before;
+        }
+    }
+
+    /// Goes on to the next page, if the last one named it and there is room and time; behind the last page at
+    /// home to the late rows of others' shards; and then to the large payloads.
+    pub(super) fn follow(&mut self, now: Now, next: Option<Page>, bookmark: &Bookmark) {
+        let at_home = self.walk.stage == Stage::Home;
+        let next = if at_home { self.walk.reached(next, bookmark) } else { next };
+        let in_time = self.frame.in_time(now);
+        // A first page that did not hold all due schedules has brought none: the next follows in any case.
+        let overfull = self.walk.lanes > 0 && self.walk.is_first();
+        let room = if at_home { self.brought.has_room() } else { self.walk.helped < OTHERS };
+        match next {
+            Some(page) if room && (in_time || overfull) => self.walk.page = page,
+            next => {
+                if at_home {
+                    self.brought.complete = next.is_none();
+                    if in_time && self.helps() {
+                        (self.walk.stage, self.walk.page) = (Stage::Others, Page::FIRST);
+                        return;
+                    }
+                }
+                self.payloads.choose(self.brought.rows());
+                self.walk.stage = Stage::Over;
+            }
+        }
+    }
+
+    /// Whether rows of others are late, and the node has time for them.
+    fn helps(&self) -> bool {
+        let all_here = self.brought.complete && !self.brought.has_backlog(self.frame.late);
+        self.signs.late && all_here && !is_whole(&self.frame.home)
+    }
+}
+
+#[cfg(test)]
+mod tests;
