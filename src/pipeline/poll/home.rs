@@ -14,7 +14,7 @@ pub(super) struct Home {
     pub(super) members: Vec<Member>,
     /// The home shards: all, while no other node is known.
     shares: Vec<Share>,
-    /// Schedules changed here, and until when (boot clock) polls ask for them: by then their owner has polled.
+    /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
     changed: VecDeque<(String, Millis)>,
 }
 

@@ -1,17 +1,17 @@
-//! The poll loop: reads the due schedules and PENDING executions every few seconds, and measures the database's
-//! clock on the way.
+//! The poll loop: reads the due schedules and PENDING executions every few seconds, and measures the
+//! database's clock on the way.
 //!
 //! A poll brings the due rows of the node's home shards, page by page. Of others' shards it brings late rows,
 //! and those only if the node has no backlog of its own: a live owner works through its rows in the same
 //! order, and whoever helps it takes from the same end.
 //!
-//! Each call of a poll is bounded in rows and in bytes, and a poll has a bounded time. Rows that do not fit are
-//! cut off fairly: each job gets its share of pages and of large payloads. A call that fails makes the next
-//! poll's pages smaller. At last the poll [decodes](decode) new payloads in the time that is left.
+//! Each call of a poll is bounded in rows and in bytes, and a poll has a bounded time. Rows that do not fit
+//! are cut off fairly: each job gets its share of pages and of large payloads. A call that fails makes the
+//! next poll's pages smaller. At last the poll [decodes](decode) new payloads in the time that is left.
 //!
-//! This file has the machine; what it decides by is beside it: when polls begin (`grid`), with which fire time
-//! (`skipping`), whose schedules they ask for (`home`), how they walk over their pages (`pages`), and which
-//! large payloads they fetch (`payloads`).
+//! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
+//! fire time (`skipping`), whose schedules they ask for (`home`), how they walk over their pages (`pages`),
+//! and which large payloads they fetch (`payloads`).
 
 pub(crate) mod decode;
 mod grid;
@@ -232,6 +232,7 @@ impl PollMachine {
         self.emit(Event::ClockJumped);
     }
 
+    /// Measures the database's clock by a page's answer.
     fn measure(&mut self, polled: &Polled) {
         let before = self.offset.least();
         let was_set = self.offset.observe(polled.time);
@@ -247,8 +248,8 @@ impl PollMachine {
         }
     }
 
-    /// Ends a poll: plans the rows that handlers here can decode. If there was no time to decode some, another
-    /// poll follows soon.
+    /// Ends a poll: plans the rows that handlers here can decode. If there was no time to decode some,
+    /// another poll follows soon.
     fn planned(&mut self, now: Now, poll: Poll) {
         let Poll { frame, walk, mut brought, signs, .. } = poll;
         if brought.keep_decodable(&self.decoders) {

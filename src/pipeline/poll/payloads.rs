@@ -1,7 +1,7 @@
 //! Large payloads: pages leave them out, and a poll fetches them behind its last page.
 //!
-//! One poll brings a bounded number of bytes. Jobs take turns, so that none keeps another's payloads out. Rows
-//! whose payload is not fetched are cut off.
+//! One poll brings a bounded number of bytes. Jobs take turns, so that none keeps another's payloads out.
+//! Rows whose payload is not fetched are cut off.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

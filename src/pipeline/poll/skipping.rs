@@ -54,7 +54,7 @@ impl Skipping {
         Self { interval, call, known: None, looks: Looks::Off, pause: interval }
     }
 
-    /// The fire time with which polls begin. Schedules that nobody claims hold it back, and so does an outage.
+    /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
     pub(super) fn floor(&self, now: Now) -> Millis {
         match self.looks {
             Looks::Off => 0,
