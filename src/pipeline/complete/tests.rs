@@ -1,0 +1,160 @@
+use super::*;
+use crate::domain::{ExecutionId, ExecutionState, Token};
+use crate::fixtures::calls_while_down;
+
+mod batches;
+
+const NOW: Millis = 1_000_000;
+
+fn start(id: i64) -> CompleteInput {
+    CompleteInput::Settle(changed(id, Verb::Start, ExecutionState::Running), None)
+}
+
+/// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
+/// and how much.
+fn calls(inputs: Vec<(Millis, CompleteInput)>) -> Vec<(Millis, usize)> {
+    let mut machine = CompleteMachine::new(Arc::default());
+    let mut inputs = std::collections::VecDeque::from(inputs);
+    let (mut now, mut calls) = (0, Vec::new());
+    loop {
+        let at = Now { db: NOW, boot: now, apart: 0 };
+        while let Some((_, input)) = inputs.pop_front_if(|(at, _)| *at <= now) {
+            machine.receive(at, input);
+        }
+        match machine.next(at) {
+            Step::Do(SettleOp(batch)) => {
+                calls.push((now, batch.len()));
+                machine.done(at, Ok(vec![Applied::Done; batch.len()]));
+            }
+            Step::Tell(_) => {}
+            Step::Wait(until) => {
+                assert!(until > now, "a hot loop");
+                now = inputs.front().map_or(until, |(at, _)| until.min(*at));
+            }
+            Step::Stop => return calls,
+        }
+    }
+}
+
+fn outcome(at: Millis) -> (Millis, CompleteInput) {
+    (at, CompleteInput::Settle(finish(at, "plain"), None))
+}
+
+#[test]
+fn a_steady_stream_of_outcomes_is_stored_in_few_transactions() {
+    let mut stream: Vec<_> = (0..2_500).map(|n| outcome(4 * n)).collect();
+    stream.push((20_000, CompleteInput::Close));
+    let calls = calls(stream);
+    assert_eq!(calls[0], (0, 1), "the first does not wait");
+    assert!(calls.iter().all(|(_, outcomes)| *outcomes <= 13), "none waits for more than {GATHER} ms");
+    assert!(calls.len() <= 201, "{} transactions for 2,500 outcomes", calls.len());
+}
+
+#[test]
+fn what_somebody_waits_for_is_stored_at_once_and_takes_the_others_along() {
+    let (reply, _answer) = crossbeam::channel::bounded(1);
+    let start = (10, CompleteInput::Settle(finish(0, "plain"), Some(reply)));
+    let inputs = vec![outcome(0), outcome(5), start, outcome(15), (16, CompleteInput::Close)];
+    assert_eq!(calls(inputs), [(0, 1), (10, 2), (16, 1)], "a stop waits for nothing either");
+}
+
+#[test]
+fn a_backlog_waits_for_nothing() {
+    let mut backlog: Vec<_> = (0..2 * 64).map(|n| outcome(1 + n / 64)).collect();
+    backlog.insert(0, outcome(0));
+    backlog.push((2, CompleteInput::Close));
+    assert_eq!(calls(backlog), [(0, 1), (1, 64), (2, 64)]);
+}
+
+#[test]
+fn what_a_backlog_leaves_is_not_made_to_wait_like_a_stream() {
+    let many = |count, at| (0..count).map(move |_| outcome(at));
+    let of_a_stream = many(64, 0).chain([outcome(1)]);
+    let of_a_backlog = many(64, 5).chain([outcome(6)]);
+    let inputs = of_a_stream.chain(of_a_backlog).chain([(99, CompleteInput::Close)]).collect();
+    assert_eq!(calls(inputs), [(0, 64), (5, 65), (13, 1)]);
+    let inputs = many(64, 0).chain([outcome(1), (99, CompleteInput::Close)]).collect();
+    assert_eq!(calls(inputs), [(0, 64), (50, 1)]);
+}
+
+/// And what was to be stored is still there afterwards.
+#[test]
+fn no_hot_loop_while_the_database_is_down() {
+    for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+        let mut machine = CompleteMachine::new(Arc::default());
+        let mut given = 0;
+        let calls = calls_while_down(&mut machine, NOW, kind, || {
+            given += 1;
+            Some(start(given))
+        });
+        assert!((20..=70).contains(&calls), "{calls} calls in a minute");
+        assert_eq!(machine.queue.len() + machine.aside.len(), usize::try_from(given).unwrap());
+    }
+}
+
+fn finish(n: i64, error: &str) -> ExecutionChange {
+    let error = Some(error.to_owned());
+    ExecutionChange { error, ..changed(n, Verb::Finish, ExecutionState::Failed) }
+}
+
+fn changed(n: i64, verb: Verb, becomes: ExecutionState) -> ExecutionChange {
+    ExecutionChange {
+        verb,
+        execution: ExecutionId(n),
+        token: Token::fresh(),
+        state: verb.rule().from[0],
+        becomes,
+        fresh: (verb == Verb::GiveBack).then(Token::fresh),
+        reason: None,
+        error: None,
+        next: None,
+        now: NOW,
+    }
+}
+
+fn execution(change: &Change) -> &ExecutionChange {
+    let Change::Execution(change) = change else { panic!("not of an execution") };
+    change
+}
+
+/// A database that refuses what is not ASCII and holds execution 3 locked for a while.
+fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
+    if locked && batch.iter().any(|it| execution(it).execution == ExecutionId(3)) {
+        return Err(Error::new(Kind::Unavailable, "locked"));
+    }
+    let refused = |it: &Change| execution(it).error.as_ref().is_some_and(|text| !text.is_ascii());
+    if batch.iter().any(refused) {
+        return Err(Error::new(Kind::Data, "no such character"));
+    }
+    Ok(vec![Applied::Done; batch.len()])
+}
+
+#[test]
+fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
+    let mut machine = CompleteMachine::new(Arc::new(Held::default()));
+    let mut now = Now { db: 0, boot: 0, apart: 0 };
+    for n in 0..10 {
+        let text = if n == 5 { "\u{2615}" } else { "plain" };
+        machine.receive(now, CompleteInput::Settle(finish(n, text), None));
+    }
+    let mut stored = Vec::new();
+    let mut calls = 0;
+    while stored.len() < 10 {
+        match machine.next(now) {
+            Step::Do(SettleOp(batch)) => {
+                calls += 1;
+                let answer = answer(&batch, stored.len() < 9);
+                if answer.is_ok() {
+                    stored.extend(batch.iter().map(|it| execution(it).execution.0));
+                }
+                machine.done(now, answer);
+            }
+            Step::Wait(until) => now.boot = until,
+            Step::Tell(_) => {}
+            Step::Stop => panic!("stopped"),
+        }
+        assert!(calls < 100, "stored only {stored:?}");
+    }
+    assert_eq!(stored.last(), Some(&3), "the locked one came last, when it was free");
+    assert!(stored.contains(&5), "and the refused one was stored in other words");
+}
