@@ -12,7 +12,7 @@ pub(crate) struct Cursor {
     pub next: Option<Millis>,
 }
 
-/// One row of QRTZ_EXECUTE, understood: what poll and repair work on.
+/// A schedule: one row of QRTZ_EXECUTE, with its trigger parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub id: ScheduleId,
@@ -34,9 +34,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether its cursor has fallen behind its misfire threshold, which counts as `least` if it is below:
-    /// then it is the misfire handler's, before that the poll's. Both ask here, so no row is nobody's or
-    /// both's.
+    /// Whether its cursor is overdue by more than its misfire threshold, or than `least` if that is longer.
+    ///
+    /// A misfired row belongs to the misfire handler, any other to polls. Both ask here, so that no row
+    /// belongs to neither or to both.
     pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
         let limit = now.saturating_sub(self.threshold.max(least));
         self.cursor.next.is_some_and(|next| next < limit)

@@ -38,17 +38,17 @@ const MARGIN_PART: Millis = 100;
 pub(crate) const LEAST_RETENTION: Millis = 3_600_000;
 /// No other span may be longer: sums of them stay far from the end of the numbers.
 const LONGEST: Millis = 24 * 3_600_000;
-/// A claim takes in what comes due within this, and so does not come for each occurrence: it is made so long
-/// before its time at most.
+/// One claim batch takes the occurrences that come due within this span: a claim is sent at most this long
+/// before its fire time.
 pub(crate) const CLAIM_AHEAD: Millis = 50;
 /// A claim is sent no later than this before the first instant it is for, and sooner where claims take
 /// longer.
 pub(crate) const LEAST_LEAD: Millis = 20;
-/// A few outcomes wait for more, but no longer than this behind those stored before: what a crash may cost a
-/// second attempt although its handler had returned.
+/// After a commit a small batch of outcomes waits at most this long for more. A crash in this span may cost a
+/// second attempt of an occurrence whose handler had returned.
 pub(crate) const GATHER: Millis = 50;
-/// Behind a backlog's batch they wait no longer than this: mostly the next many take them along, at its end
-/// nothing follows.
+/// After a backlog's batch they wait at most this long: while the backlog lasts the next batch takes them
+/// along, and at its end no more follow.
 pub(crate) const REST: Millis = 8;
 /// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for
 /// each such row before it is left out (0 would be for ever).
