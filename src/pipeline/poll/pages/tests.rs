@@ -136,15 +136,15 @@ fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_too
     assert_eq!((again, lanes(&query)), (late, vec![1]));
 }
 
-/// A table of PENDING executions that nobody here runs, but for one that became due last; a page takes so
-/// long.
-struct Waiting {
+/// A table of PENDING executions, of which this node runs only the one that became due last.
+struct PendingTable {
     keys: Vec<(Millis, i64)>,
     own: Pending,
+    /// How long a page takes.
     takes: Millis,
 }
 
-impl Waiting {
+impl PendingTable {
     fn new(others: i64, takes: Millis) -> Self {
         let entry = Arc::new(cron(1, "0 * * * * ?", 1_060_000));
         let id = ExecutionId(others + 1);
@@ -202,7 +202,7 @@ impl Waiting {
 #[test]
 fn what_is_new_does_not_wait_for_a_long_walk() {
     for takes in [300, 2 * PATIENCE] {
-        let waiting = Waiting::new(1_000_000, takes);
+        let waiting = PendingTable::new(1_000_000, takes);
         let mut machine = machine(1_000_000);
         let (mut found, mut walked, mut last) = (Vec::new(), 0, Page::FIRST.pendings);
         for poll in 1..=20 {
@@ -222,7 +222,7 @@ fn what_is_new_does_not_wait_for_a_long_walk() {
 /// What the newest page has brought is not brought again by the walk's last page.
 #[test]
 fn a_walk_ends_where_the_newest_begin() {
-    let waiting = Waiting::new(60_000, PATIENCE / 2);
+    let waiting = PendingTable::new(60_000, PATIENCE / 2);
     let mut machine = machine(1_000_000);
     let mut polls = Vec::new();
     for poll in 1..=4 {
