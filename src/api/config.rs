@@ -1,8 +1,9 @@
-//! What an application may configure, resolved once into values that work together.
+//! The settings an application gives, resolved once into a [`Config`]; the limits of names and texts.
 
 use std::time::Duration;
 
 use crate::domain::{Error, Kind};
+use crate::node::start::Config;
 use crate::pipeline::pool::Limits;
 use crate::time::{Window, millis};
 
@@ -23,16 +24,6 @@ pub(crate) struct RawConfig {
     pub call: Duration,
     pub election: Duration,
     pub retention: Option<Duration>,
-    pub migrate: bool,
-}
-
-/// The same, checked.
-#[derive(Clone)]
-pub(crate) struct Config {
-    pub application: String,
-    pub url: String,
-    pub limits: Limits,
-    pub window: Window,
     pub migrate: bool,
 }
 

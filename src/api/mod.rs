@@ -1,10 +1,16 @@
 //! What applications use: the builder, the scheduler, the client, jobs and schedules.
 
+mod builder;
 mod client;
-pub(crate) mod config;
+mod config;
+mod definition;
 mod job;
 mod scheduler;
+mod views;
 
-pub use client::{Client, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
+pub use builder::Builder;
+pub use client::Client;
+pub use definition::Schedule;
 pub use job::Job;
-pub use scheduler::{Builder, Scheduler};
+pub use scheduler::Scheduler;
+pub use views::{ExecutionFilter, ExecutionView, NodeView, ScheduleView};

@@ -150,10 +150,12 @@ impl Catalog for Handlers {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn named(name: &str) -> JobSpec {
-        let policy = crate::api::Job::<()>::new("job").spec().policy;
+        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
         JobSpec { name: name.to_owned(), policy }
     }
 

@@ -1,7 +1,69 @@
-//! One node: its machines wired together, its handlers, the life of a claimed execution, and its events.
+//! One node: its machines wired together, its handlers, the life of a claimed execution, its start and end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::machine::driver::Driver;
+use crate::node::inboxes::{Inboxes, send};
+use crate::node::shutdown::Life;
+use crate::node::teller::Events;
+use crate::pipeline::poll::PollInput;
+use crate::pipeline::pool::Pool;
+use crate::store::{Claimed, Store};
+use crate::time::Clock;
 
 pub(crate) mod handlers;
+mod inboxes;
+mod join;
 pub(crate) mod lifecycle;
 pub(crate) mod route;
 pub(crate) mod runner;
+mod shutdown;
+pub(crate) mod start;
 pub(crate) mod teller;
+#[cfg(test)]
+mod tests;
+
+/// A running node.
+pub(crate) struct Node {
+    application: String,
+    /// The clients' own connections: their calls take none of the pipeline's.
+    clients: Arc<dyn Store>,
+    clock: Arc<Clock>,
+    events: Arc<Events>,
+    pool: Arc<Pool<Claimed>>,
+    loops: Loops,
+    inboxes: Inboxes,
+    /// A shutdown has begun: handlers may end early.
+    stopping: Arc<AtomicBool>,
+    /// A shutdown has ended: nothing begins any more.
+    closed: Arc<AtomicBool>,
+    life: Arc<Life>,
+}
+
+/// The threads its machines run on.
+struct Loops {
+    poll: Driver,
+    dispatch: Driver,
+    start: Driver,
+    complete: Driver,
+    heartbeat: Driver,
+    misfire: Driver,
+}
+
+impl Node {
+    pub(crate) fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// The store of this node's clients.
+    pub(crate) fn clients(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.clients)
+    }
+
+    /// Tells this node's poll of a changed schedule, so that the change need not wait for the next one.
+    pub(crate) fn on_change(&self) -> impl Fn(&str) + Send + Sync + use<> {
+        let poll = self.inboxes.poll.clone();
+        move |name| send(&poll, PollInput::Changed(name.to_owned()))
+    }
+}

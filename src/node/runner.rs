@@ -109,8 +109,7 @@ mod tests {
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
-    use crate::api::Job;
-    use crate::domain::{ExecutionId, ExecutionState, Millis};
+    use crate::domain::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis};
     use crate::fixtures::{claim_under, definition};
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
@@ -135,9 +134,12 @@ mod tests {
             let store = MemoryStore::new(AT - 1_000);
             let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
             store.ensure(&definition("s", once)).unwrap();
-            let job = Job::<()>::new("job").retries(1, Duration::from_secs(7));
+            let retry_delay = Duration::from_secs(7);
+            let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 2, retry_delay };
             let mut handlers = Handlers::default();
-            assert!(handlers.add(job.spec(), move |context, ()| run(context)));
+            assert!(
+                handlers.add(JobSpec { name: "job".to_owned(), policy }, move |context, ()| run(context))
+            );
             let (complete, settled) = unbounded();
             let told = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&told);

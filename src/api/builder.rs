@@ -1,0 +1,173 @@
+//! The settings of a node, and its start.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::api::config::{RawConfig, check_name};
+use crate::api::{Job, Scheduler};
+use crate::domain::{Error, Event, Kind};
+use crate::node::Node;
+use crate::node::handlers::{Context, HandlerError, Handlers};
+use crate::node::teller::Observer;
+
+/// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
+pub struct Builder {
+    raw: RawConfig,
+    handlers: Handlers,
+    twice: Option<&'static str>,
+    observers: Vec<Observer>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("application", &self.raw.application).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(super) fn new(application: &str, url: &str) -> Self {
+        Self {
+            raw: RawConfig::new(application, url),
+            handlers: Handlers::default(),
+            twice: None,
+            observers: Vec::new(),
+        }
+    }
+
+    /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers
+    /// for.
+    ///
+    /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
+    #[must_use]
+    pub fn handler<P: DeserializeOwned + 'static>(
+        mut self,
+        job: Job<P>,
+        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+    ) -> Self {
+        if !self.handlers.add(job.spec(), run) {
+            self.twice = Some(job.name());
+        }
+        self
+    }
+
+    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full, or holds all
+    /// that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <= 4096.
+    #[must_use]
+    pub fn threads(mut self, core: usize, max: usize) -> Self {
+        self.raw.core_threads = core;
+        self.raw.max_threads = max;
+        self
+    }
+
+    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000.
+    ///
+    /// Larger queues help only short jobs: at most 64 executions queue beyond those expected to start within
+    /// 100 ms. Once all threads are busy, the rest is left to other nodes.
+    #[must_use]
+    pub fn queue(mut self, places: usize) -> Self {
+        self.raw.queue = places;
+        self
+    }
+
+    /// How often the database is polled. Default: 5 s; 100 ms to one day.
+    ///
+    /// All occurrences of an interval are held in memory, some 100 bytes each while they are planned: for
+    /// 1,000 schedules that fire every second these are 200 MB at an interval of half an hour. A poll plans
+    /// no more than 10,000 occurrences of one schedule; the next poll is late for those behind them.
+    #[must_use]
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.raw.poll = interval;
+        self
+    }
+
+    /// How often this node says that it lives. Default: 5 s; 100 ms to one day.
+    #[must_use]
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.raw.beat = interval;
+        self
+    }
+
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s. Neither a hundredth of it (at
+    /// least 1 s) nor the store timeout is part of a lease, and what is left must be at least two heartbeats,
+    /// and one heartbeat plus the store timeout. All nodes of an application must agree on it and on the store
+    /// timeout: one that declares others dead earlier than they expect takes work from nodes that still run it.
+    #[must_use]
+    pub fn death_after(mut self, span: Duration) -> Self {
+        self.raw.death = span;
+        self
+    }
+
+    /// How often one node of the application repairs what was left behind. Default: 15 s; at least the poll
+    /// interval.
+    #[must_use]
+    pub fn misfire_interval(mut self, interval: Duration) -> Self {
+        self.raw.election = interval;
+        self
+    }
+
+    /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever.
+    /// Default: 30 days; at least one hour, and never less than the misfire threshold.
+    ///
+    /// Counted by the database's clock. What is pending or runs is never removed, nor what its schedule
+    /// planned after it. Where nodes of an application differ, the shortest span counts. A completed one-shot
+    /// whose executions are gone, and a node that ended that long ago, are removed too.
+    #[must_use]
+    pub fn retention(mut self, span: Option<Duration>) -> Self {
+        self.raw.retention = span;
+        self
+    }
+
+    /// The most one store call may take before it is abandoned; up to three quarters of it may pass until a
+    /// connection is open. Default: 3 s; 500 ms to one day.
+    #[must_use]
+    pub fn store_timeout(mut self, limit: Duration) -> Self {
+        self.raw.call = limit;
+        self
+    }
+
+    /// Whether `start` creates or upgrades the tables. Default: true; with false a missing or old schema is
+    /// an error and `firetime migrate` is yours to run.
+    #[must_use]
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.raw.migrate = migrate;
+        self
+    }
+
+    /// Calls `observer` with every event, after it was logged, in the order they happened.
+    ///
+    /// All observers run on one thread of their own, which also logs: one that blocks or panics holds up no
+    /// claim, heartbeat or outcome, only the events behind it. While 4,096 events wait, further ones are
+    /// dropped and counted ([`Event::EventsMissed`]). [`Scheduler::shutdown`] waits up to a second for the
+    /// last ones.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Starts the node: returns once the schema is right, the database's self-check has passed and the first
+    /// heartbeat is confirmed.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] for a configuration that cannot work, [`Kind::Unavailable`] if the database cannot be
+    /// reached, [`Kind::Schema`] if its tables do not fit this version, [`Kind::Unknown`] if the node was to
+    /// join and heard nothing for two store timeouts.
+    pub fn start(self) -> Result<Scheduler, Error> {
+        if let Some(job) = self.twice {
+            return Err(Error::new(Kind::Config, format!("job {job:?} has two handlers; each job has one")));
+        }
+        let specs = self.handlers.specs();
+        if specs.is_empty() {
+            return Err(Error::new(
+                Kind::Config,
+                "no handler: call handler(JOB, |context, payload| ...) first",
+            ));
+        }
+        for spec in &specs {
+            check_name("job name", &spec.name, 200)?;
+        }
+        let config = self.raw.resolve()?;
+        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
+    }
+}

@@ -1,0 +1,104 @@
+//! Schedules as an application defines them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::api::Job;
+use crate::api::config::check_name;
+use crate::domain::{Error, Kind, MisfirePolicy, payload};
+use crate::store::Definition;
+use crate::time::millis;
+use crate::trigger::Trigger;
+
+/// What a schedule should be: a name, a job with its payload, a trigger.
+///
+/// ```
+/// use firetime::{Job, MisfirePolicy, Schedule, Trigger};
+///
+/// const REPORT: Job<String> = Job::new("report");
+/// let at_half_past_two = Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?;
+/// let nightly = Schedule::new("nightly", REPORT, &"sales".to_string(), at_half_past_two)?
+///     .misfire(MisfirePolicy::DoNothing)
+///     .priority(7);
+/// # let _ = nightly;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    definition: Definition,
+}
+
+impl Schedule {
+    /// A schedule called `name` (1 to 200 characters, no control characters; unique per application) that
+    /// runs `job` with `payload` whenever `trigger` says so.
+    ///
+    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured ([`Kind::Config`]):
+    /// store large data elsewhere and let the payload hold its key.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] if the name cannot be used or the payload cannot be written as JSON.
+    pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {
+        check_name("schedule name", name, 200)?;
+        check_name("job name", job.name(), 200)?;
+        let payload = payload::encode(payload)
+            .map_err(|error| Error::new(Kind::Config, format!("schedule {name:?}: payload: {error}")))?;
+        let job = job.spec();
+        Ok(Self { definition: Definition { payload, job, ..Definition::new(name, "", trigger) } })
+    }
+
+    /// Nothing fires before this instant. Default: the moment the schedule is created. One in the past moves
+    /// no occurrence there: planning begins now ([`Client::ensure`](crate::Client::ensure)).
+    #[must_use]
+    pub fn starting(mut self, at: DateTime<Utc>) -> Self {
+        self.definition.start = Some(at.timestamp_millis());
+        self
+    }
+
+    /// Nothing fires after this instant; an occurrence exactly at it still does. Default: no end.
+    #[must_use]
+    pub fn ending(mut self, at: DateTime<Utc>) -> Self {
+        self.definition.end = Some(at.timestamp_millis());
+        self
+    }
+
+    /// Of occurrences due at the same instant the higher priority goes first. Default: 5, as in Quartz.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.definition.priority = priority;
+        self
+    }
+
+    /// What to do with occurrences missed for longer than the threshold. Default:
+    /// [`MisfirePolicy::FireOnce`].
+    #[must_use]
+    pub fn misfire(mut self, policy: MisfirePolicy) -> Self {
+        self.definition.misfire = policy;
+        self
+    }
+
+    /// How late an occurrence may be before it counts as missed. Default: 60 s; a node raises it to at least
+    /// its poll interval plus its store timeout plus 2 s.
+    #[must_use]
+    pub fn misfire_threshold(mut self, threshold: Duration) -> Self {
+        self.definition.threshold = millis(threshold);
+        self
+    }
+
+    /// What the schedule is for, shown to people beside it: one line of at most 500 characters without control
+    /// characters (checked when the schedule is ensured). Default: empty.
+    #[must_use]
+    pub fn description(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.definition.description);
+        self
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    pub(super) fn definition(&self, application: &str) -> Definition {
+        Definition { application: application.to_owned(), ..self.definition.clone() }
+    }
+}

@@ -1,0 +1,228 @@
+//! Nodes, schedules and executions as people see them.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::domain::{ExecutionState, Millis, ScheduleState};
+use crate::store;
+
+/// Which executions to show. Default: all, the newest 1,000.
+#[derive(Clone, Debug)]
+pub struct ExecutionFilter {
+    /// Only of the schedule of this name.
+    pub schedule: Option<String>,
+    /// Only these states; empty: every state.
+    pub states: Vec<ExecutionState>,
+    /// Only of the node whose id begins like this.
+    pub node: Option<String>,
+    /// Only with a fire time at or after this.
+    pub since: Option<DateTime<Utc>>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Default for ExecutionFilter {
+    fn default() -> Self {
+        Self { schedule: None, states: Vec::new(), node: None, since: None, limit: 1_000 }
+    }
+}
+
+/// A node as people see it. As JSON, instants are epoch milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NodeView {
+    /// Its id: fresh for every start.
+    pub id: String,
+    /// The application it belongs to.
+    pub application: String,
+    /// Label: the host's address.
+    pub host_ip: String,
+    /// Label: the host's name.
+    pub host_name: String,
+    /// Label: the process id.
+    pub pid: i64,
+    /// Whether it may claim (state Y).
+    pub enabled: bool,
+    /// Its beat counter.
+    pub beat: i64,
+    /// The jobs it has handlers for.
+    pub jobs: Vec<String>,
+    /// Pool threads at its last heartbeat.
+    pub threads: usize,
+    /// Jobs running at its last heartbeat.
+    pub busy: usize,
+    /// Executions waiting in its queue at its last heartbeat.
+    pub queued: usize,
+    /// When it joined.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub started: Option<DateTime<Utc>>,
+    /// Its last confirmed heartbeat.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub last_beat: Option<DateTime<Utc>>,
+    /// When it ended; none while it lives.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub ended: Option<DateTime<Utc>>,
+    /// How it ended: `stopped` or `dead`; empty while it lives.
+    pub end_reason: String,
+}
+
+impl From<store::NodeRow> for NodeView {
+    fn from(row: store::NodeRow) -> Self {
+        let (ended, end_reason) =
+            row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
+        Self {
+            id: row.id,
+            application: row.application,
+            host_ip: row.host_ip,
+            host_name: row.host_name,
+            pid: row.pid,
+            enabled: row.enabled,
+            beat: row.beat,
+            jobs: row.jobs,
+            threads: row.figures.threads,
+            busy: row.figures.busy,
+            queued: row.figures.queued,
+            started: instant(row.started),
+            last_beat: instant(row.last_beat),
+            ended,
+            end_reason,
+        }
+    }
+}
+
+/// A schedule as people see it. As JSON, instants are epoch milliseconds. Texts are as stored, so that a
+/// broken row can be shown too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScheduleView {
+    /// Its row id.
+    pub id: i64,
+    /// The application it belongs to.
+    pub application: String,
+    /// Its name.
+    pub name: String,
+    /// The job it runs.
+    pub job: String,
+    /// How many live nodes have a handler for its job. While there are none it does not fire.
+    pub nodes: usize,
+    /// `active`, `paused`, `complete`, `error` or `init`.
+    pub state: String,
+    /// Its trigger in words.
+    pub trigger: String,
+    /// What it is for, in the words of whoever made it.
+    pub description: String,
+    /// The last fire time the cursor passed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub prev: Option<DateTime<Utc>>,
+    /// The next fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub next: Option<DateTime<Utc>>,
+    /// How many occurrences the cursor has passed.
+    pub triggered: i64,
+    /// Grows with every change but claims.
+    pub version: i64,
+    /// Why it is paused or in error.
+    pub reason: String,
+    /// Who paused it; empty while it is not paused.
+    pub paused_by: String,
+    /// When it was paused, by the database's clock; none while it is not paused, or if its row was written by
+    /// hand.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused: Option<DateTime<Utc>>,
+}
+
+impl From<store::ScheduleRow> for ScheduleView {
+    fn from(row: store::ScheduleRow) -> Self {
+        let state = row.state.parse::<ScheduleState>();
+        Self {
+            id: row.id,
+            application: row.application,
+            name: row.name,
+            job: row.job,
+            nodes: 0,
+            state: state.map_or(row.state, |state| state.label().to_owned()),
+            trigger: row.when.describe(),
+            description: row.settings.description.to_string(),
+            prev: row.prev.and_then(instant),
+            next: row.next.and_then(instant),
+            triggered: row.triggered,
+            version: row.version,
+            reason: row.reason,
+            paused_by: row.paused_by,
+            paused: row.paused.and_then(instant),
+        }
+    }
+}
+
+/// An execution as people see it. As JSON, instants are epoch milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ExecutionView {
+    /// Its row id.
+    pub id: i64,
+    /// The application it belongs to.
+    pub application: String,
+    /// The schedule's name.
+    pub schedule: String,
+    /// The job's name.
+    pub job: String,
+    /// Its state, as [`ExecutionState::as_str`] writes it.
+    pub state: String,
+    /// Why it is in this state, where that needs saying.
+    pub reason: String,
+    /// The schedule's generation it belongs to.
+    pub generation: i64,
+    /// 0 for planned occurrences.
+    pub origin: i64,
+    /// The occurrence's fire time.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub fire_time: Option<DateTime<Utc>>,
+    /// For a skipped run of occurrences: the last of them.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub until: Option<DateTime<Utc>>,
+    /// How many occurrences it stands for.
+    pub count: i64,
+    /// 1 for the first attempt.
+    pub attempt: i64,
+    /// The node that owns or owned it.
+    pub node: String,
+    /// When it was claimed.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub claimed: Option<DateTime<Utc>>,
+    /// When it was started.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub started: Option<DateTime<Utc>>,
+    /// When it ended.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub finished: Option<DateTime<Utc>>,
+    /// The error it ended with.
+    pub error: String,
+}
+
+impl From<store::ExecutionRow> for ExecutionView {
+    fn from(row: store::ExecutionRow) -> Self {
+        Self {
+            id: row.id,
+            application: row.application,
+            schedule: row.schedule,
+            job: row.job,
+            state: row.state,
+            reason: row.reason,
+            generation: row.generation,
+            origin: row.origin,
+            fire_time: instant(row.scheduled),
+            until: row.until.and_then(instant),
+            count: row.count,
+            attempt: row.attempt,
+            node: row.node,
+            claimed: row.claimed.and_then(instant),
+            started: row.started.and_then(instant),
+            finished: row.finished.and_then(instant),
+            error: row.error,
+        }
+    }
+}
+
+fn instant(millis: Millis) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(millis)
+}

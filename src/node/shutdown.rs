@@ -1,0 +1,180 @@
+//! How a node ends: in order and by a deadline, behind a scheduler that was dropped, or with a panicked loop.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::domain::{Event, Millis};
+use crate::machine::driver::{self, Driver, Ended, wait_in_turns};
+use crate::node::inboxes::send;
+use crate::node::route::Leaving;
+use crate::node::{Loops, Node};
+use crate::pipeline::complete::CompleteInput;
+use crate::time::millis;
+
+/// How long a shutdown waits, at least and at most, until its last events have been told.
+const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Running,
+    /// A loop has panicked, and nobody has called a shutdown yet.
+    Panicked,
+    Stopping,
+    Stopped {
+        clean: bool,
+    },
+}
+
+/// How far a node has come, and who waits for its end.
+#[derive(Default)]
+pub(super) struct Life {
+    phase: Mutex<Phase>,
+    ended: Condvar,
+}
+
+impl Life {
+    pub(super) fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn panicked(&self) {
+        let mut phase = self.phase();
+        if *phase == Phase::Running {
+            *phase = Phase::Panicked;
+            self.ended.notify_all();
+        }
+    }
+
+    /// True if this begins the shutdown.
+    fn stop(&self) -> bool {
+        let mut phase = self.phase();
+        let first = matches!(*phase, Phase::Running | Phase::Panicked);
+        if first {
+            *phase = Phase::Stopping;
+        }
+        first
+    }
+
+    fn stopped(&self, clean: bool) {
+        *self.phase() = Phase::Stopped { clean };
+        self.ended.notify_all();
+    }
+
+    /// Blocks until it has stopped, or a loop has panicked.
+    pub(super) fn wait(&self) -> Phase {
+        let mut phase = self.phase();
+        while matches!(*phase, Phase::Running | Phase::Stopping) {
+            phase = self.ended.wait(phase).unwrap_or_else(PoisonError::into_inner);
+        }
+        *phase
+    }
+}
+
+impl Node {
+    /// Blocks until a shutdown has ended, or a loop has panicked; true if it was a clean shutdown.
+    pub(crate) fn wait(&self) -> bool {
+        let phase = self.life.wait();
+        if phase == Phase::Panicked {
+            // The process may end as soon as this returns.
+            self.events.flush(LAST_WORDS.1);
+        }
+        phase == Phase::Stopped { clean: true }
+    }
+
+    /// Whether another thread's shutdown is clean; false if the deadline, on the boot clock, comes first.
+    fn wait_until(&self, deadline: Millis) -> bool {
+        let mut phase = self.life.phase();
+        loop {
+            let left = self.clock.until_boot(deadline);
+            match *phase {
+                Phase::Stopped { clean } => return clean,
+                _ if left.is_zero() => return false,
+                _ => {
+                    phase =
+                        self.life.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            }
+        }
+    }
+
+    /// Stops in order and returns by `deadline`. True if everything ended in time and the node has left.
+    pub(crate) fn shutdown(&self, deadline: Duration) -> bool {
+        let first = self.life.stop();
+        let deadline = self.clock.now().boot.saturating_add(millis(deadline));
+        if !first {
+            return self.wait_until(deadline);
+        }
+        let clean = self.stop_by(deadline);
+        self.closed.store(true, Ordering::Relaxed);
+        self.events.emit(Event::Stopped { clean });
+        // The process may end as soon as this returns.
+        self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
+        self.life.stopped(clean);
+        clean
+    }
+
+    /// Stops behind a scheduler that was dropped: ends claiming at once and the rest on a thread of its own.
+    pub(crate) fn stop_behind(self: &Arc<Self>) {
+        /// How long running jobs may still end behind a scheduler that was dropped.
+        const BEHIND: Duration = Duration::from_secs(24 * 3_600);
+        if !matches!(*self.life.phase(), Phase::Running | Phase::Panicked) {
+            return;
+        }
+        self.events.emit(Event::Dropped);
+        self.stop_claiming();
+        let node = Arc::clone(self);
+        let behind = move || {
+            node.shutdown(BEHIND);
+        };
+        if driver::spawn("firetime-drop", behind).is_err() {
+            self.shutdown(Duration::ZERO);
+        }
+    }
+
+    fn stop_claiming(&self) -> Leaving {
+        self.stopping.store(true, Ordering::Relaxed);
+        Leaving::begin(&mut &self.inboxes)
+    }
+
+    /// Takes the steps of an orderly shutdown and waits for each until `deadline`; whether all ended in time.
+    fn stop_by(&self, deadline: Millis) -> bool {
+        let left = || self.clock.until_boot(deadline);
+        let queue = || self.pool.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
+        let (mut leaving, mut clean) = (self.stop_claiming(), true);
+        loop {
+            clean &= self.wait_for(leaving, left);
+            if leaving == Leaving::Cluster {
+                return clean;
+            }
+            leaving = leaving.go_on(clean, queue, &mut &self.inboxes);
+        }
+    }
+
+    /// Waits until this step of the shutdown has ended; whether it did, in order, before nothing was left.
+    fn wait_for(&self, leaving: Leaving, left: impl Fn() -> Duration + Copy) -> bool {
+        let Loops { poll, dispatch, start, complete, heartbeat, misfire } = &self.loops;
+        match leaving {
+            Leaving::Claims => ended(dispatch, left),
+            Leaving::Starts => ended(start, left),
+            Leaving::Jobs => wait_in_turns(left, |turn| self.pool.wait_idle(turn).then_some(())).is_some(),
+            Leaving::Outcomes => {
+                let stored = ended(complete, left);
+                if !stored {
+                    send(&self.inboxes.complete, CompleteInput::Abandon);
+                }
+                stored
+            }
+            Leaving::Cluster => {
+                let gone = ended(heartbeat, left) && self.inboxes.left.load(Ordering::Relaxed);
+                ended(poll, left) && ended(misfire, left) && gone
+            }
+        }
+    }
+}
+
+/// Whether the loop ends in order before nothing is left.
+fn ended(driver: &Driver, left: impl Fn() -> Duration) -> bool {
+    wait_in_turns(left, |turn| driver.join(turn)) == Some(Ended::InOrder)
+}
