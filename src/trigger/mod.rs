@@ -32,13 +32,13 @@ pub use timing::Timing;
 /// The rule that says when a schedule fires.
 ///
 /// ```
-/// use firetime::schedule::Trigger;
+/// use firetime::trigger::Trigger;
 /// use std::time::Duration;
 ///
 /// let nightly = Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?;
 /// let thrice = Trigger::every(Duration::from_secs(10))?.times(3)?;
 /// # let _ = (nightly, thrice);
-/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,7 +76,7 @@ impl Trigger {
     /// [`TriggerError::Simple`] if `at` is before 1970.
     ///
     /// ```
-    /// use firetime::schedule::Trigger;
+    /// use firetime::trigger::Trigger;
     /// let at = "2030-01-01T00:00:00Z".parse().unwrap();
     /// assert!(Trigger::once(at).is_ok());
     /// ```

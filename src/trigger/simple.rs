@@ -11,12 +11,12 @@ pub(crate) const FOR_EVER: i64 = -1;
 /// ever. An occurrence that was planned but skipped still counts.
 ///
 /// ```
-/// use firetime::schedule::Simple;
+/// use firetime::trigger::Simple;
 /// use std::time::Duration;
 ///
 /// let simple = Simple::every(Duration::from_secs(10))?.times(3)?;
 /// assert_eq!((simple.start_ms(), simple.interval_ms(), simple.repeat_count()), (None, 10_000, 2));
-/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Simple {
@@ -36,7 +36,7 @@ impl Simple {
     /// [`TriggerError::Simple`] names the number that is out of range.
     ///
     /// ```
-    /// use firetime::schedule::Simple;
+    /// use firetime::trigger::Simple;
     /// assert!(Simple::new(Some(0), 1_000, -1).is_ok());
     /// assert!(Simple::new(Some(0), 0, -1).is_err());
     /// ```

@@ -7,14 +7,14 @@ use super::{Trigger, TriggerError};
 /// schedule made now, [`Client::ensure`](crate::Client::ensure) says.
 ///
 /// ```
-/// use firetime::schedule::{Timing, Trigger};
+/// use firetime::trigger::{Timing, Trigger};
 ///
 /// let hourly = Trigger::cron("@hourly", "UTC")?;
 /// let timing = Timing::new(hourly, Some(1), Some(7_200_000))?;
 /// assert_eq!(timing.after(0), Some(3_600_000));
 /// assert_eq!(timing.after(3_600_000), Some(7_200_000));
 /// assert_eq!(timing.after(7_200_000), None);
-/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {

@@ -64,7 +64,7 @@ pub enum Overlap {
 /// [`overlap`](Cron::overlap) change that.
 ///
 /// ```
-/// use firetime::schedule::Cron;
+/// use firetime::trigger::Cron;
 ///
 /// let cron = Cron::parse("0 0 9 ? * MON-FRI", "Europe/Berlin")?;
 /// let friday_nine = 1_735_891_200_000; // 2025-01-03 09:00 in Berlin
@@ -74,7 +74,7 @@ pub enum Overlap {
 /// // Five fields are an error, not a guess:
 /// let error = Cron::parse("30 2 * * *", "UTC").unwrap_err();
 /// assert!(error.to_string().contains("`0 30 2 * * ?`"));
-/// # Ok::<(), firetime::schedule::TriggerError>(())
+/// # Ok::<(), firetime::trigger::TriggerError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
@@ -109,13 +109,13 @@ impl Cron {
     /// Without effect on an expression whose hour field begins with `*`.
     ///
     /// ```
-    /// use firetime::schedule::{Cron, Gap};
+    /// use firetime::trigger::{Cron, Gap};
     /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?;
     /// let before = 1_711_846_800_000 - 1; // 2024-03-31: at 02:00 the clocks go to 03:00
     /// assert_eq!(cron.next_after(before), Some(before + 1));
     /// let next_day = before + 1 + (23 * 60 + 30) * 60_000;
     /// assert_eq!(cron.gap(Gap::Skip).next_after(before), Some(next_day));
-    /// # Ok::<(), firetime::schedule::TriggerError>(())
+    /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
     pub fn gap(self, gap: Gap) -> Cron {
@@ -127,11 +127,11 @@ impl Cron {
     /// Without effect on an expression whose hour field begins with `*`.
     ///
     /// ```
-    /// use firetime::schedule::{Cron, Overlap};
+    /// use firetime::trigger::{Cron, Overlap};
     /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.overlap(Overlap::Both);
     /// let first_pass = 1_729_989_000_000; // 2024-10-27 02:30, an hour before the other one
     /// assert_eq!(cron.next_after(first_pass), Some(first_pass + 3_600_000));
-    /// # Ok::<(), firetime::schedule::TriggerError>(())
+    /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
     pub fn overlap(self, overlap: Overlap) -> Cron {
