@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .on_event(|event| println!("-- {event}"))
         .start()?;
-    println!("ensured: {:?}; press Enter to stop", scheduler.client().ensure(&hello)?);
+    println!("ensured: {:?}; press Enter to stop", scheduler.client().ensure(&hello).run()?);
     std::io::stdin().read_line(&mut String::new())?;
     let clean = scheduler.shutdown(Duration::from_secs(10));
     println!("stopped {}", if clean { "cleanly" } else { "with work left to others" });

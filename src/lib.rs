@@ -55,8 +55,11 @@ mod time;
 pub mod trigger;
 mod upkeep;
 
+#[doc(inline)]
+pub use api::request;
 pub use api::{
-    Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Schedule, ScheduleView, Scheduler,
+    Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Paused, Resumed, Schedule, ScheduleView,
+    Scheduler,
 };
 pub use domain::{
     Error, Event, ExecutionId, ExecutionState, Kind, MisfirePolicy, NodeId, ScheduleId, ScheduleState,

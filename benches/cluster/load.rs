@@ -61,7 +61,7 @@ pub fn load(database: &Database, arguments: &Arguments, start: DateTime<Utc>) ->
 pub fn backlog(database: &Database, count: usize, start: DateTime<Utc>) -> Result<()> {
     let client = Client::connect(APPLICATION, &database.url)?;
     for n in 0..count.min(ORIGINALS) {
-        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), Trigger::once(start)?)?)?;
+        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), Trigger::once(start)?)?).run()?;
     }
     if count > ORIGINALS {
         database.connect()?.batch(&insert(database.kind, NAME, ORIGINALS..count, SAME))?;
@@ -104,7 +104,7 @@ fn precision(database: &Database, arguments: &Arguments, start: DateTime<Utc>) -
         let first = start + TimeDelta::milliseconds(1_000 * n / count);
         let last = first + TimeDelta::seconds(seconds - 1);
         let trigger = Trigger::every(Duration::from_secs(1))?.starting(first)?;
-        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), trigger)?.ending(last))?;
+        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), trigger)?.ending(last)).run()?;
     }
     Ok(())
 }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::config;
+use crate::api::request::{Ensure, Pause, Resume};
 use crate::api::{ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Error, Kind, ScheduleState};
-use crate::repair::resume;
-use crate::store::{self, Change, Ensured, ExecutionQuery, Pause, Store};
+use crate::domain::{Entry, Error, Kind};
+use crate::store::{self, ExecutionQuery, Store};
 use crate::time::Clock;
 
-/// Manages one application's schedules and reads the cluster's state; runs nothing itself.
+/// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
+///
+/// A verb returns a [request](crate::request), which does nothing until it is run.
 ///
 /// ```
 /// use firetime::{Client, Job, Schedule, Trigger, Ensured};
@@ -20,16 +22,16 @@ use crate::time::Clock;
 /// firetime::migrate(&url)?;
 /// let client = Client::connect("shop", &url)?;
 /// let hello = Schedule::new("hello", GREET, &"Ada".to_string(), Trigger::cron("0 * * * * ?", "UTC")?)?;
-/// assert_eq!(client.ensure(&hello)?, Ensured::Created);
-/// assert_eq!(client.ensure(&hello)?, Ensured::Unchanged);
+/// assert_eq!(client.ensure(&hello).run()?, Ensured::Created);
+/// assert_eq!(client.ensure(&hello).run()?, Ensured::Unchanged);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    application: String,
-    store: Arc<dyn Store>,
-    /// Called after a change, with the schedule's name: a node of this process need not wait for its next
-    /// poll.
+    pub(super) application: String,
+    pub(super) store: Arc<dyn Store>,
+    /// Called after a change with the schedule's name, so that a node of this process need not wait for its
+    /// next poll.
     changed: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -61,130 +63,18 @@ impl Client {
     }
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
-    ///
-    /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger
-    /// withdraws occurrences that are due and not yet claimed. Several servers may call this at once: one row
-    /// results.
-    ///
-    /// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on.
-    /// Where none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first
-    /// fire time that was not planned before; the misfire policy decides about an instant further back than
-    /// the threshold. Nothing else is planned in the past, and only [`Trigger::once`] at or before the last
-    /// fire time again.
-    ///
-    /// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
-    /// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
-    /// withdrawn by the next under the same name, so give each request a name of its own. In a program's
-    /// start it runs once per start: give a fixed instant there.
-    ///
-    /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back
-    /// its own. Where releases differ in a definition, let one of them ensure it, or give the new definition
-    /// a new name.
-    ///
-    /// # Errors
-    /// [`Kind::Config`] if the trigger can never fire, [`Kind::Conflict`] if others keep changing the same
-    /// schedule, or the database's failure.
-    ///
-    /// [`Trigger::once`]: crate::Trigger::once
-    /// [`Trigger::every`]: crate::Trigger::every
-    pub fn ensure(&self, schedule: &Schedule) -> Result<Ensured, Error> {
-        let context = format!("ensuring schedule {:?}", schedule.name());
-        let ensured = self
-            .store
-            .ensure(&schedule.definition(&self.application))
-            .map_err(|error| error.during(&context))?;
-        if ensured != Ensured::Unchanged {
-            (self.changed)(schedule.name());
-        }
-        Ok(ensured)
+    pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
+        Ensure::new(self, schedule)
     }
 
-    /// As [`Client::ensure`], on the caller's own connection, so that it joins the transaction open there:
-    /// the schedule appears if and when the caller commits.
-    ///
-    /// # Errors
-    /// As [`Client::ensure`]; after an error roll the transaction back.
-    ///
-    /// ```
-    /// use diesel::prelude::*;
-    /// use firetime::{Client, Job, Schedule, Trigger};
-    /// # let folder = tempfile::tempdir()?;
-    /// # let file = folder.path().join("shop.db").display().to_string();
-    /// # let url = format!("sqlite:{file}");
-    /// # firetime::migrate(&url)?;
-    /// const BILL: Job<u64> = Job::new("bill");
-    /// let client = Client::connect("shop", &url)?;
-    /// let once = Trigger::once(chrono::Utc::now() + chrono::TimeDelta::hours(1))?;
-    /// let bill = Schedule::new("bill-17", BILL, &17, once)?;
-    /// let mut connection = diesel::SqliteConnection::establish(&file)?;
-    /// connection.transaction::<_, Box<dyn std::error::Error>, _>(|connection| {
-    ///     // ... the order itself is inserted here ...
-    ///     client.ensure_in(connection, &bill)?;
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "sql")]
-    pub fn ensure_in(
-        &self,
-        connection: &mut impl store::CallerConnection,
-        schedule: &Schedule,
-    ) -> Result<Ensured, Error> {
-        let context = format!("ensuring schedule {:?}", schedule.name());
-        store::ensure_in(connection, &schedule.definition(&self.application))
-            .map_err(|error| error.during(&context))
+    /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`].
+    pub fn pause(&self, name: &str) -> Pause<'_> {
+        Pause::new(self, name)
     }
 
-    /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`]. `by` and
-    /// `reason` are stored for people. False if it was not active.
-    ///
-    /// # Errors
-    /// [`Kind::Config`] if `by` (200 characters) or `reason` (500) is too long or has control characters,
-    /// [`Kind::NotFound`] if there is no such schedule, or the database's failure.
-    pub fn pause(&self, name: &str, by: &str, reason: &str) -> Result<bool, Error> {
-        config::check_text("who pauses", by, 200)?;
-        config::check_text("the pause's reason", reason, 500)?;
-        loop {
-            let entry = self.find(name)?;
-            if entry.state != ScheduleState::Active {
-                return Ok(false);
-            }
-            // Lost: somebody else changed the row; what it is now decides.
-            let (by, reason) = (by.to_owned(), reason.to_owned());
-            let pause = Pause { id: entry.id, version: entry.version, by, reason };
-            if self.store.apply_one(Change::Pause(pause))?.is_done() {
-                (self.changed)(name);
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
-    /// after now. False if it was not paused.
-    ///
-    /// # Errors
-    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule,
-    /// or the database's failure.
-    pub fn resume(&self, name: &str) -> Result<bool, Error> {
-        // A pause longer than one repair accounts for ends in several.
-        loop {
-            let entry = self.find(name)?;
-            let now = self.store.time()?.millis();
-            let Some(repair) = resume(&entry, now) else { return Ok(false) };
-            // Lost: somebody else changed the row; what it is now decides.
-            let ends = repair.resume;
-            if self.store.apply_one(Change::Repair(repair))?.is_done() && ends {
-                (self.changed)(name);
-                return Ok(true);
-            }
-        }
-    }
-
-    fn find(&self, name: &str) -> Result<crate::domain::Entry, Error> {
-        config::check_name("schedule name", name, 200)?;
-        self.store.find(&self.application, name)?.ok_or_else(|| {
-            Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
-        })
+    /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
+    pub fn resume(&self, name: &str) -> Resume<'_> {
+        Resume::new(self, name)
     }
 
     /// The application's nodes, newest first, ended ones included.
@@ -237,5 +127,18 @@ impl Client {
             limit: filter.limit,
         };
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())
+    }
+
+    /// The schedule called `name` as it is.
+    pub(super) fn find(&self, name: &str) -> Result<Entry, Error> {
+        config::check_name("schedule name", name, 200)?;
+        self.store.find(&self.application, name)?.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+        })
+    }
+
+    /// Tells the node this client belongs to, if any, that the schedule has changed.
+    pub(super) fn announce(&self, name: &str) {
+        (self.changed)(name);
     }
 }

@@ -94,10 +94,6 @@ impl Schedule {
         self
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.definition.name
-    }
-
     pub(super) fn definition(&self, application: &str) -> Definition {
         Definition { application: application.to_owned(), ..self.definition.clone() }
     }

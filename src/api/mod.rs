@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod definition;
 mod job;
+pub mod request;
 mod scheduler;
 mod views;
 
@@ -12,5 +13,7 @@ pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;
 pub use job::Job;
+pub use request::pause::Paused;
+pub use request::resume::Resumed;
 pub use scheduler::Scheduler;
 pub use views::{ExecutionFilter, ExecutionView, NodeView, ScheduleView};

@@ -22,7 +22,7 @@ use crate::node::Node;
 ///     })
 ///     .start()?;
 /// let every = Trigger::every(Duration::from_secs(5))?;
-/// scheduler.client().ensure(&Schedule::new("hello", GREET, &"Ada".to_string(), every)?)?;
+/// scheduler.client().ensure(&Schedule::new("hello", GREET, &"Ada".to_string(), every)?).run()?;
 /// assert!(scheduler.shutdown(Duration::from_secs(10)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use firetime::{Client, Ensured, Error, ExecutionFilter, Job, Kind as ErrorKind, Schedule, Trigger};
+use firetime::{
+    Client, Ensured, Error, ExecutionFilter, Job, Kind as ErrorKind, Paused, Resumed, Schedule,
+    ScheduleState, Trigger,
+};
 use libtest_mimic::Trial;
 
 use crate::support::database::Kind;
@@ -102,38 +105,44 @@ fn names_may_hold_any_letter(kind: Kind) {
         &longest,
     ];
     for name in names {
-        assert_eq!(client.ensure(&hourly(name).unwrap()).unwrap(), Ensured::Created, "{name}");
-        assert_eq!(client.ensure(&hourly(name).unwrap()).unwrap(), Ensured::Unchanged, "{name}");
-        assert!(client.pause(name, "it's me", "\"why\" \\ % ☕").unwrap());
-        assert!(!client.pause(name, "", "").unwrap(), "it is paused");
+        assert_eq!(client.ensure(&hourly(name).unwrap()).run().unwrap(), Ensured::Created, "{name}");
+        assert_eq!(client.ensure(&hourly(name).unwrap()).run().unwrap(), Ensured::Unchanged, "{name}");
+        assert_eq!(
+            client.pause(name).actor("it's me").reason("\"why\" \\ % ☕").run().unwrap(),
+            Paused::Paused
+        );
+        assert_eq!(client.pause(name).run().unwrap(), Paused::NotActive(ScheduleState::Paused));
     }
     let rows = client.schedules().unwrap();
     assert_eq!(rows.len(), names.len());
     for name in names {
         let row = rows.iter().find(|row| row.name == name).unwrap();
         assert_eq!((row.state.as_str(), row.reason.as_str()), ("paused", "\"why\" \\ % ☕"));
-        assert!(client.resume(name).unwrap() && !client.resume(name).unwrap(), "{name}");
+        assert_eq!(client.resume(name).run().unwrap(), Resumed::Resumed, "{name}");
+        assert_eq!(client.resume(name).run().unwrap(), Resumed::NotPaused(ScheduleState::Active), "{name}");
     }
 }
 
 fn what_cannot_be_stored_is_refused_before_it_is_tried(kind: Kind) {
     let client = client(kind);
-    client.ensure(&hourly("s").unwrap()).unwrap();
+    client.ensure(&hourly("s").unwrap()).run().unwrap();
     let long = |letters: usize| "é".repeat(letters);
     for name in ["", "\0", "a\u{1b}b", &long(201)] {
-        assert!(refused(client.pause(name, "me", "why")).contains("schedule name"));
-        assert!(refused(client.resume(name)).contains("schedule name"));
+        assert!(refused(client.pause(name).actor("me").reason("why").run()).contains("schedule name"));
+        assert!(refused(client.resume(name).run()).contains("schedule name"));
     }
     for name in ["t", "S", "s ", &long(200)] {
-        for error in [client.pause(name, "me", "why").unwrap_err(), client.resume(name).unwrap_err()] {
+        for error in [client.pause(name).run().unwrap_err(), client.resume(name).run().unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::NotFound);
             assert!(error.to_string().contains(name));
         }
     }
-    assert!(refused(client.pause("s", &long(201), "why")).contains("who pauses has 201 characters, 200"));
-    assert!(refused(client.pause("s", "me", &long(501))).contains("reason has 501 characters, 500"));
-    assert!(refused(client.pause("s", "me\0", "")).contains("control"));
-    assert!(refused(client.pause("s", "me", "\u{1b}[2J")).contains("control"));
+    let said = refused(client.pause("s").actor(&long(201)).reason("why").run());
+    assert!(said.contains("the pause's actor has 201 characters, 200"), "{said}");
+    let said = refused(client.pause("s").actor("me").reason(&long(501)).run());
+    assert!(said.contains("the pause's reason has 501 characters, 500"), "{said}");
+    assert!(refused(client.pause("s").actor("me\0").run()).contains("control"));
+    assert!(refused(client.pause("s").actor("me").reason("\u{1b}[2J").run()).contains("control"));
     let filter = |node: &str| ExecutionFilter { node: Some(node.to_owned()), ..ExecutionFilter::default() };
     for node in ["\0", "a\nb", &long(37)] {
         assert!(refused(client.executions(&filter(node))).contains("node"));
@@ -149,7 +158,8 @@ fn what_cannot_be_stored_is_refused_before_it_is_tried(kind: Kind) {
     assert!(client.executions(&all).unwrap().is_empty());
     let row = &client.schedules().unwrap()[0];
     assert_eq!((row.state.as_str(), row.version), ("active", 0), "nothing was changed");
-    assert!(client.pause("s", &long(200), &long(500)).unwrap(), "what fits is stored");
+    let paused = client.pause("s").actor(&long(200)).reason(&long(500)).run().unwrap();
+    assert_eq!(paused, Paused::Paused, "what fits is stored");
 }
 
 fn instants_at_the_ends_of_the_calendar(kind: Kind) {
@@ -170,8 +180,8 @@ fn instants_at_the_ends_of_the_calendar(kind: Kind) {
         hourly("last of all").unwrap().priority(i32::MIN),
     ];
     for schedule in &taken {
-        assert_eq!(client.ensure(schedule).unwrap(), Ensured::Created, "{schedule:?}");
-        assert_eq!(client.ensure(schedule).unwrap(), Ensured::Unchanged, "{schedule:?}");
+        assert_eq!(client.ensure(schedule).run().unwrap(), Ensured::Created, "{schedule:?}");
+        assert_eq!(client.ensure(schedule).run().unwrap(), Ensured::Unchanged, "{schedule:?}");
     }
     assert_eq!(client.schedules().unwrap().len(), taken.len());
     let refusals = [
@@ -183,7 +193,7 @@ fn instants_at_the_ends_of_the_calendar(kind: Kind) {
         (Schedule::new("s", WORK, &1, every(Duration::from_secs(1))).unwrap().starting(first), "1970"),
     ];
     for (schedule, word) in refusals {
-        let said = refused(client.ensure(&schedule));
+        let said = refused(client.ensure(&schedule).run());
         assert!(said.contains("\"s\"") && said.contains(word), "{said}");
     }
     assert_eq!(client.schedules().unwrap().len(), taken.len(), "nothing was stored");

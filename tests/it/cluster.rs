@@ -78,7 +78,7 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
     let (schedules, expected) = five_hundred(from, from + 46_500);
     assert!(expected.len() >= 10_000, "{}", expected.len());
     for schedule in &schedules {
-        client.ensure(schedule).unwrap();
+        client.ensure(schedule).run().unwrap();
     }
     assert!(Utc::now().timestamp_millis() < from, "making the schedules took too long");
 
@@ -144,7 +144,7 @@ fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: Kind) {
     for n in 0..12 {
         let once = Trigger::once(at).unwrap();
         // Sixty seconds: none of these ends before its node does.
-        client.ensure(&Schedule::new(&format!("once-{n}"), WORK, &60_000, once).unwrap()).unwrap();
+        client.ensure(&Schedule::new(&format!("once-{n}"), WORK, &60_000, once).unwrap()).run().unwrap();
     }
     let mut seen = Seen::default();
     while seen.begun_by_first.len() < 4 {
@@ -153,7 +153,7 @@ fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: Kind) {
     // From here on a job is quick: only the payload changes, the cursor stays.
     for n in 0..12 {
         let once = Trigger::once(at).unwrap();
-        client.ensure(&Schedule::new(&format!("once-{n}"), WORK, &10, once).unwrap()).unwrap();
+        client.ensure(&Schedule::new(&format!("once-{n}"), WORK, &10, once).unwrap()).run().unwrap();
     }
     nodes.add(&database.url);
     loop {

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use chrono::Utc;
-use firetime::{Client, Schedule, Scheduler, Trigger};
+use firetime::{Client, Paused, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, Kind};
@@ -71,7 +71,7 @@ fn it_shows_schedules_nodes_and_executions(kind: Kind) {
     succeeded(&on(&database, &["migrate"]));
     let client = Client::connect(APPLICATION, &database.url).unwrap();
     let soon = Trigger::once(Utc::now() + chrono::TimeDelta::seconds(2)).unwrap();
-    client.ensure(&Schedule::new("long-\u{2615}", WORK, &60_000, soon).unwrap()).unwrap();
+    client.ensure(&Schedule::new("long-\u{2615}", WORK, &60_000, soon).unwrap()).run().unwrap();
     let mut nodes = Nodes::start(&database.url, 1);
     while !matches!(nodes.next(Duration::from_secs(30)), (0, Line::Began { .. })) {}
 
@@ -178,7 +178,7 @@ fn small_database(kind: Kind) -> (Database, Client) {
     let scheduler =
         Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
     let client = scheduler.client();
-    client.ensure(&far_off("nightly")).unwrap();
+    client.ensure(&far_off("nightly")).run().unwrap();
     assert!(scheduler.shutdown(Duration::from_secs(30)));
     (database, client)
 }
@@ -225,7 +225,7 @@ fn why_a_schedule_does_not_fire_is_shown(kind: Kind) {
     let shown = || succeeded(&on(&database, &["schedules"]));
     assert!(shown().contains("no live node has a handler for its job"), "{}", shown());
     assert_eq!(client.schedules().unwrap()[0].nodes, 0);
-    assert!(client.pause("nightly", "Ada", "stock-taking").unwrap());
+    assert_eq!(client.pause("nightly").actor("Ada").reason("stock-taking").run().unwrap(), Paused::Paused);
     assert!(shown().contains("Ada") && shown().contains("stock-taking"), "{}", shown());
     let json = succeeded(&on(&database, &["schedules", "--output", "json"]));
     let rows: serde_json::Value = serde_json::from_str(&json).unwrap();

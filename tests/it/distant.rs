@@ -55,7 +55,7 @@ fn a_chain_keeps_up(kind: Kind) {
         .start()
         .unwrap();
     let every = Trigger::every(Duration::from_millis(300)).unwrap();
-    node.client().ensure(&Schedule::new("chain", TICK, &(), every).unwrap()).unwrap();
+    node.client().ensure(&Schedule::new("chain", TICK, &(), every).unwrap()).run().unwrap();
     let late: Vec<i64> = (0..LINKS).map(|_| begins.recv_timeout(SOON).unwrap()).collect();
     assert!(late[LINKS - 5..].iter().all(|late| *late < 900), "{late:?}");
     assert!(node.shutdown(SOON));
@@ -72,7 +72,7 @@ fn a_node_lives(kind: Kind) {
         .start()
         .unwrap();
     let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    node.client().ensure(&Schedule::new("ticks", TICK, &(), every).unwrap()).unwrap();
+    node.client().ensure(&Schedule::new("ticks", TICK, &(), every).unwrap()).run().unwrap();
     (0..3).for_each(|_| begins.recv_timeout(SOON).unwrap());
     assert!(node.shutdown(SOON));
 }
@@ -88,7 +88,7 @@ fn a_clients_calls_end(kind: Kind) {
     // Connections that are being opened as the network falls silent take their time to give up.
     let works = |client: &Client| {
         let deadline = Instant::now() + SOON;
-        while let Err(error) = client.ensure(&schedule) {
+        while let Err(error) = client.ensure(&schedule).run() {
             assert!(Instant::now() < deadline, "{error}");
         }
     };
@@ -101,7 +101,7 @@ fn a_clients_calls_end(kind: Kind) {
         std::thread::scope(|scope| {
             let call = || {
                 let began = Instant::now();
-                let error = client.ensure(&schedule).unwrap_err();
+                let error = client.ensure(&schedule).run().unwrap_err();
                 assert!(matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable), "{error}");
                 assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
             };

@@ -125,13 +125,13 @@ fn rows_written_by_hand_disturb_no_other(kind: Kind) {
     for n in 0..edits.len() {
         let hourly = Trigger::every(Duration::from_secs(3_600)).unwrap();
         let hourly = hourly.starting(chrono::Utc::now() + chrono::TimeDelta::hours(1)).unwrap();
-        client.ensure(&Schedule::new(&format!("row-{n}"), WORK, &1, hourly).unwrap()).unwrap();
+        client.ensure(&Schedule::new(&format!("row-{n}"), WORK, &1, hourly).unwrap()).run().unwrap();
     }
     for (n, (edit, _)) in edits.iter().enumerate() {
         database.batch(&format!("UPDATE QRTZ_EXECUTE SET {edit} WHERE name = 'row-{n}'"));
     }
     let every_second = Trigger::cron("* * * * * ?", "UTC").unwrap();
-    client.ensure(&Schedule::new("healthy", WORK, &2, every_second).unwrap()).unwrap();
+    client.ensure(&Schedule::new("healthy", WORK, &2, every_second).unwrap()).run().unwrap();
 
     let wanted = edits.iter().filter(|(_, word)| word.is_some()).count();
     let (mut quarantined, deadline) = (BTreeMap::new(), Instant::now() + SOON);

@@ -69,7 +69,7 @@ fn a_freeze_leaves_few_connections(kind: Kind) {
     assert_eq!(nodes.next(LONG).1, Line::Ready);
     let client = Client::connect(crate::support::node::APPLICATION, &database.url).unwrap();
     let every = Trigger::every(Duration::from_millis(20)).unwrap();
-    client.ensure(&Schedule::new("work", WORK, &0, every).unwrap()).unwrap();
+    client.ensure(&Schedule::new("work", WORK, &0, every).unwrap()).run().unwrap();
     drop(client);
     for _ in 0..6 {
         while !matches!(nodes.next(LONG).1, Line::Ended { .. }) {}
@@ -206,7 +206,7 @@ fn one_life(url: &str, name: &str) {
         .start()
         .unwrap();
     let now = Trigger::once(Utc::now()).unwrap();
-    scheduler.client().ensure(&Schedule::new(name, NOTHING, &(), now).unwrap()).unwrap();
+    scheduler.client().ensure(&Schedule::new(name, NOTHING, &(), now).unwrap()).run().unwrap();
     told.recv_timeout(LONG).unwrap();
     assert!(scheduler.shutdown(LONG));
 }

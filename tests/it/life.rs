@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    Builder, Client, Context, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Schedule, Scheduler,
-    Trigger,
+    Builder, Client, Context, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Paused, Resumed,
+    Schedule, Scheduler, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -122,7 +122,7 @@ fn a_handler_gets_its_payload_and_its_occurrence(kind: Kind) {
     let at = Utc::now() + TimeDelta::milliseconds(300);
     let text = "naïve ☂ 'quoted' \"text\"".to_owned();
     let schedule = Schedule::new("greet", TEXT, &text, Trigger::once(at).unwrap()).unwrap();
-    assert_eq!(scheduler.client().ensure(&schedule).unwrap(), Ensured::Created);
+    assert_eq!(scheduler.client().ensure(&schedule).run().unwrap(), Ensured::Created);
     let (payload, fire_time, attempt, began) = told.recv_timeout(SOON).unwrap();
     assert_eq!((payload, fire_time.timestamp_millis(), attempt), (text, at.timestamp_millis(), 1));
     assert!(began >= fire_time, "never early");
@@ -138,8 +138,8 @@ fn a_panic_and_an_error_are_outcomes(kind: Kind) {
             text => Err(format!("cannot do {text}").into()),
         }));
     let scheduler = with_events.start().unwrap();
-    scheduler.client().ensure(&once_now("a", "panic")).unwrap();
-    scheduler.client().ensure(&once_now("b", "this\0and\u{1b}[31mthat")).unwrap();
+    scheduler.client().ensure(&once_now("a", "panic")).run().unwrap();
+    scheduler.client().ensure(&once_now("b", "this\0and\u{1b}[31mthat")).run().unwrap();
     for _ in 0..2 {
         wait_for(&events, |event| matches!(event, Event::Finished { error: Some(_), .. }).then_some(()));
     }
@@ -165,7 +165,7 @@ fn a_failure_is_retried_as_often_as_asked(kind: Kind) {
         .unwrap();
     let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
     let schedule = Schedule::new("flaky", FLAKY, &String::new(), soon).unwrap();
-    scheduler.client().ensure(&schedule).unwrap();
+    scheduler.client().ensure(&schedule).run().unwrap();
     let attempts: Vec<u32> = (0..3).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert_eq!(attempts, [1, 2, 3]);
     assert!(scheduler.shutdown(SOON));
@@ -176,7 +176,7 @@ fn a_failure_is_retried_as_often_as_asked(kind: Kind) {
 fn what_nobody_can_decode_is_left_alone(kind: Kind) {
     let database = kind.fresh();
     let client = client(&database);
-    client.ensure(&once_now("words", "not a number")).unwrap();
+    client.ensure(&once_now("words", "not a number")).run().unwrap();
     let (with_events, events) = listen(builder(&database).handler(NUMBER, |_, _| Ok(())));
     let scheduler = with_events.start().unwrap();
     wait_for(&events, |event| match event {
@@ -232,14 +232,14 @@ fn slow_decoders_hold_up_no_other_job() {
         .unwrap();
     let every_second = Trigger::every(Duration::from_secs(1)).unwrap();
     let others = Schedule::new("others", TEXT, &String::new(), every_second).unwrap();
-    scheduler.client().ensure(&others).unwrap();
+    scheduler.client().ensure(&others).run().unwrap();
     let mut last = told.recv_timeout(SOON).unwrap();
     let soon = Trigger::once(Utc::now() + TimeDelta::seconds(2)).unwrap();
     for n in 0..100 {
         let slow = Schedule::new(&format!("slow-{n}"), Job::<()>::new("slow"), &(), soon.clone()).unwrap();
-        client.ensure(&slow).unwrap();
+        client.ensure(&slow).run().unwrap();
     }
-    client.ensure(&Schedule::new("endless", Job::<()>::new("endless"), &(), soon).unwrap()).unwrap();
+    client.ensure(&Schedule::new("endless", Job::<()>::new("endless"), &(), soon).unwrap()).run().unwrap();
     let begun = Instant::now();
     let mut longest = Duration::ZERO;
     while begun.elapsed() < 2 * BOUND {
@@ -267,7 +267,7 @@ fn a_one_shot_in_the_past_fires_once(kind: Kind) {
         .unwrap();
     let yesterday = Utc::now() - TimeDelta::days(1);
     let schedule = Schedule::new("past", TEXT, &String::new(), Trigger::once(yesterday).unwrap()).unwrap();
-    scheduler.client().ensure(&schedule).unwrap();
+    scheduler.client().ensure(&schedule).run().unwrap();
     let fired = told.recv_timeout(SOON).unwrap();
     assert_eq!(fired.timestamp_millis(), yesterday.timestamp_millis());
     assert!(scheduler.shutdown(SOON));
@@ -286,9 +286,9 @@ fn a_pause_holds_and_a_resume_skips(kind: Kind) {
         .unwrap();
     let client = scheduler.client();
     let every = Trigger::every(Duration::from_millis(100)).unwrap();
-    client.ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    client.ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).run().unwrap();
     told.recv_timeout(SOON).unwrap();
-    assert!(client.pause("tick", "operator", "deploy").unwrap());
+    assert_eq!(client.pause("tick").actor("operator").reason("deploy").run().unwrap(), Paused::Paused);
     let paused_at = Utc::now();
     let ten_later = paused_at + TimeDelta::seconds(1);
     // What was claimed before the pause may still run; nothing planned after it does.
@@ -296,7 +296,7 @@ fn a_pause_holds_and_a_resume_skips(kind: Kind) {
         assert!(fired <= paused_at, "fired {fired}, paused {paused_at}");
     }
     assert_eq!(client.schedules().unwrap()[0].state, "paused");
-    assert!(client.resume("tick").unwrap());
+    assert_eq!(client.resume("tick").run().unwrap(), Resumed::Resumed);
     let fired = told.recv_timeout(SOON).unwrap();
     assert!(fired > ten_later - TimeDelta::milliseconds(100), "resumed with {fired}");
     assert!(scheduler.shutdown(SOON));
@@ -314,7 +314,7 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
         commit: bool,
     ) {
         let result = connection.transaction(|connection| {
-            assert_eq!(client.ensure_in(connection, schedule).unwrap(), Ensured::Created);
+            assert_eq!(client.ensure(schedule).run_in(connection).unwrap(), Ensured::Created);
             if commit { Ok(()) } else { Err(diesel::result::Error::RollbackTransaction) }
         });
         assert_eq!(result.is_ok(), commit);
@@ -359,7 +359,7 @@ fn shutdown_returns_by_its_deadline(kind: Kind) {
         })
         .start()
         .unwrap();
-    scheduler.client().ensure(&once_now("stuck", "")).unwrap();
+    scheduler.client().ensure(&once_now("stuck", "")).run().unwrap();
     let context = told.recv_timeout(SOON).unwrap();
     assert!(!context.is_stopping());
     let begin = Instant::now();
@@ -378,7 +378,7 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
     }));
     let scheduler = with_events.start().unwrap();
     let every = Trigger::every(Duration::from_millis(100)).unwrap();
-    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).run().unwrap();
     told.recv_timeout(SOON).unwrap();
     drop(scheduler);
     let dropped = Utc::now();
@@ -405,7 +405,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: Kind) {
             .unwrap();
         let past = Trigger::once(yesterday).unwrap();
         let schedule = Schedule::new("past", TEXT, &application.to_owned(), past).unwrap();
-        scheduler.client().ensure(&schedule).unwrap();
+        scheduler.client().ensure(&schedule).run().unwrap();
         running.push((application, scheduler, told));
     }
     for (application, scheduler, told) in running {
@@ -420,7 +420,7 @@ fn a_schedule_that_is_weeks_behind_fires_soon(kind: Kind) {
     let database = kind.fresh();
     let every_second = Trigger::cron("* * * * * ?", "UTC").unwrap();
     let client = client(&database);
-    client.ensure(&Schedule::new("behind", TEXT, &String::new(), every_second).unwrap()).unwrap();
+    client.ensure(&Schedule::new("behind", TEXT, &String::new(), every_second).unwrap()).run().unwrap();
     database.batch(&format!("UPDATE QRTZ_EXECUTE SET next_fire_time = next_fire_time - {WEEKS}"));
     let (tell, told) = teller();
     let handler =
@@ -485,7 +485,7 @@ fn occurrences_on_the_windows_edge_are_not_dropped(kind: Kind) {
             .unwrap()
             .starting(bound(from))
             .ending(bound(from + 1_000 * (SECONDS - 1)));
-        client.ensure(&schedule).unwrap();
+        client.ensure(&schedule).run().unwrap();
     }
     let (tell, told) = teller();
     let scheduler = builder(&database)
@@ -537,7 +537,7 @@ fn jobs_start_on_time() {
         .start()
         .unwrap();
     let every = Trigger::every(Duration::from_millis(50)).unwrap().times(100).unwrap();
-    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).unwrap();
+    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).run().unwrap();
     let mut late: Vec<i64> = (0..100).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert!(scheduler.shutdown(SOON));
     late.sort_unstable();

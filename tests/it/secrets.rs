@@ -164,8 +164,8 @@ fn a_node_in_trouble_shows_no_password(kind: Kind) {
         }
     }
     let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    refused(client.ensure(&Schedule::new("s", WORK, &(), every).unwrap()));
-    refused(client.pause("s", "me", "why"));
+    refused(client.ensure(&Schedule::new("s", WORK, &(), every).unwrap()).run());
+    refused(client.pause("s").actor("me").reason("why").run());
     refused(client.schedules());
     refused(client.nodes());
     scheduler.shutdown(Duration::from_secs(2));

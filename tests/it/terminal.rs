@@ -79,7 +79,7 @@ fn ran(kind: Kind, error: Option<&'static str>) -> (Database, Client) {
         .unwrap();
     let client = scheduler.client();
     let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(100)).unwrap();
-    client.ensure(&Schedule::new("s", TEXT, &String::new(), soon).unwrap()).unwrap();
+    client.ensure(&Schedule::new("s", TEXT, &String::new(), soon).unwrap()).run().unwrap();
     told.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
     assert!(scheduler.shutdown(std::time::Duration::from_secs(30)));
     (database, client)

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use firetime::Client;
+use firetime::{Client, Paused, Resumed};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -305,14 +305,17 @@ impl Cluster {
     }
 
     pub fn pause(&mut self, schedule: &str) {
-        assert!(self.client.pause(schedule, "chaos", "a run's own").unwrap());
+        assert_eq!(
+            self.client.pause(schedule).actor("chaos").reason("a run's own").run().unwrap(),
+            Paused::Paused
+        );
         self.pauses.push(Pause { schedule: schedule.to_owned(), from: now(), until: i64::MAX });
     }
 
     pub fn resume(&mut self, schedule: &str) {
         let pause = self.pauses.iter_mut().rev().find(|it| it.schedule == schedule).unwrap();
         pause.until = now();
-        assert!(self.client.resume(schedule).unwrap());
+        assert_eq!(self.client.resume(schedule).run().unwrap(), Resumed::Resumed);
     }
 
     /// The ids under which a process is or was a node, the last first: it may have joined again.

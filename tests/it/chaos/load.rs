@@ -50,7 +50,7 @@ impl Load {
                 }
             };
             let policy = POLICIES[usize::try_from(n % 3).unwrap()];
-            client.ensure(&schedule.misfire(policy)).unwrap();
+            client.ensure(&schedule.misfire(policy)).run().unwrap();
             self.times.insert(name, times);
         }
     }
@@ -60,7 +60,7 @@ impl Load {
         let times: Vec<i64> = (from..=to).step_by(1_000).collect();
         let every = Trigger::every(Duration::from_secs(1)).unwrap().starting(instant(from)).unwrap();
         let trigger = every.times(times.len() as u64).unwrap();
-        client.ensure(&Schedule::new(PULSE.name(), PULSE, &10, trigger).unwrap()).unwrap();
+        client.ensure(&Schedule::new(PULSE.name(), PULSE, &10, trigger).unwrap()).run().unwrap();
         self.times.insert(PULSE.name().to_owned(), times);
     }
 
@@ -83,7 +83,7 @@ impl Load {
         for n in 0..count {
             let name = format!("{name}-{n:02}");
             let trigger = Trigger::once(instant(at)).unwrap();
-            client.ensure(&Schedule::new(&name, job, &millis, trigger).unwrap()).unwrap();
+            client.ensure(&Schedule::new(&name, job, &millis, trigger).unwrap()).run().unwrap();
             self.times.insert(name, vec![at]);
         }
     }

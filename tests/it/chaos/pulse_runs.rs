@@ -75,7 +75,7 @@ impl Cluster {
             job_type, cron, zone_id, payload, misfire, dst_gap, dst_overlap";
         // Copied long before it is due.
         let trigger = Trigger::once(instant(now() + 3_600_000)).unwrap();
-        self.client.ensure(&Schedule::new("template", job, payload, trigger).unwrap()).unwrap();
+        self.client.ensure(&Schedule::new("template", job, payload, trigger).unwrap()).run().unwrap();
         let numbers = match self.kind.name() {
             "postgres" => format!("generate_series(1, {count}) AS n"),
             "mariadb" => format!("(SELECT seq AS n FROM seq_1_to_{count}) AS numbers"),

@@ -71,7 +71,7 @@ fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
     let start = when::now().timestamp() + 3;
     let plan = plan::plan(start)?;
     for planned in &plan {
-        client.ensure(&planned.schedule)?;
+        client.ensure(&planned.schedule).run()?;
     }
     screen.plan(&plan, start)?;
 

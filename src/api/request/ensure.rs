@@ -1,0 +1,109 @@
+//! Ensure: a schedule becomes as an application defines it.
+
+use crate::api::{Client, Schedule};
+use crate::domain::Error;
+#[cfg(feature = "sql")]
+use crate::store;
+use crate::store::{Definition, Ensured};
+
+/// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing. Made by
+/// [`Client::ensure`].
+///
+/// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
+/// occurrences that are due and not yet claimed. Several servers may run the same request at once: one row
+/// results.
+///
+/// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on. Where
+/// none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire time that
+/// was not planned before; the misfire policy decides about an instant further back than the threshold. Nothing
+/// else is planned in the past, and only [`Trigger::once`] at or before the last fire time again.
+///
+/// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
+/// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
+/// withdrawn by the next under the same name, so give each its own name. In a program's start it runs once per
+/// start: give a fixed instant there.
+///
+/// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its
+/// own. Where releases differ in a definition, let one of them ensure it, or give the new definition a new
+/// name.
+///
+/// ```
+/// use firetime::{Client, Ensured, Job, Schedule, Trigger};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const REPORT: Job<String> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// let nightly = |cron| Schedule::new("nightly", REPORT, &"sales".to_string(), cron);
+/// let at_two = nightly(Trigger::cron("0 0 2 * * ?", "Europe/Berlin")?)?;
+/// let at_four = nightly(Trigger::cron("0 0 4 * * ?", "Europe/Berlin")?)?;
+/// assert_eq!(client.ensure(&at_two).run()?, Ensured::Created);
+/// assert_eq!(client.ensure(&at_two).run()?, Ensured::Unchanged);
+/// assert_eq!(client.ensure(&at_four).run()?, Ensured::Changed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`Trigger::once`]: crate::Trigger::once
+/// [`Trigger::every`]: crate::Trigger::every
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Ensure<'a> {
+    client: &'a Client,
+    definition: Definition,
+}
+
+impl<'a> Ensure<'a> {
+    pub(in crate::api) fn new(client: &'a Client, schedule: &Schedule) -> Self {
+        Self { client, definition: schedule.definition(&client.application) }
+    }
+
+    /// Runs the request in a transaction of its own.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] if the trigger can never fire or the payload is too large, [`Kind::Conflict`] if
+    /// others keep changing the same schedule, or the database's failure.
+    ///
+    /// [`Kind::Config`]: crate::Kind::Config
+    /// [`Kind::Conflict`]: crate::Kind::Conflict
+    pub fn run(self) -> Result<Ensured, Error> {
+        let ensured = self.client.store.ensure(&self.definition).map_err(|error| self.explained(error))?;
+        if ensured != Ensured::Unchanged {
+            self.client.announce(&self.definition.name);
+        }
+        Ok(ensured)
+    }
+
+    /// Runs the request on the caller's connection, so that it joins the transaction open there: the schedule
+    /// appears if and when the caller commits. Nodes see it with their next poll.
+    ///
+    /// # Errors
+    /// As [`Ensure::run`]; after an error roll the transaction back.
+    ///
+    /// ```
+    /// use diesel::prelude::*;
+    /// use firetime::{Client, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("shop.db").display().to_string();
+    /// # let url = format!("sqlite:{file}");
+    /// # firetime::migrate(&url)?;
+    /// const BILL: Job<u64> = Job::new("bill");
+    /// let client = Client::connect("shop", &url)?;
+    /// let once = Trigger::once(chrono::Utc::now() + chrono::TimeDelta::hours(1))?;
+    /// let bill = Schedule::new("bill-17", BILL, &17, once)?;
+    /// let mut connection = diesel::SqliteConnection::establish(&file)?;
+    /// connection.transaction::<_, Box<dyn std::error::Error>, _>(|connection| {
+    ///     // ... the order itself is inserted here ...
+    ///     client.ensure(&bill).run_in(connection)?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "sql")]
+    pub fn run_in(self, connection: &mut impl store::CallerConnection) -> Result<Ensured, Error> {
+        store::ensure_in(connection, &self.definition).map_err(|error| self.explained(error))
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        error.during(&format!("ensuring schedule {:?}", self.definition.name))
+    }
+}

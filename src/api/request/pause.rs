@@ -1,0 +1,106 @@
+//! Pause: an active schedule fires no more until it is resumed.
+
+use super::{Attempt, decide};
+use crate::api::Client;
+use crate::api::config::check_text;
+use crate::domain::{Entry, Error, ScheduleState};
+use crate::store::{self, Applied, Change};
+
+/// Pauses an active schedule at once: nothing planned of it is claimed until it is [resumed](Client::resume).
+/// Made by [`Client::pause`].
+///
+/// ```
+/// use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+/// match client.pause("nightly").actor("ann").reason("stock-taking").run()? {
+///     Paused::Paused => println!("paused"),
+///     Paused::NotActive(ScheduleState::Paused) => println!("somebody paused it before"),
+///     other => println!("nothing to pause: {other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Pause<'a> {
+    client: &'a Client,
+    name: String,
+    actor: String,
+    reason: String,
+}
+
+impl<'a> Pause<'a> {
+    pub(in crate::api) fn new(client: &'a Client, name: &str) -> Self {
+        Self { client, name: name.to_owned(), actor: String::new(), reason: String::new() }
+    }
+
+    /// Who pauses, stored for people. Default: empty; up to 200 characters, no control characters.
+    pub fn actor(mut self, actor: &str) -> Self {
+        actor.clone_into(&mut self.actor);
+        self
+    }
+
+    /// Why, stored for people. Default: empty; up to 500 characters, no control characters.
+    pub fn reason(mut self, reason: &str) -> Self {
+        reason.clone_into(&mut self.reason);
+        self
+    }
+
+    /// Runs the request.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] if the actor or the reason is too long or has control characters, or if no schedule can
+    /// have this name; [`Kind::NotFound`] if there is no such schedule; or the database's failure.
+    ///
+    /// [`Kind::Config`]: crate::Kind::Config
+    /// [`Kind::NotFound`]: crate::Kind::NotFound
+    pub fn run(self) -> Result<Paused, Error> {
+        check_text("the pause's actor", &self.actor, 200)?;
+        check_text("the pause's reason", &self.reason, 500)?;
+        decide(self.client, &self.name, |entry| self.attempt(entry))
+    }
+
+    fn attempt(&self, entry: &Entry) -> Result<Attempt<Paused>, Error> {
+        if entry.state != ScheduleState::Active {
+            return Ok(Attempt::Declined(Paused::NotActive(entry.state)));
+        }
+        let (by, reason) = (self.actor.clone(), self.reason.clone());
+        let pause = store::Pause { id: entry.id, version: entry.version, by, reason };
+        Ok(match self.client.store.apply_one(Change::Pause(pause))? {
+            Applied::Done => Attempt::Won(Paused::Paused),
+            Applied::Lost => Attempt::Again,
+        })
+    }
+}
+
+/// The answer to a [`Pause`](crate::request::Pause).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Paused {
+    /// The schedule was active, and this request paused it.
+    Paused,
+    /// The schedule was in this state, and nothing was changed. [`ScheduleState::Paused`]: somebody paused it
+    /// before; their name and reason stay.
+    NotActive(ScheduleState),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    #[test]
+    fn a_pause_that_another_forestalls_is_decided_anew() {
+        let (client, _) = client();
+        let seen = client.find("s").unwrap();
+        assert_eq!(client.pause("s").actor("ann").run().unwrap(), Paused::Paused);
+        let late = client.pause("s").actor("bob");
+        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert_eq!(late.run().unwrap(), Paused::NotActive(ScheduleState::Paused));
+        assert_eq!(client.schedules().unwrap()[0].paused_by, "ann");
+    }
+}

@@ -1,0 +1,87 @@
+//! Resume: a pause ends, and what it held back is accounted for.
+
+use super::{Attempt, decide};
+use crate::api::Client;
+use crate::domain::{Entry, Error, ScheduleState};
+use crate::repair::resume;
+use crate::store::Change;
+
+/// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first after
+/// now. Made by [`Client::resume`].
+///
+/// ```
+/// use firetime::{Client, Job, Resumed, Schedule, ScheduleState, Trigger};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+/// client.pause("nightly").run()?;
+/// assert_eq!(client.resume("nightly").run()?, Resumed::Resumed);
+/// assert_eq!(client.resume("nightly").run()?, Resumed::NotPaused(ScheduleState::Active));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Resume<'a> {
+    client: &'a Client,
+    name: String,
+}
+
+impl<'a> Resume<'a> {
+    pub(in crate::api) fn new(client: &'a Client, name: &str) -> Self {
+        Self { client, name: name.to_owned() }
+    }
+
+    /// Runs the request. The end of a long pause takes several transactions; the schedule stays paused until
+    /// the last.
+    ///
+    /// # Errors
+    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule, or
+    /// the database's failure.
+    ///
+    /// [`Kind::Config`]: crate::Kind::Config
+    /// [`Kind::NotFound`]: crate::Kind::NotFound
+    pub fn run(self) -> Result<Resumed, Error> {
+        decide(self.client, &self.name, |entry| self.attempt(entry))
+    }
+
+    fn attempt(&self, entry: &Entry) -> Result<Attempt<Resumed>, Error> {
+        let store = &self.client.store;
+        let Some(repair) = resume(entry, store.time()?.millis()) else {
+            return Ok(Attempt::Declined(Resumed::NotPaused(entry.state)));
+        };
+        // The arrears of a long pause take several repairs; the last one ends the pause.
+        let ends = repair.resume;
+        let won = store.apply_one(Change::Repair(repair))?.is_done();
+        Ok(if won && ends { Attempt::Won(Resumed::Resumed) } else { Attempt::Again })
+    }
+}
+
+/// The answer to a [`Resume`](crate::request::Resume).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resumed {
+    /// The schedule was paused, and this request ended the pause.
+    Resumed,
+    /// The schedule was in this state, and nothing was changed.
+    NotPaused(ScheduleState),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    #[test]
+    fn a_resume_that_another_forestalls_is_decided_anew() {
+        let (client, _) = client();
+        client.pause("s").run().unwrap();
+        let seen = client.find("s").unwrap();
+        assert_eq!(client.resume("s").run().unwrap(), Resumed::Resumed);
+        let late = client.resume("s");
+        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert_eq!(late.run().unwrap(), Resumed::NotPaused(ScheduleState::Active));
+    }
+}
