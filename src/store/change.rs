@@ -7,8 +7,14 @@
 
 use std::sync::Arc;
 
+use self::Brought::{
+    Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy, Recover, RetryDelay, ToNext, ToPrev,
+    Why,
+};
+use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Word};
 use super::columns::Column;
 use super::guard::{self, Guard};
+use crate::domain::ExecutionState::{Abandoned, Claimed, Failed, Pending, Running, Skipped, Succeeded};
 use crate::domain::{
     Cursor, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
@@ -150,7 +156,8 @@ pub(crate) enum Brought {
     Error,
     /// The token of a row that is nobody's.
     Fresh,
-    Reason,
+    /// The reason.
+    Why,
     ToPrev,
     ToNext,
     /// How many occurrences a cursor passes.
@@ -170,7 +177,7 @@ impl Brought {
             Self::Becomes => "becomes",
             Self::Error => "error",
             Self::Fresh => "fresh",
-            Self::Reason => "reason",
+            Self::Why => "reason",
             Self::ToPrev => "to_prev",
             Self::ToNext => "to_next",
             Self::Passed => "passed",
@@ -189,9 +196,9 @@ pub(crate) enum Set {
     /// This word.
     Word(&'static str),
     /// No instant: -1.
-    None,
+    NoTime,
     /// What the change brings.
-    Brought(Brought),
+    Give(Brought),
     /// The database's own clock.
     Clock,
     /// One more.
@@ -231,217 +238,158 @@ pub(crate) enum Seen<'a> {
     NoState,
 }
 
-const WAITED: &[Reason] = &[Reason::Retry, Reason::Recovery, Reason::GivenBack];
+impl Rule {
+    /// A change that waits for a held row and is made once.
+    const fn of(operation: &'static str, table: Table, guard: &'static Guard) -> Self {
+        Self {
+            operation,
+            table,
+            guard,
+            from: &[],
+            to: &[],
+            brings: &[],
+            sets: &[],
+            held: Held::Wait,
+            repeats: false,
+        }
+    }
 
-const START: Rule = Rule {
-    operation: "settle",
-    table: Table::Execution,
-    guard: &guard::START,
-    from: &[ExecutionState::Claimed],
-    to: &[ExecutionState::Running],
-    brings: &[Brought::Now],
-    sets: &[
-        (Column::State, Set::Word(ExecutionState::Running.as_str())),
-        (Column::StartedTime, Set::Brought(Brought::Now)),
-    ],
-    held: Held::Wait,
-    repeats: true,
-};
+    const fn leads(self, from: &'static [ExecutionState], to: &'static [ExecutionState]) -> Self {
+        Self { from, to, ..self }
+    }
 
-const FINISH: Rule = Rule {
-    operation: "settle",
-    table: Table::Execution,
-    guard: &guard::OUTCOME,
-    from: &[ExecutionState::Running],
-    to: &[ExecutionState::Succeeded, ExecutionState::Failed],
-    brings: &[Brought::Now, Brought::Becomes, Brought::Error],
-    sets: &[
-        (Column::State, Set::Brought(Brought::Becomes)),
-        (Column::Error, Set::Brought(Brought::Error)),
-        (Column::FinishedTime, Set::Brought(Brought::Now)),
-        (Column::Reason, Set::EmptyOn(ExecutionState::Failed, WAITED)),
-    ],
-    held: Held::Wait,
-    repeats: true,
-};
+    const fn brings(self, brings: &'static [Brought]) -> Self {
+        Self { brings, ..self }
+    }
+
+    const fn sets(self, sets: &'static [(Column, Set)]) -> Self {
+        Self { sets, ..self }
+    }
+
+    /// One that leaves held rows alone.
+    const fn leaves_held(self) -> Self {
+        Self { held: Held::Leave, ..self }
+    }
+
+    /// One that may be said twice.
+    const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+}
+
+const START: Rule = Rule::of("settle", Table::Execution, &guard::START)
+    .leads(&[Claimed], &[Running])
+    .brings(&[Now])
+    .sets(&[(Column::State, Word(Running.as_str())), (Column::StartedTime, Give(Now))])
+    .repeats();
+
+const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
+    .leads(&[Running], &[Succeeded, Failed])
+    .brings(&[Now, Becomes, Error])
+    .sets(&[
+        (Column::State, Give(Becomes)),
+        (Column::Error, Give(Error)),
+        (Column::FinishedTime, Give(Now)),
+        (Column::Reason, EmptyOn(Failed, &[Reason::Retry, Reason::Recovery, Reason::GivenBack])),
+    ])
+    .repeats();
 
 /// Nobody's again: due as it was, under a token that nobody has seen.
 const NOBODYS: &[(Column, Set)] = &[
-    (Column::State, Set::Word(ExecutionState::Pending.as_str())),
-    (Column::ClaimToken, Set::Brought(Brought::Fresh)),
-    (Column::Reason, Set::Brought(Brought::Reason)),
-    (Column::Node, Set::Word("")),
-    (Column::ClaimedTime, Set::None),
-    (Column::StartedTime, Set::None),
+    (Column::State, Word(Pending.as_str())),
+    (Column::ClaimToken, Give(Fresh)),
+    (Column::Reason, Give(Why)),
+    (Column::Node, Word("")),
+    (Column::ClaimedTime, NoTime),
+    (Column::StartedTime, NoTime),
 ];
 
-const GIVE_BACK: Rule = Rule {
-    operation: "settle",
-    table: Table::Execution,
-    guard: &guard::OUTCOME,
-    from: &[ExecutionState::Claimed, ExecutionState::Running],
-    to: &[ExecutionState::Pending],
-    brings: &[Brought::Fresh, Brought::Reason],
-    sets: NOBODYS,
-    held: Held::Wait,
-    repeats: true,
-};
+const GIVE_BACK: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
+    .leads(&[Claimed, Running], &[Pending])
+    .brings(&[Fresh, Why])
+    .sets(NOBODYS)
+    .repeats();
 
-const TAKE_BACK: Rule = Rule {
-    operation: "revoke executions",
-    table: Table::Execution,
-    guard: &guard::REVOKE,
-    from: &[ExecutionState::Claimed],
-    to: &[ExecutionState::Pending],
-    brings: &[Brought::Fresh, Brought::Reason],
-    sets: NOBODYS,
-    held: Held::Leave,
-    repeats: false,
-};
+const TAKE_BACK: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
+    .leads(&[Claimed], &[Pending])
+    .brings(&[Fresh, Why])
+    .sets(NOBODYS)
+    .leaves_held();
 
-const ABANDON: Rule = Rule {
-    operation: "revoke executions",
-    table: Table::Execution,
-    guard: &guard::REVOKE,
-    from: &[ExecutionState::Running],
-    to: &[ExecutionState::Abandoned, ExecutionState::Failed],
-    brings: &[Brought::Now, Brought::Becomes, Brought::Reason],
-    sets: &[
-        (Column::State, Set::Brought(Brought::Becomes)),
-        (Column::Reason, Set::Brought(Brought::Reason)),
-        (Column::FinishedTime, Set::Brought(Brought::Now)),
-    ],
-    held: Held::Leave,
-    repeats: false,
-};
+const ABANDON: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
+    .leads(&[Running], &[Abandoned, Failed])
+    .brings(&[Now, Becomes, Why])
+    .sets(&[(Column::State, Give(Becomes)), (Column::Reason, Give(Why)), (Column::FinishedTime, Give(Now))])
+    .leaves_held();
 
-const SUPERSEDE: Rule = Rule {
-    operation: "repair schedules",
-    table: Table::Execution,
-    guard: &guard::SUPERSEDE,
-    from: &[ExecutionState::Pending],
-    to: &[ExecutionState::Skipped],
-    brings: &[Brought::Now, Brought::Reason],
-    sets: &[
-        (Column::State, Set::Word(ExecutionState::Skipped.as_str())),
-        (Column::Reason, Set::Brought(Brought::Reason)),
-        (Column::FinishedTime, Set::Brought(Brought::Now)),
-        (Column::ClaimToken, Set::Word("")),
-    ],
-    held: Held::Wait,
-    repeats: false,
-};
+const SUPERSEDE: Rule = Rule::of("repair schedules", Table::Execution, &guard::SUPERSEDE)
+    .leads(&[Pending], &[Skipped])
+    .brings(&[Now, Why])
+    .sets(&[
+        (Column::State, Word(Skipped.as_str())),
+        (Column::Reason, Give(Why)),
+        (Column::FinishedTime, Give(Now)),
+        (Column::ClaimToken, Word("")),
+    ]);
 
-const MOVED: &[Brought] = &[Brought::ToPrev, Brought::ToNext, Brought::Becomes, Brought::Passed];
+/// A cursor moves. An operator waits for it.
+const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR)
+    .brings(&[ToPrev, ToNext, Becomes, Passed])
+    .sets(&[
+        (Column::PrevFireTime, Give(ToPrev)),
+        (Column::NextFireTime, Give(ToNext)),
+        (Column::State, Give(Becomes)),
+        (Column::Version, OneMore),
+        (Column::TimeTriggered, More(Passed)),
+    ]);
 
-const MOVE: [(Column, Set); 5] = [
-    (Column::PrevFireTime, Set::Brought(Brought::ToPrev)),
-    (Column::NextFireTime, Set::Brought(Brought::ToNext)),
-    (Column::State, Set::Brought(Brought::Becomes)),
-    (Column::Version, Set::OneMore),
-    (Column::TimeTriggered, Set::More(Brought::Passed)),
-];
+const REPAIR: Rule = PASS_PAUSED.leaves_held();
 
-const REPAIR: Rule = Rule {
-    operation: "repair schedules",
-    table: Table::Schedule,
-    guard: &guard::REPAIR,
-    from: &[],
-    to: &[],
-    brings: MOVED,
-    sets: &MOVE,
-    held: Held::Leave,
-    repeats: false,
-};
+const RESUME: Rule = PASS_PAUSED.sets(&[
+    (Column::PrevFireTime, Give(ToPrev)),
+    (Column::NextFireTime, Give(ToNext)),
+    (Column::State, Give(Becomes)),
+    (Column::Version, OneMore),
+    (Column::TimeTriggered, More(Passed)),
+    (Column::Reason, Word("")),
+    (Column::PausedBy, Word("")),
+    (Column::PausedTime, NoTime),
+    (Column::PausedUntil, NoTime),
+]);
 
-/// An operator waits for it.
-const PASS_PAUSED: Rule = Rule { held: Held::Wait, ..REPAIR };
+const PAUSE: Rule =
+    Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).brings(&[PausedBy, Why]).sets(&[
+        (Column::State, Word(ScheduleState::Paused.as_str())),
+        (Column::PausedBy, Give(PausedBy)),
+        (Column::Reason, Give(Why)),
+        (Column::PausedTime, Clock),
+        (Column::Version, OneMore),
+    ]);
 
-const RESUME: Rule = Rule {
-    sets: &[
-        MOVE[0],
-        MOVE[1],
-        MOVE[2],
-        MOVE[3],
-        MOVE[4],
-        (Column::Reason, Set::Word("")),
-        (Column::PausedBy, Set::Word("")),
-        (Column::PausedTime, Set::None),
-        (Column::PausedUntil, Set::None),
-    ],
-    ..PASS_PAUSED
-};
+const QUARANTINE: Rule =
+    Rule::of("quarantine a schedule", Table::Schedule, &guard::QUARANTINE).brings(&[Why]).sets(&[
+        (Column::State, Word(ScheduleState::Error.as_str())),
+        (Column::Reason, Give(Why)),
+        (Column::Version, Recount),
+    ]);
 
-const PAUSE: Rule = Rule {
-    operation: "pause a schedule",
-    table: Table::Schedule,
-    guard: &guard::EDIT,
-    from: &[],
-    to: &[],
-    brings: &[Brought::PausedBy, Brought::Reason],
-    sets: &[
-        (Column::State, Set::Word(ScheduleState::Paused.as_str())),
-        (Column::PausedBy, Set::Brought(Brought::PausedBy)),
-        (Column::Reason, Set::Brought(Brought::Reason)),
-        (Column::PausedTime, Set::Clock),
-        (Column::Version, Set::OneMore),
-    ],
-    held: Held::Wait,
-    repeats: false,
-};
+const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY)
+    .brings(&[Now, Recover, MaxAttempts, MaxTries, RetryDelay])
+    .sets(&[
+        (Column::Recover, Give(Recover)),
+        (Column::MaxAttempts, Give(MaxAttempts)),
+        (Column::MaxTries, Give(MaxTries)),
+        (Column::RetryDelay, Give(RetryDelay)),
+        (Column::UpdateTime, Give(Now)),
+    ]);
 
-const QUARANTINE: Rule = Rule {
-    operation: "quarantine a schedule",
-    table: Table::Schedule,
-    guard: &guard::QUARANTINE,
-    from: &[],
-    to: &[],
-    brings: &[Brought::Reason],
-    sets: &[
-        (Column::State, Set::Word(ScheduleState::Error.as_str())),
-        (Column::Reason, Set::Brought(Brought::Reason)),
-        (Column::Version, Set::Recount),
-    ],
-    held: Held::Wait,
-    repeats: false,
-};
+const DECLARE_DEAD: Rule = Rule::of("declare a node dead", Table::Node, &guard::BEAT)
+    .brings(&[Now])
+    .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("dead"))]);
 
-const SET_POLICY: Rule = Rule {
-    operation: "register the node",
-    table: Table::Job,
-    guard: &guard::POLICY,
-    from: &[],
-    to: &[],
-    brings: &[Brought::Now, Brought::Recover, Brought::MaxAttempts, Brought::MaxTries, Brought::RetryDelay],
-    sets: &[
-        (Column::Recover, Set::Brought(Brought::Recover)),
-        (Column::MaxAttempts, Set::Brought(Brought::MaxAttempts)),
-        (Column::MaxTries, Set::Brought(Brought::MaxTries)),
-        (Column::RetryDelay, Set::Brought(Brought::RetryDelay)),
-        (Column::UpdateTime, Set::Brought(Brought::Now)),
-    ],
-    held: Held::Wait,
-    repeats: false,
-};
-
-const DECLARE_DEAD: Rule = Rule {
-    operation: "declare a node dead",
-    table: Table::Node,
-    guard: &guard::BEAT,
-    from: &[],
-    to: &[],
-    brings: &[Brought::Now],
-    sets: &[(Column::EndedTime, Set::Brought(Brought::Now)), (Column::EndReason, Set::Word("dead"))],
-    held: Held::Wait,
-    repeats: false,
-};
-
-const LEAVE: Rule = Rule {
-    operation: "leave",
-    guard: &guard::LEAVE,
-    sets: &[(Column::EndedTime, Set::Brought(Brought::Now)), (Column::EndReason, Set::Word("stopped"))],
-    ..DECLARE_DEAD
-};
+const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
+    .brings(&[Now])
+    .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("stopped"))]);
 
 /// A change of one execution: of one's own, by its claim token, or of one that nobody answers for.
 #[derive(Clone, Debug, PartialEq)]
@@ -493,11 +441,11 @@ impl ExecutionChange {
 
     fn brings(&self, value: Brought) -> Datum<'_> {
         match value {
-            Brought::Now => Datum::Number(self.now),
-            Brought::Becomes => Datum::Text(self.becomes.as_str()),
-            Brought::Fresh => self.fresh.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
-            Brought::Reason => Datum::Text(self.reason.map_or("", Reason::as_str)),
-            Brought::Error => Datum::Text(self.error.as_deref().unwrap_or("")),
+            Now => Datum::Number(self.now),
+            Becomes => Datum::Text(self.becomes.as_str()),
+            Fresh => self.fresh.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
+            Why => Datum::Text(self.reason.map_or("", Reason::as_str)),
+            Error => Datum::Text(self.error.as_deref().unwrap_or("")),
             _ => value.missing(),
         }
     }
@@ -747,21 +695,19 @@ impl Change {
     pub(crate) fn brings(&self, value: Brought) -> Datum<'_> {
         match (self, value) {
             (Self::Execution(change), _) => change.brings(value),
-            (Self::Repair(repair), Brought::ToPrev) => Datum::time(repair.to.prev),
-            (Self::Repair(repair), Brought::ToNext) => Datum::time(repair.to.next),
-            (Self::Repair(repair), Brought::Becomes) => Datum::Text(repair.becomes().as_str()),
-            (Self::Repair(repair), Brought::Passed) => {
-                Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX))
-            }
-            (Self::Pause(pause), Brought::PausedBy) => Datum::Text(&pause.by),
-            (Self::Pause(pause), Brought::Reason) => Datum::Text(&pause.reason),
-            (Self::Quarantine(broken), Brought::Reason) => Datum::Text(&broken.reason),
-            (Self::Policy(change), Brought::Now) => Datum::Number(change.now),
-            (Self::Policy(change), Brought::Recover) => Datum::Number(change.becomes.recover.into()),
-            (Self::Policy(change), Brought::MaxAttempts) => Datum::Number(change.becomes.max_attempts.into()),
-            (Self::Policy(change), Brought::MaxTries) => Datum::Number(change.becomes.max_tries.into()),
-            (Self::Policy(change), Brought::RetryDelay) => Datum::Number(millis(change.becomes.retry_delay)),
-            (Self::End(end), Brought::Now) => Datum::Number(end.now),
+            (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
+            (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
+            (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
+            (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
+            (Self::Pause(pause), PausedBy) => Datum::Text(&pause.by),
+            (Self::Pause(pause), Why) => Datum::Text(&pause.reason),
+            (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
+            (Self::Policy(change), Now) => Datum::Number(change.now),
+            (Self::Policy(change), Recover) => Datum::Number(change.becomes.recover.into()),
+            (Self::Policy(change), MaxAttempts) => Datum::Number(change.becomes.max_attempts.into()),
+            (Self::Policy(change), MaxTries) => Datum::Number(change.becomes.max_tries.into()),
+            (Self::Policy(change), RetryDelay) => Datum::Number(millis(change.becomes.retry_delay)),
+            (Self::End(end), Now) => Datum::Number(end.now),
             _ => value.missing(),
         }
     }
@@ -813,9 +759,9 @@ mod tests {
             let rule = verb.rule();
             for (column, set) in rule.sets {
                 let brought = match set {
-                    Set::Brought(value) | Set::More(value) => rule.brings.contains(value),
-                    Set::EmptyOn(..) => rule.brings.contains(&Brought::Becomes),
-                    Set::Word(_) | Set::None | Set::Clock | Set::OneMore | Set::Recount => true,
+                    Give(value) | More(value) => rule.brings.contains(value),
+                    EmptyOn(..) => rule.brings.contains(&Becomes),
+                    Word(_) | NoTime | Clock | OneMore | Recount => true,
                 };
                 assert!(brought, "{verb:?} does not bring what {column:?} becomes");
             }
@@ -826,6 +772,6 @@ mod tests {
     #[should_panic = "a change does not bring fresh"]
     fn a_value_that_is_not_brought_is_not_null() {
         let end = NodeEnd { node: NodeId::fresh(), beat: None, now: 0 };
-        Change::End(end).brings(Brought::Fresh);
+        Change::End(end).brings(Fresh);
     }
 }

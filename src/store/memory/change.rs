@@ -125,8 +125,8 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
     let count = if let Datum::Number(number) = old { number } else { when::NONE };
     Some(match set {
         Set::Word(word) => Datum::Text(word),
-        Set::None => Datum::time(None),
-        Set::Brought(value) => change.brings(value),
+        Set::NoTime => Datum::time(None),
+        Set::Give(value) => change.brings(value),
         Set::Clock => Datum::Number(now),
         Set::OneMore => Datum::Number(count + 1),
         Set::Recount => Datum::Number(when::count("version", count).map_or(0, |version| version + 1)),

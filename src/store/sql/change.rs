@@ -124,8 +124,8 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
     let old = format!("{alias}.{}", column.name());
     match set {
         Set::Word(word) => format!("'{word}'"),
-        Set::None => "-1".to_owned(),
-        Set::Brought(value) => format!("w.{}", value.name()),
+        Set::NoTime => "-1".to_owned(),
+        Set::Give(value) => format!("w.{}", value.name()),
         Set::Clock => dialect.clock().to_owned(),
         Set::OneMore => format!("{old} + 1"),
         Set::Recount => {
@@ -195,7 +195,7 @@ fn brought(want: Want, value: Brought, rows: &[&Change]) -> Want {
     let brought = || rows.iter().map(|row| row.brings(value));
     match value {
         Brought::Fresh => want.texts(name, brought().map(as_text)),
-        Brought::Becomes | Brought::Error | Brought::Reason | Brought::PausedBy => {
+        Brought::Becomes | Brought::Error | Brought::Why | Brought::PausedBy => {
             let longest = if value == Brought::Error { LONGEST_ERROR } else { LONGEST_REASON };
             alike(want, name, rows, longest, |row| row.brings(value))
         }
