@@ -150,13 +150,10 @@ impl Catalog for Handlers {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn named(name: &str) -> JobSpec {
-        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
-        JobSpec { name: name.to_owned(), policy }
+        JobSpec { name: name.to_owned(), policy: JobPolicy::DEFAULT }
     }
 
     /// Both in one unwinding would end the process.

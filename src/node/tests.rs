@@ -40,9 +40,8 @@ impl Starting {
 
     fn start_within(&self, window: Window) -> Result<Node, Error> {
         let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
-        let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 1, retry_delay: Duration::ZERO };
         let mut handlers = Handlers::default();
-        handlers.add(JobSpec { name: "job".to_owned(), policy }, move |_, ()| {
+        handlers.add(JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT }, move |_, ()| {
             drop(Arc::clone(&ran));
             Ok(())
         });
