@@ -151,7 +151,7 @@ mod tests {
             ("poll interval", |raw, span| raw.poll = span),
             ("heartbeat", |raw, span| raw.beat = span),
             ("death_after", |raw, span| raw.death = span),
-            ("store call limit", |raw, span| raw.call = span),
+            ("store_timeout", |raw, span| raw.call = span),
             ("misfire interval", |raw, span| raw.election = span),
         ];
         for (named, set) in spans {

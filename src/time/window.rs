@@ -90,7 +90,7 @@ impl Window {
         let spans = [
             ("poll interval", self.poll),
             ("heartbeat interval", self.beat),
-            ("store call limit", self.call),
+            ("store_timeout", self.call),
             ("death_after", self.death),
             ("misfire interval", self.election),
         ];
@@ -107,15 +107,15 @@ impl Window {
         let rules = [
             (self.poll >= 100, "the poll interval is at least 100 ms"),
             (self.beat >= 100, "the heartbeat interval is at least 100 ms"),
-            (self.call >= 500, "the store call limit is at least 500 ms"),
+            (self.call >= 500, "store_timeout is at least 500 ms"),
             (
                 self.lease() >= self.beat + self.beat.max(self.call),
-                "death_after, less a hundredth of it (at least 1 s) and the store call limit, must leave two heartbeats, \
-                 and one heartbeat plus the store call limit",
+                "death_after, less a hundredth of it (at least 1 s) and store_timeout, must leave two heartbeats, \
+                 and one heartbeat plus store_timeout",
             ),
             (
                 self.threshold >= self.least_threshold(),
-                "the misfire threshold must be at least the poll interval plus the store call limit plus 2 s",
+                "the misfire threshold must be at least the poll interval plus store_timeout plus 2 s",
             ),
             (self.election >= self.poll, "the misfire interval must be at least the poll interval"),
             (
@@ -127,7 +127,7 @@ impl Window {
             Some((_, rule)) => Err(Error::new(
                 Kind::Config,
                 format!(
-                    "{rule}: poll interval {} ms, heartbeat {} ms, store call limit {} ms, death_after {} ms, misfire interval {} ms",
+                    "{rule}: poll interval {} ms, heartbeat {} ms, store_timeout {} ms, death_after {} ms, misfire interval {} ms",
                     self.poll, self.beat, self.call, self.death, self.election
                 ),
             )),
@@ -217,7 +217,7 @@ mod tests {
             [
                 (Window { poll: span, ..window }, "poll interval"),
                 (Window { beat: span, ..window }, "heartbeat interval"),
-                (Window { call: span, ..window }, "store call limit"),
+                (Window { call: span, ..window }, "store_timeout"),
                 (Window { death: span, ..window }, "death_after"),
                 (Window { election: span, ..window }, "misfire interval"),
             ]

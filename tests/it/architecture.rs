@@ -139,14 +139,21 @@ fn stages_import_only_what_they_compose() {
 }
 
 fn no_files_import_each_other_in_a_circle() {
-    for (root, folder) in [("src", "sim"), ("src/bin/firetime", "")] {
+    for (root, folder) in [("src", "sim"), ("src", "store/sql"), ("src/bin/firetime", "")] {
         let mut sources = read(root, folder);
-        sources.retain(|source| !source.path.ends_with("tests.rs"));
+        sources.retain(|source| !source.path.ends_with("tests.rs") && !source.path.contains("/tests/"));
         assert!(sources.len() > 10, "{root}/{folder} has moved");
         let circle = circle(&sources).map(|files| files.join(" -> "));
         assert_eq!(circle, None, "{root}/{folder}");
     }
 }
+
+/// Calls of methods that a file adds to a type from further below: they need no import of that file.
+const ADDED: &[(&str, &str)] = &[
+    (".database()", "store/sql/databases.rs"),
+    ("target.connect", "store/sql/databases.rs"),
+    (".want(", "store/sql/batch.rs"),
+];
 
 /// Files of which each imports the next and the last imports the first, if there are such.
 fn circle(sources: &[Source]) -> Option<Vec<String>> {
@@ -211,7 +218,10 @@ impl Source {
     fn imported(&self, sources: &[Self]) -> BTreeSet<usize> {
         let named = self.children().filter(|child| self.names(child));
         let children = named.map(|child| [self.module(), vec![child.to_owned()]].concat());
-        let files = self.imports().into_iter().chain(children).filter_map(|path| defines(&path, sources));
+        let added = ADDED.iter().filter(|(call, _)| self.lines.iter().any(|line| line.contains(call)));
+        let added = added.filter_map(|(_, file)| sources.iter().position(|source| source.path == *file));
+        let named = self.imports().into_iter().chain(children);
+        let files = named.filter_map(|path| defines(&path, sources)).chain(added);
         files.filter(|file| sources[*file].path != self.path).collect()
     }
 
@@ -283,6 +293,9 @@ const BELONGS: &[(&str, &[&str])] = &[
     ("log::", &["domain/event.rs", "node/teller.rs"]),
     ("clock_gettime", &["time/clock.rs"]),
     ("thread::Builder", &["machine/driver.rs", "pipeline/pool/", "store/sql/reach.rs"]),
+    ("Dialect::Sqlite", &["store/sql/dialect.rs", "store/sql/sqlite"]),
+    ("Dialect::Postgres", &["store/sql/dialect.rs", "store/sql/postgres"]),
+    ("Dialect::Mysql", &["store/sql/dialect.rs", "store/sql/mariadb"]),
     ("Utc::now", &[]),
     ("Instant::now", &[]),
     ("SystemTime::now", &[]),

@@ -5,10 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::claim::ids;
-use super::connection::Dialect;
-use super::session::{Fault, Nature, Session};
-use super::statement::{self, Statement, Want, batch, guarded, join, seek, sql, update};
+use super::batch::{Want, guarded, update};
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind};
+use super::session::Session;
+use super::statement::{self, Statement, ids, sql};
 use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, ScheduleState, Token};
 use crate::store::change::{Brought, Datum, Held, NextAttempt, Rule, Seen, Set, Table, Verb};
 use crate::store::columns::Column;
@@ -20,12 +21,12 @@ type Step<T> = Result<T, Fault>;
 /// The most characters of the reason for which a schedule is in ERROR.
 const LONGEST_REASON: usize = 500;
 
-/// Whether it takes a single statement, which is its own transaction. (SQLite would begin it as a read.)
+/// Whether it takes a single statement, which is its own transaction.
 pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
     let Some(first) = changes.first().map(Change::verb) else { return false };
     let alike = changes.iter().all(|it| it.verb() == first && !has_follow_ups(it));
     let few = changes.len() <= size(dialect, first);
-    dialect != Dialect::Sqlite && alike && few && !locks(first.rule(), changes.len())
+    !dialect.begins_with_a_read() && alike && few && !locks(first.rule(), changes.len())
 }
 
 fn has_follow_ups(change: &Change) -> bool {
@@ -55,7 +56,7 @@ pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
 /// The most rows of a statement.
 fn size(dialect: Dialect, verb: Verb) -> usize {
     // What its guard compares differs from row to row.
-    if verb == Verb::Quarantine { 1 } else { batch(dialect) }
+    if verb == Verb::Quarantine { 1 } else { dialect.batch() }
 }
 
 /// Whether its rows are locked first, so that it is known which of them change.
@@ -88,13 +89,16 @@ fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: W
     let lock = if rule.held == Held::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
     let lock = sql(format!("SELECT {alias}.id FROM ")).want(dialect, &want.of(&compared)).push(&format!(
         " {} {table} {alias} ON {}{lock}",
-        join(dialect),
+        dialect.join(),
         condition(dialect, rule, rows)
     ));
     let free = ids(session.rows(&lock)?)?;
     let want = want.only(&free);
     if want.len() > 0 && session.execute(&guarded_update(dialect, rule, rows, &want))? != want.len() {
-        return Err(Fault::new(Nature::Conflict, "an UPDATE of locked rows changed another number of rows"));
+        return Err(Fault::new(
+            FaultKind::Conflict,
+            "an UPDATE of locked rows changed another number of rows",
+        ));
     }
     Ok(free)
 }
@@ -129,7 +133,7 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
         Set::Clock => dialect.clock().to_owned(),
         Set::OneMore => format!("{old} + 1"),
         Set::Recount => {
-            let old = loosely(dialect, &old);
+            let old = dialect.loosely(&old);
             format!("CASE WHEN {old} BETWEEN 0 AND 9223372036854775806 THEN {old} + 1 ELSE 0 END")
         }
         Set::More(value) => {
@@ -145,14 +149,6 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
     }
 }
 
-/// A number of a row that may hold anything: -1 where it holds none.
-fn loosely(dialect: Dialect, column: &str) -> String {
-    match dialect {
-        Dialect::Sqlite => format!("(CASE WHEN typeof({column}) = 'integer' THEN {column} ELSE -1 END)"),
-        _ => format!("COALESCE({column}, -1)"),
-    }
-}
-
 /// The guard: that a row is as `w` saw it.
 fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
     let (_, alias) = named(rule.table);
@@ -160,13 +156,13 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
         let (is, was) = (format!("{alias}.{}", column.name()), format!("w.{}", column.name()));
         match rows.first().map(|row| row.seen(column)) {
             _ if column == Column::State && rule.from.len() > 1 => format!("{is} IN ({was}, w.other)"),
-            Some(Seen::Loosely(_)) => format!("{} = {was}", loosely(dialect, &is)),
+            Some(Seen::Loosely(_)) => format!("{} = {was}", dialect.loosely(&is)),
             Some(Seen::NoState) => {
                 let known: Vec<String> =
                     ScheduleState::ALL.iter().map(|state| format!("'{}'", state.as_str())).collect();
                 format!("COALESCE({is}, '') NOT IN ({})", known.join(", "))
             }
-            _ if column == Column::Id => seek(dialect, &is, &was),
+            _ if column == Column::Id => dialect.seek(&is, &was),
             _ => format!("{is} = {was}"),
         }
     };
@@ -266,7 +262,7 @@ fn read_back(session: &mut dyn Session, rows: &[&Change], want: &Want) -> Step<V
     let dialect = session.dialect();
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
         .want(dialect, &want.of(&["id"]))
-        .push(&format!(" {} QRTZ_RUN r ON {}", join(dialect), seek(dialect, "r.id", "w.id")));
+        .push(&format!(" {} QRTZ_RUN r ON {}", dialect.join(), dialect.seek("r.id", "w.id")));
     let read = |mut row: statement::Row| Ok((row.int()?, (row.text()?, row.text()?)));
     let now: HashMap<i64, (String, String)> =
         session.rows(&question)?.into_iter().map(read).collect::<Step<_>>()?;
@@ -289,7 +285,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
             Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
         }
     }
-    for attempts in attempts.chunks(batch(session.dialect())) {
+    for attempts in attempts.chunks(session.dialect().batch()) {
         insert_attempts(session, attempts)?;
     }
     supersede(session, &repairs)?;
@@ -298,7 +294,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     for repair in repairs {
         rows.extend(repair.rows.iter().map(|row| (repair, row)));
     }
-    for rows in rows.chunks(batch(session.dialect())) {
+    for rows in rows.chunks(session.dialect().batch()) {
         insert_ledger(session, rows)?;
     }
     Ok(())
@@ -328,7 +324,7 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     // tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
-        join(dialect),
+        dialect.join(),
         guarded(dialect, &guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")
     ));
@@ -346,7 +342,7 @@ fn supersede(session: &mut dyn Session, repairs: &[&Repair]) -> Step<()> {
 
 /// Makes changes of one kind, whichever of them are still to be made.
 pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
-    for some in changes.chunks(batch(session.dialect())) {
+    for some in changes.chunks(session.dialect().batch()) {
         let rows: Vec<&Change> = some.iter().collect();
         let rule = some[0].rule();
         session.execute(&guarded_update(session.dialect(), rule, &rows, &want(rule, &rows)))?;
@@ -432,8 +428,8 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
     );
     let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
         " {} QRTZ_EXECUTE e ON {}",
-        join(dialect),
-        seek(dialect, "e.id", "w.id")
+        dialect.join(),
+        dialect.seek("e.id", "w.id")
     )))?;
     if inserted == want.len() {
         Ok(())

@@ -13,19 +13,20 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use rustc_hash::FxHashMap;
-
-use super::SqlStore;
-use super::connection::Dialect;
-use super::pending::{CLAIMABLE, pending_want, win_pending};
-use super::planned::{LOCKED, begin_and_win, claimable, planned_want, win_free, win_planned, win_waiting};
-use super::session::{Fault, Session};
-use super::statement::{Row, Want, batch, guarded, join, seek, sql};
-use crate::domain::{Candidate, Error, ExecutionId, Kind, Occurrence, Pending};
+#[cfg(test)]
+use super::batch::Want;
+use super::batch::guarded;
+use super::call::SqlStore;
+use super::database::QuickClaim;
+use super::dialect::Dialect;
+use super::fault::Step;
+use super::found::{Found, in_batches, mine};
+use super::pending::{CLAIMABLE, Waiting, pending_want, win_pending};
+use super::planned::{LOCKED, Planned, claimable, planned_want};
+use super::session::Session;
+use super::statement::{ids, sql};
+use crate::domain::{Candidate, Error, ExecutionId, Kind};
 use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
-
-/// By a key, an execution with its fence.
-pub(super) type Found = FxHashMap<i64, (i64, i64)>;
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
 #[derive(Default)]
@@ -103,28 +104,10 @@ fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let (planned, pending) = split(requests);
     let dialect = store.connections.target.dialect;
-    let is_one_batch = pending.is_empty() && planned.len() <= batch(dialect);
-    // Rows are mostly free. If one is not, the next try leaves out the held ones.
-    let wanted = &planned;
-    let win = |free: Winning, careful: Winning| {
-        let mut tried = false;
-        move |session: &mut dyn Session| {
-            if store.wary.swap(false, Ordering::Relaxed) || std::mem::replace(&mut tried, true) {
-                return careful(session, wanted);
-            }
-            let won = free(session, wanted);
-            store.wary.store(won.is_err(), Ordering::Relaxed);
-            won
-        }
-    };
-    let wins = match dialect {
-        Dialect::Postgres if is_one_batch => {
-            let planned = store.alone("claim", win(win_waiting, win_planned))?;
-            Wins { planned, ..Wins::default() }
-        }
-        Dialect::Mysql if is_one_batch => {
-            let planned = store.write_begun("claim", win(win_free, begin_and_win))?;
-            Wins { planned, ..Wins::default() }
+    let is_one_batch = pending.is_empty() && planned.len() <= dialect.batch();
+    let wins = match dialect.database().quick_claim() {
+        Some(quick) if is_one_batch => {
+            Wins { planned: claim_quickly(store, &quick, &planned)?, ..Wins::default() }
         }
         _ => store.write("claim", |session| {
             Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
@@ -134,7 +117,7 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let rest: Vec<&ClaimRequest> =
         requests.iter().zip(&won).filter_map(|(request, won)| won.is_none().then_some(request)).collect();
     // The wins are committed: if nobody can say what became of the rest, they are asked for again later.
-    let locked = if rest.is_empty() || dialect == Dialect::Sqlite {
+    let locked = if rest.is_empty() || !dialect.has_row_locks() {
         Some(Vec::new())
     } else {
         store.read("claim", |session| still_there(session, &rest)).ok()
@@ -147,11 +130,25 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     Ok(answers.map(|(request, won)| won.unwrap_or_else(|| ending(request))).collect())
 }
 
-/// A way to win a batch of planned claims.
-type Winning = fn(&mut dyn Session, &[Planned<'_>]) -> std::result::Result<Found, Fault>;
+/// Rows are mostly free. If one is not, the next try leaves out the held ones.
+fn claim_quickly(store: &SqlStore, quick: &QuickClaim, planned: &[Planned<'_>]) -> Result<Found> {
+    let mut tried = false;
+    let win = |session: &mut dyn Session| {
+        if store.wary.swap(false, Ordering::Relaxed) || std::mem::replace(&mut tried, true) {
+            return (quick.skipping_held)(session, planned);
+        }
+        let won = (quick.expecting_free)(session, planned);
+        store.wary.store(won.is_err(), Ordering::Relaxed);
+        won
+    };
+    if quick.begins { store.write_begun("claim", win) } else { store.alone("claim", win) }
+}
 
-pub(super) type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
-pub(super) type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
+/// Claims the planned occurrences whose rows nobody holds, within the session's transaction.
+pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let database = session.dialect().database();
+    in_batches(session, planned, |session, planned| database.claim(session, planned))
+}
 
 fn split(requests: &[ClaimRequest]) -> (Vec<Planned<'_>>, Vec<Waiting<'_>>) {
     let (mut planned, mut pending) = (Vec::new(), Vec::new());
@@ -174,47 +171,12 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
     }
 }
 
-/// What `find` finds for each batch of `rows`, of a size that one statement takes.
-pub(super) fn in_batches<R>(
-    session: &mut dyn Session,
-    rows: &[R],
-    find: impl Fn(&mut dyn Session, &[R]) -> std::result::Result<Found, Fault>,
-) -> std::result::Result<Found, Fault> {
-    let mut found = Found::default();
-    for rows in rows.chunks(batch(session.dialect())) {
-        found.extend(find(session, rows)?);
-    }
-    Ok(found)
-}
-
-/// Reads rows of three numbers: a key, an execution, its fence.
-pub(super) fn by_first_column(rows: Vec<Row>) -> std::result::Result<Found, Fault> {
-    let no_fence = |_| Fault::undecodable("the schedule's fence is no number or can grow no more".to_owned());
-    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int().map_err(no_fence)?)))).collect()
-}
-
-/// The executions that carry the wanted tokens: by the column `by`, their ids and fences.
-pub(super) fn mine(
-    session: &mut dyn Session,
-    want: &Want,
-    by: &str,
-    condition: &str,
-) -> std::result::Result<Found, Fault> {
-    let dialect = session.dialect();
-    let question =
-        sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
-            " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
-            join(dialect)
-        ));
-    by_first_column(session.rows(&question)?)
-}
-
 /// What finding a planned claim's execution reads of a batch.
 const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
 
 /// By its unique key.
 fn first_attempt(dialect: Dialect) -> String {
-    seek(dialect, "r.execute_id", "w.id")
+    dialect.seek("r.execute_id", "w.id")
         + " AND r.generation = w.generation AND r.origin = 0 AND r.scheduled_time = w.next_fire_time AND r.attempt = 1"
 }
 
@@ -227,7 +189,7 @@ fn resolve_once(
     session: &mut dyn Session,
     requests: &[ClaimRequest],
     claims: bool,
-) -> std::result::Result<(Wins, HashSet<i64>), Fault> {
+) -> Step<(Wins, HashSet<i64>)> {
     let ((planned, pending), dialect) = (split(requests), session.dialect());
     let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
     let mut wins = Wins {
@@ -235,7 +197,7 @@ fn resolve_once(
             mine(session, &planned_want(planned).of(FOUND), "r.execute_id", &first_attempt(dialect))
         })?,
         pending: in_batches(session, &pending, |session, pending| {
-            mine(session, &pending_want(pending.iter()), "r.id", &seek(dialect, "r.id", "w.id"))
+            mine(session, &pending_want(pending.iter()), "r.id", &dialect.seek("r.id", "w.id"))
         })?,
     };
     if !claims {
@@ -252,7 +214,7 @@ fn resolve_once(
 /// Locks the rows that nobody holds; gives those that others do. One that is gone is neither: no transaction
 /// under way can have changed it, since whoever deleted it held its lock. It is looked for after the locking,
 /// so that one deleted in between counts as gone; one let go in between still counts as held.
-fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> std::result::Result<HashSet<i64>, Fault> {
+fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> Step<HashSet<i64>> {
     schedules.sort_unstable();
     let rows = |schedules: &[i64]| {
         sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied())
@@ -267,36 +229,29 @@ fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> std::result:
 }
 
 /// Those whose guard still matches although they did not win: somebody holds them locked.
-fn still_there(
-    session: &mut dyn Session,
-    requests: &[&ClaimRequest],
-) -> std::result::Result<Vec<(i64, i64)>, Fault> {
+fn still_there(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<Vec<(i64, i64)>> {
     let owned: Vec<ClaimRequest> = requests.iter().map(|request| (*request).clone()).collect();
     let (planned, pending) = split(&owned);
     let dialect = session.dialect();
     let mut there = Vec::new();
-    for planned in planned.chunks(batch(dialect)) {
+    for planned in planned.chunks(dialect.batch()) {
         let question = sql("SELECT e.id, 0 AS execution FROM ")
             .want(dialect, &planned_want(planned).of(LOCKED))
-            .push(&format!(" {} QRTZ_EXECUTE e ON {}", join(dialect), claimable(dialect)));
+            .push(&format!(" {} QRTZ_EXECUTE e ON {}", dialect.join(), claimable(dialect)));
         there.extend(session.rows(&question)?);
     }
-    for pending in pending.chunks(batch(dialect)) {
+    for pending in pending.chunks(dialect.batch()) {
         let question = sql("SELECT r.execute_id, r.id FROM ")
             .want(dialect, &pending_want(pending.iter()))
             .push(&format!(
                 " {join} QRTZ_RUN r ON {} {join} QRTZ_EXECUTE e ON {} AND {CLAIMABLE}",
                 guarded(dialect, &guard::TAKE, "r"),
-                seek(dialect, "e.id", "w.schedule"),
-                join = join(dialect)
+                dialect.seek("e.id", "w.schedule"),
+                join = dialect.join()
             ));
         there.extend(session.rows(&question)?);
     }
     there.into_iter().map(|mut row| Ok((row.int()?, row.int()?))).collect()
-}
-
-pub(super) fn ids(rows: Vec<Row>) -> std::result::Result<Vec<i64>, Fault> {
-    rows.into_iter().map(|mut row| row.int()).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
-use super::connection::Dialect;
 use super::entry::{self, Payload, Raw};
-use super::session::{Fault, Nature, Session};
+use super::fault::{Fault, FaultKind};
+use super::node;
+use super::session::{Session, now};
 use super::statement::{Statement, Value, guarded_by, listed, set_all, single, sql};
-use super::{node, now};
 use crate::domain::{Entry, Error, Millis, ScheduleState, shards};
 use crate::store::columns::{Column, Settings, When};
 use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
@@ -58,7 +58,7 @@ macro_rules! caller_connection {
                 });
                 ended.map_err(|abort| match abort {
                     Abort::Fault(fault) => fault,
-                    Abort::Diesel(error) => Fault::new(Nature::Unknown, error.to_string()),
+                    Abort::Diesel(error) => Fault::new(FaultKind::Unknown, error.to_string()),
                 })
             }
         }
@@ -75,12 +75,15 @@ caller_connection!(diesel::MysqlConnection);
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
 pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
     connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
-        Error::new(fault.nature.kind(), format!("ensure schedule {:?}: {}", definition.name, fault.message))
+        Error::new(
+            fault.kind.error_kind(),
+            format!("ensure schedule {:?}: {}", definition.name, fault.message),
+        )
     })
 }
 
 pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step<Ensured> {
-    let senseless = |problem: String| refused(definition, Nature::Senseless, &problem);
+    let senseless = |problem: String| refused(definition, FaultKind::Senseless, &problem);
     definition.check().map_err(senseless)?;
     let now = now(session)?;
     let timing = definition.timing(now).map_err(|error| senseless(error.to_string()))?;
@@ -96,9 +99,10 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     // Another made it first.
     match load(session, definition)? {
         Some((row, stored)) => change(session, &wanted, &row, &stored),
-        None => {
-            Err(Fault::new(Nature::Conflict, format!("schedule {:?} was deleted meanwhile", definition.name)))
-        }
+        None => Err(Fault::new(
+            FaultKind::Conflict,
+            format!("schedule {:?} was deleted meanwhile", definition.name),
+        )),
     }
 }
 
@@ -117,8 +121,8 @@ fn present(
     Ok(Present { now, ledger_from })
 }
 
-fn refused(definition: &Definition, nature: Nature, problem: &str) -> Fault {
-    Fault::new(nature, format!("schedule {:?}: {problem}", definition.name))
+fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
+    Fault::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 
 /// The columns that an edit's guard compares, as they are.
@@ -145,13 +149,13 @@ fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guar
     Ok(Some((guarded, StoredSchedule { state, version, generation, prev, settings, when })))
 }
 
-/// Inserts the row unless there is one; whether it did. MariaDB counts a row it leaves alone like one it
-/// makes, but an INSERT that fails there leaves the transaction as it was.
+/// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the transaction
+/// as it was.
 fn create(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<bool> {
     let insert = insert(session, wanted)?;
-    if session.dialect() == Dialect::Mysql {
+    if session.dialect().counts_rows_left_alone() {
         return match session.execute(&insert) {
-            Err(fault) if fault.nature == Nature::Duplicate => Ok(false),
+            Err(fault) if fault.kind == FaultKind::Duplicate => Ok(false),
             ended => ended.map(|_| true),
         };
     }
@@ -189,7 +193,7 @@ fn change(
     let (job, _) = node::job(session, &definition.application, &definition.job, wanted.present.now)?;
     let settings = Settings::of(definition, job);
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
-        refused(definition, Nature::Undecodable, &format!("{problem}: mend the row by hand"))
+        refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))
     })?;
     let update =
         set_all(sql("UPDATE QRTZ_EXECUTE SET version = version + 1"), Settings::COLUMNS, settings.cells());
@@ -216,7 +220,7 @@ fn change(
         Ok(ensured)
     } else {
         let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);
-        Err(Fault::new(Nature::Conflict, problem))
+        Err(Fault::new(FaultKind::Conflict, problem))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows of QRTZ_EXECUTE as values, and values as columns.
 
-use super::session::Fault;
+use super::fault::Fault;
 use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
 use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};

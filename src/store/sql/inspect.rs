@@ -1,9 +1,9 @@
 //! What people look at: read loosely, so that a row written by hand is shown with the others.
 
-use super::connection::Dialect;
-use super::session::{Fault, Session};
+use super::dialect::Dialect;
+use super::fault::Fault;
+use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
-use super::under_way::in_states;
 use crate::store::columns::{Settings, When};
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
@@ -108,8 +108,7 @@ pub(super) fn schedules_page(
         listed("e.", When::COLUMNS)
     ));
     let question = match (application, after) {
-        // By an equation alone MariaDB would read the application from its beginning for each page.
-        (Some(application), Some(after)) if dialect == Dialect::Mysql => question
+        (Some(application), Some(after)) if dialect.pages_by_ranges() => question
             .push(" AND e.application >= ? AND e.application <= ? AND e.name > ?")
             .bind(application)
             .bind(application)
@@ -163,7 +162,7 @@ pub(super) fn executions(
         question = of_application(question, "s", filter.application.as_deref()).push(")");
     }
     if !filter.states.is_empty() {
-        question = in_states(session.dialect(), question, &filter.states);
+        question = session.dialect().database().in_states(question, &filter.states);
     }
     if let Some(node) = &filter.node {
         let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");

@@ -8,9 +8,11 @@
 //! it (ALTER TABLE). Taken later, that lock could wait for a running node's transaction, which waits for a
 //! weaker lock that the migration has.
 
-use super::connection::{Dialect, Target};
-use super::session::{Fault, Nature, Session};
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind};
+use super::session::Session;
 use super::statement::{single, sql};
+use super::target::Target;
 use crate::domain::{Error, Kind};
 use crate::store::{Limits, Result};
 
@@ -44,9 +46,6 @@ pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 /// no limit.
 const LIMITS: Limits = Limits { call: 60_000, connections: 1, spare: 0 };
 
-/// How long a node waits for another's migration, and for each lock of its own; seconds.
-const WAIT: u32 = 30;
-
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationReport {
@@ -58,11 +57,7 @@ pub struct MigrationReport {
 
 impl<'a> Migration<'a> {
     fn statements(&self, dialect: Dialect) -> impl Iterator<Item = &'a str> + use<'a> {
-        let text = match dialect {
-            Dialect::Sqlite => self.sqlite,
-            Dialect::Postgres => self.postgres,
-            Dialect::Mysql => self.mysql,
-        };
+        let text = dialect.choose(self.sqlite, self.postgres, self.mysql);
         text.split(";\n").map(str::trim).filter(|statement| !statement.is_empty())
     }
 }
@@ -119,9 +114,9 @@ fn newer(installed: i64, needed: i64) -> String {
 }
 
 fn failed(fault: &Fault) -> Error {
-    let kind = match fault.nature {
-        Nature::Lost | Nature::Busy => Kind::Unavailable,
-        Nature::Senseless => return Error::new(Kind::Config, fault.message.as_str()),
+    let kind = match fault.kind {
+        FaultKind::Lost | FaultKind::Busy => Kind::Unavailable,
+        FaultKind::Senseless => return Error::new(Kind::Config, fault.message.as_str()),
         _ => Kind::Schema,
     };
     Error::new(kind, format!("the schema of the database: {}", fault.message))
@@ -138,51 +133,12 @@ fn bring_up(
     session: &mut dyn Session,
     migrations: &[Migration<'_>],
 ) -> std::result::Result<MigrationReport, Fault> {
-    match session.dialect() {
-        Dialect::Mysql => {
-            session.batch(&format!(
-                "SET SESSION max_statement_time = 0, lock_wait_timeout = {WAIT}, innodb_lock_wait_timeout = {WAIT}"
-            ))?;
-            let lock = "CONCAT('firetime.', MD5(DATABASE()))";
-            if single(session.rows(&sql(format!("SELECT COALESCE(GET_LOCK({lock}, {WAIT}), 0)")))?)? != 1 {
-                return Err(waited_in_vain());
-            }
-            let report = apply(session, migrations);
-            let released = session.rows(&sql(format!("SELECT RELEASE_LOCK({lock})")));
-            report.and_then(|report| released.map(|_| report))
-        }
-        dialect => {
-            session.batch(&match dialect {
-                Dialect::Sqlite => format!("PRAGMA busy_timeout = {WAIT}000"),
-                _ => format!("SET statement_timeout = 0; SET lock_timeout = '{WAIT}s'"),
-            })?;
-            exclusively(session)?;
-            let report = apply(session, migrations);
-            session.batch(if report.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-            report
-        }
-    }
-}
-
-/// Begins the transaction that only one migrating node has.
-fn exclusively(session: &mut dyn Session) -> std::result::Result<(), Fault> {
-    let busy = |fault: Fault| if fault.nature == Nature::Busy { waited_in_vain() } else { fault };
-    session.batch(session.dialect().begin()).map_err(busy)?;
-    if session.dialect() == Dialect::Postgres {
-        // "firetime" as a number; the lock ends with the transaction. A refusal is the wait's end, in any
-        // language.
-        let refused = |fault: Fault| if fault.nature == Nature::Lost { fault } else { waited_in_vain() };
-        session.batch("SELECT pg_advisory_xact_lock(7379541834516)").map_err(refused)?;
-    }
-    Ok(())
-}
-
-fn waited_in_vain() -> Fault {
-    let message = format!(
-        "another node has been changing it for {WAIT} s: start again once it has finished; migrating a large ledger \
-         may take minutes"
-    );
-    Fault::new(Nature::Busy, message)
+    let database = session.dialect().database();
+    database.lift_limits(session)?;
+    database.lock_schema(session)?;
+    let report = apply(session, migrations);
+    let unlocked = database.unlock_schema(session, report.is_ok());
+    report.and_then(|report| unlocked.map(|()| report))
 }
 
 fn apply(
@@ -193,7 +149,7 @@ fn apply(
     let last = migrations.last().map_or(0, |migration| migration.version);
     let before = installed(session)?.unwrap_or(0);
     if before > last {
-        return Err(Fault::new(Nature::Refused, newer(before, last)));
+        return Err(Fault::new(FaultKind::Refused, newer(before, last)));
     }
     if before < last {
         session.wait();
@@ -216,17 +172,8 @@ fn apply(
 
 /// The version in QRTZ_SCHEMA; `None` without that table or a row in it.
 fn installed(session: &mut dyn Session) -> std::result::Result<Option<i64>, Fault> {
-    let exists = match session.dialect() {
-        Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'QRTZ_SCHEMA'",
-        Dialect::Postgres => {
-            "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('qrtz_schema')"
-        }
-        Dialect::Mysql => {
-            "SELECT COUNT(*) FROM information_schema.tables \
-             WHERE table_schema = DATABASE() AND table_name = 'QRTZ_SCHEMA'"
-        }
-    };
-    if single(session.rows(&sql(exists))?)? == 0 {
+    let exists = sql(session.dialect().schema_table());
+    if single(session.rows(&exists)?)? == 0 {
         return Ok(None);
     }
     let version =

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::change;
-use super::connection::Dialect;
-use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, batch, guarded_by, sql};
-use super::under_way::{Whose, owns, sweep, under_way};
+use super::dialect::Dialect;
+use super::fault::Fault;
+use super::session::Session;
+use super::statement::{Row, Statement, Value, guarded_by, sql};
+use super::under_way::{Whose, owns};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::change::PolicyChange;
 use crate::store::columns::Column;
@@ -53,7 +54,7 @@ fn own_jobs(
 ) -> Result<(), Fault> {
     let mut specs: Vec<&JobSpec> = specs.iter().collect();
     specs.sort_by(|one, other| one.name.cmp(&other.name));
-    for specs in specs.chunks(batch(session.dialect())) {
+    for specs in specs.chunks(session.dialect().batch()) {
         let rows = jobs_there(session, application, specs, now)?;
         let changed = specs.iter().filter_map(|spec| {
             let (job, seen) = *rows.get(&spec.name)?;
@@ -201,12 +202,13 @@ pub(super) fn live(dialect: Dialect, application: &str, node: NodeId) -> Stateme
 
 fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
     let own = Whose::Node(beat.node);
-    sweep(session, &beat.application, own)?;
-    let question = under_way(session.dialect(), &beat.application, own);
+    let database = session.dialect().database();
+    database.sweep(session, &beat.application, own)?;
+    let question = database.under_way(&beat.application, own);
     Ok(session.rows(&question)?.into_iter().filter_map(|mut row| stranded(&mut row).ok()).collect())
 }
 
-/// Reads a row of [`under_way`]; one that cannot be read was written by hand and is nobody's.
+/// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
 pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.

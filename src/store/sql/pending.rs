@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
-use super::claim::{Found, Waiting, ids, in_batches, mine};
+use super::batch::{Want, guarded, update};
+use super::fault::Step;
+use super::found::{Found, in_batches, mine};
 use super::planned::CLAIMED_OR_RUNNING;
-use super::session::{Fault, Session};
-use super::statement::{Want, guarded, join, seek, sql, update};
-use super::under_way;
-use crate::domain::ExecutionState;
-use crate::store::guard;
+use super::session::Session;
+use super::statement::{ids, sql};
+use crate::domain::{ExecutionState, Pending};
+use crate::store::{ClaimRequest, guard};
 
-type Step<T> = Result<T, Fault>;
+pub(super) type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
 
 pub(super) fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + Clone) -> Want {
     let requests = || pending.clone().map(|(request, _)| *request);
@@ -39,8 +40,8 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     let dialect = session.dialect();
     let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
         " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
-        join(dialect),
-        seek(dialect, "e.id", "w.schedule"),
+        dialect.join(),
+        dialect.seek("e.id", "w.schedule"),
         dialect.lock_free("e")
     ));
     let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
@@ -49,7 +50,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     if want.len() == 0 {
         return Ok(Found::default());
     }
-    let schedule = seek(dialect, "e.id", "w.schedule") + " AND w.id <> -1";
+    let schedule = dialect.seek("e.id", "w.schedule") + " AND w.id <> -1";
     session.execute(&update(
         dialect,
         ("QRTZ_EXECUTE", "e"),
@@ -72,7 +73,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
         &want,
         &guarded(dialect, &guard::TAKE, "r"),
     ))?;
-    let won = mine(session, &want, "r.id", &seek(dialect, "r.id", "w.id"))?;
-    under_way::note(session, won.keys().copied().collect())?;
+    let won = mine(session, &want, "r.id", &dialect.seek("r.id", "w.id"))?;
+    dialect.database().note(session, won.keys().copied().collect())?;
     Ok(won)
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::connection::Dialect;
+use super::dialect::Dialect;
+use super::due::{Part, parts};
 use super::entry::{self, Payload, Raw};
-use super::session::{Fault, Session};
-use super::statement::{Row, Statement, Value, join, padded, seek, sql};
-use super::under_way::no_one_has;
+use super::fault::Fault;
+use super::session::Session;
+use super::statement::{Row, Statement, padded, sql};
 use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token, shards};
 use crate::store::{
     Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted, when,
@@ -94,7 +95,7 @@ fn all_due(
     let mut rows: Vec<Keyed<Brought>> = Vec::new();
     let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<Brought>>| {
         parts.iter().try_for_each(|part| {
-            let question = due_rows(session.dialect(), query, part, query.limit + 1);
+            let question = session.dialect().database().due_rows(query, part, query.limit + 1);
             session.each(&question, &mut |mut row| {
                 rows.push(due_entry(Raw::read(&mut row)?));
                 Ok(())
@@ -199,7 +200,7 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
         "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?{})",
-        no_one_has(dialect)
+        dialect.pending()
     );
     sql(format!(
         "SELECT (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
@@ -242,102 +243,6 @@ fn heads() -> String {
          AND (SELECT a.state FROM QRTZ_JOB a WHERE a.id = j.id) = 'EXECUTING' LIMIT 1000000000",
         shards.join(" UNION ALL ")
     )
-}
-
-/// What one statement brings: schedules of these jobs in some shards, or of some names.
-pub(super) struct Part<'q> {
-    jobs: Vec<i64>,
-    among: Among<'q>,
-}
-
-enum Among<'q> {
-    Shards(&'q [i64]),
-    Names(&'q [String]),
-}
-
-/// Mostly one: nodes that list the same jobs share them all alike.
-pub(super) fn parts<'q>(query: &'q PollQuery, ids: &HashMap<String, i64>) -> Vec<Part<'q>> {
-    let known = |jobs: &[String]| jobs.iter().filter_map(|job| ids.get(job).copied()).collect::<Vec<i64>>();
-    let shares = query
-        .shares
-        .iter()
-        .map(|share| Part { jobs: known(&share.jobs), among: Among::Shards(&share.shards) });
-    let jobs = query.shares.iter().flat_map(|share| known(&share.jobs)).collect();
-    let named = Part { jobs, among: Among::Names(&query.names) };
-    shares.chain([named]).filter(|part| !part.is_empty()).collect()
-}
-
-impl Part<'_> {
-    fn is_empty(&self) -> bool {
-        let nowhere = match self.among {
-            Among::Shards(shards) => shards.is_empty(),
-            Among::Names(names) => names.is_empty(),
-        };
-        nowhere || self.jobs.is_empty()
-    }
-
-    fn is_named(&self) -> bool {
-        matches!(self.among, Among::Names(_))
-    }
-
-    pub(super) fn lanes<'p>(&'p self, query: &'p PollQuery) -> impl Iterator<Item = Lane> + 'p {
-        let shards = if let Among::Shards(shards) = self.among { shards } else { &[] };
-        let pairs = self.jobs.iter().flat_map(move |job| shards.iter().map(move |shard| (*job, *shard)));
-        pairs.flat_map(move |(job, shard)| Lane::both(job, shard, query))
-    }
-
-    fn of(&self, question: Statement) -> Statement {
-        let question = question.push("e.pid IN ").list(self.jobs.iter().copied());
-        match self.among {
-            Among::Shards(shards) => question.push(" AND e.shard IN ").list(shards.iter().copied()),
-            Among::Names(names) => question.push(" AND e.name IN ").list(names.iter().map(String::as_str)),
-        }
-    }
-}
-
-/// Due rows of a part, in any order.
-///
-/// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without
-/// statistics reads every row of the application instead. There each job and shard, or each name, is a seek
-/// of its own, and OFFSET keeps the planner from turning them into a join that begins with the schedules.
-pub(super) fn due_rows(dialect: Dialect, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
-    let (application, from, before) = (query.application.as_str(), query.from, query.until);
-    let question = sql(format!("SELECT {} FROM ", entry::columns(Payload::Small)));
-    let question = if dialect == Dialect::Postgres {
-        let seeks = match part.among {
-            Among::Shards(_) => "unnest(?) AS p(id) CROSS JOIN unnest(?) AS s(shard)",
-            Among::Names(_) => "unnest(?) AS p(id) CROSS JOIN unnest(?) AS n(name)",
-        };
-        let sought = match part.among {
-            Among::Shards(_) => {
-                "x.state = 'EXECUTING' AND x.pid = p.id AND x.shard = s.shard \
-                 AND x.next_fire_time >= ? AND x.next_fire_time < ?"
-            }
-            Among::Names(_) => "x.name = n.name",
-        };
-        let question = question
-            .push(&format!(
-                "{seeks} CROSS JOIN LATERAL (SELECT x.* FROM QRTZ_EXECUTE x WHERE x.application = ? \
-                 AND {sought} OFFSET 0) AS e JOIN QRTZ_JOB j ON j.id = e.pid \
-                 WHERE e.pid = p.id AND e.state = 'EXECUTING'"
-            ))
-            .bind(Value::Ints(Arc::new(part.jobs.clone())));
-        let question = match part.among {
-            Among::Shards(shards) => question.bind(Value::Ints(Arc::new(shards.to_vec()))),
-            Among::Names(names) => question.bind(Value::Texts(Arc::new(names.to_vec()))),
-        };
-        let question = question.bind(application);
-        if part.is_named() { question } else { question.bind(from).bind(before) }
-    } else {
-        let from = format!(
-            "QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
-             WHERE e.application = ? AND e.state = 'EXECUTING' AND ",
-            join(dialect)
-        );
-        part.of(question.push(&from).bind(application))
-    };
-    let due = " AND e.next_fire_time >= ? AND e.next_fire_time < ? LIMIT ?";
-    question.push(due).bind(from).bind(before).bind(limit)
 }
 
 /// The lanes of what is due in this span of these jobs in all shards.
@@ -386,7 +291,7 @@ pub(super) fn lane_rows(
              AND e.next_fire_time >= ? AND e.next_fire_time < ? AND (e.next_fire_time > ? OR e.id > ?) \
              ORDER BY e.next_fire_time, e.id LIMIT ?) AS lane_{place}",
             entry::columns(payload),
-            join(dialect)
+            dialect.join()
         )
     };
     let nothing = Lane { job: -1, shard: 0, after: (0, 0), until: 0 };
@@ -418,8 +323,8 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
         entry::columns(Payload::Small),
         order = if query.page.newest { "r.due_time DESC, r.id DESC" } else { "r.due_time, r.id" },
-        schedule = seek(dialect, "e.id", "p.execute_id"),
-        waiting = no_one_has(dialect)
+        schedule = dialect.seek("e.id", "p.execute_id"),
+        waiting = dialect.pending()
     ))
     .bind(query.application.as_str())
     .bind(query.page.pendings.0)
@@ -546,24 +451,17 @@ fn unstarted(
 /// superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
-/// PostgreSQL hashes a list of so many values only where it is a question of its own that cannot become a
-/// join: those are nested loops here.
 pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i64>) -> Statement {
     let pending = format!(
         "SELECT r.execute_id, r.id, r.claim_token, r.reason FROM QRTZ_RUN r \
          WHERE r.application = ? AND r.state = 'PENDING'{} LIMIT {LOOKED_THROUGH}",
-        no_one_has(dialect)
+        dialect.pending()
     );
-    let question = sql(format!("SELECT p.execute_id, p.id, p.claim_token FROM ({pending}) AS p"));
-    let question = question.bind(application);
-    let misfire = Reason::Misfire.as_str();
-    if dialect == Dialect::Postgres {
-        let schedules = Value::Ints(Arc::new(schedules));
-        let these = " WHERE p.reason = ? AND (p.execute_id IN (SELECT unnest(?))) IS TRUE";
-        question.push(these).bind(misfire).bind(schedules)
-    } else {
-        question.push(" WHERE p.reason = ? AND p.execute_id IN ").bind(misfire).list(schedules)
-    }
+    let question = sql(format!(
+        "SELECT p.execute_id, p.id, p.claim_token FROM ({pending}) AS p WHERE p.reason = ? AND "
+    ));
+    let question = question.bind(application).bind(Reason::Misfire.as_str());
+    dialect.among(question, "p.execute_id", schedules)
 }
 
 /// The ids of the active jobs that some live node has a handler for, while the application is switched on.

@@ -4,9 +4,11 @@
 //! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then
 //! removes all it found by a few statements, each guarded by what was read.
 
-use super::connection::Dialect;
-use super::session::{Fault, Nature, Session};
-use super::statement::{Statement, Want, batch, delete, guarded, seek, sql};
+use super::batch::{Want, delete, guarded};
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind};
+use super::session::{Session, now};
+use super::statement::{Statement, sql};
 use super::under_way::owned_by_none;
 use crate::domain::{Millis, ScheduleState};
 use crate::store::{Purge, Purged, guard};
@@ -44,7 +46,7 @@ struct Found {
 }
 
 pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, Fault> {
-    let before = super::now(session)?.saturating_sub(purge.keep);
+    let before = now(session)?.saturating_sub(purge.keep);
     let page = session.rows(&oldest(purge, before))?;
     let mut at_end = page.len() < PAGE;
     let (mut next, mut found) = (purge.after.clone(), Found::default());
@@ -208,7 +210,7 @@ fn remove_nodes(
         uuids.extend(row.maybe_text()?);
     }
     let mut removed = 0;
-    for uuids in uuids.chunks(batch(dialect)) {
+    for uuids in uuids.chunks(dialect.batch()) {
         let uuids = uuids.iter().map(String::as_str);
         let delete = ended(sql("DELETE FROM QRTZ_NODE")).push(" AND uuid IN ").list(uuids);
         removed += session.execute(&delete)?;
@@ -219,7 +221,7 @@ fn remove_nodes(
 /// One-shots that are still as they were seen and have no execution; how many.
 fn remove_spent(session: &mut dyn Session, spent: &[Spent]) -> Result<usize, Fault> {
     let (dialect, mut removed) = (session.dialect(), 0);
-    for page in spent.chunks(batch(dialect)) {
+    for page in spent.chunks(dialect.batch()) {
         removed += session.execute(&delete_spent(dialect, page))?;
     }
     Ok(removed)
@@ -243,11 +245,11 @@ fn remove_old(session: &mut dyn Session, old: &[Old]) -> Result<usize, Fault> {
     };
     let ends: Vec<&Old> = old.chunk_by(one_chain).filter_map(<[Old]>::last).collect();
     let (dialect, mut removed) = (session.dialect(), 0);
-    for page in ends.chunks(batch(dialect)) {
+    for page in ends.chunks(dialect.batch()) {
         removed += session.execute(&delete_chains(dialect, page))?;
     }
     if removed != old.iter().map(|old| old.attempts).sum::<usize>() {
-        return Err(Fault::new(Nature::Conflict, "rows to be purged are no longer as they were seen"));
+        return Err(Fault::new(FaultKind::Conflict, "rows to be purged are no longer as they were seen"));
     }
     Ok(old.len())
 }
@@ -260,7 +262,7 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
         .ints("scheduled", ends.iter().map(|it| it.scheduled));
     let condition = format!(
         "{} AND r.generation = w.generation AND r.origin = w.origin AND r.scheduled_time <= w.scheduled",
-        seek(dialect, "r.execute_id", "w.id")
+        dialect.seek("r.execute_id", "w.id")
     );
     delete(dialect, ("QRTZ_RUN", "r"), &want, &condition)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{RecvTimeoutError, bounded};
 
-use super::session::{Fault, Nature};
+use super::fault::{Fault, FaultKind};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -31,7 +31,7 @@ impl Reach {
         wait: Duration,
         connect: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let silent = || Fault::new(Nature::Lost, format!("the server does not answer within {wait:?}"));
+        let silent = || Fault::new(FaultKind::Lost, format!("the server does not answer within {wait:?}"));
         let in_doubt = self.hanging.load(Ordering::Relaxed) > 0;
         if in_doubt && server.is_some_and(|server| !speaks(server, wait)) {
             return Err(silent());
@@ -50,7 +50,7 @@ impl Reach {
                 self.hanging.fetch_add(1, Ordering::Relaxed);
                 Err(silent())
             }
-            Err(RecvTimeoutError::Disconnected) => Err(Fault::new(Nature::Lost, "connecting panicked")),
+            Err(RecvTimeoutError::Disconnected) => Err(Fault::new(FaultKind::Lost, "connecting panicked")),
         }
     }
 }
@@ -74,20 +74,7 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
     started
         .map(drop)
-        .map_err(|error| Fault::new(Nature::Lost, format!("cannot start the thread {name}: {error}")))
-}
-
-/// Host and port of a MariaDB URL, if it is reached over TCP.
-pub(super) fn server(url: &str) -> Option<String> {
-    let (_, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    // The client takes its name for the local socket.
-    if host.is_empty() || host.starts_with("localhost") || rest.contains("unix_socket=") {
-        return None;
-    }
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Some(if has_port { host.to_owned() } else { format!("{host}:3306") })
+        .map_err(|error| Fault::new(FaultKind::Lost, format!("cannot start the thread {name}: {error}")))
 }
 
 #[cfg(test)]
@@ -102,16 +89,6 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_url_names_its_server() {
-        assert_eq!(server("mysql://me:a%40b@db:3307/x").as_deref(), Some("db:3307"));
-        assert_eq!(server("mysql://db/x").as_deref(), Some("db:3306"));
-        assert_eq!(server("mysql://me@[::1]:3306/x?a=b").as_deref(), Some("[::1]:3306"));
-        assert_eq!(server("mysql://[::1]/x").as_deref(), Some("[::1]:3306"));
-        assert_eq!(server("mysql://localhost/x"), None);
-        assert_eq!(server("mysql://db/x?unix_socket=/run/s"), None);
-    }
-
-    #[test]
     fn a_connect_that_hangs_is_left_behind_and_the_next_waits_for_the_servers_word() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let server = listener.local_addr().unwrap().to_string();
@@ -121,7 +98,7 @@ mod tests {
             gate.recv().ok();
             Ok(())
         });
-        assert_eq!(hangs.unwrap_err().nature, Nature::Lost);
+        assert_eq!(hangs.unwrap_err().kind, FaultKind::Lost);
         let untried =
             reach.open(Some(&server), SHORT, || -> Result<()> { panic!("the server has said nothing") });
         assert!(untried.unwrap_err().message.contains("does not answer"));

@@ -1,6 +1,6 @@
 //! What of a URL may not be repeated.
 
-use super::connection::Dialect;
+use super::dialect::Dialect;
 
 /// What no message may repeat, longest first: a server's URL, and what stands where a password does, raw and
 /// decoded, however the URL is mistyped.
@@ -21,7 +21,7 @@ pub(super) fn secrets(dialect: Dialect, url: &str) -> Vec<String> {
     passwords.extend(parts);
     let mut secrets: Vec<String> = passwords.iter().map(|password| decoded(password)).collect();
     secrets.extend(passwords);
-    if dialect != Dialect::Sqlite {
+    if !dialect.is_file() {
         secrets.push(url.to_owned());
     }
     secrets.retain(|secret| !secret.is_empty());
@@ -44,7 +44,7 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::sql::connection::Target;
+    use crate::store::sql::target::Target;
 
     #[test]
     #[cfg(feature = "postgres")]

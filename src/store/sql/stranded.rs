@@ -1,9 +1,10 @@
 //! Executions of nodes that are dead or missing, and how their rows are read.
 
-use super::connection::Dialect;
-use super::session::{Fault, Session};
+use super::dialect::Dialect;
+use super::fault::Fault;
+use super::session::Session;
 use super::statement::Statement;
-use super::under_way::{Whose, sweep, under_way};
+use super::under_way::Whose;
 use crate::domain::ExecutionId;
 use crate::store::StrandedPage;
 
@@ -13,7 +14,7 @@ pub(super) fn stranded(
     after: ExecutionId,
     limit: usize,
 ) -> Result<StrandedPage, Fault> {
-    sweep(session, application, Whose::Nobody)?;
+    session.dialect().database().sweep(session, application, Whose::Nobody)?;
     let (mut stranded, mut brought, mut last) = (Vec::new(), 0, None);
     for mut row in session.rows(&page(session.dialect(), application, after, limit))? {
         (brought, last) = (brought + 1, Some(ExecutionId(row.int()?)));
@@ -24,7 +25,7 @@ pub(super) fn stranded(
 
 /// The id leads the row, so that the page goes on even behind one that cannot be read.
 pub(super) fn page(dialect: Dialect, application: &str, after: ExecutionId, limit: usize) -> Statement {
-    let all = under_way(dialect, application, Whose::Nobody);
+    let all = dialect.database().under_way(application, Whose::Nobody);
     let text = format!(
         "SELECT o.id AS place, o.* FROM ({}) AS o WHERE o.id + 0 > ? ORDER BY o.id + 0 LIMIT ?",
         all.text

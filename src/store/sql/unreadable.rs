@@ -1,10 +1,11 @@
 //! The search for schedules' rows that cannot be understood.
 
-use super::connection::Dialect;
+use super::dialect::Dialect;
 use super::entry::{Payload, Raw, columns};
+use super::fault::Fault;
 use super::poll::{lanes, listed, read_lanes};
-use super::session::{Fault, Session};
-use super::statement::{Statement, join, sql};
+use super::session::Session;
+use super::statement::{Statement, sql};
 use crate::domain::{Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
@@ -25,7 +26,7 @@ fn suspicious(dialect: Dialect) -> String {
     let columns = || STANDING.iter().chain(Settings::COLUMNS).chain(When::COLUMNS);
     let mut conditions: Vec<String> = columns().filter_map(misplaced).collect();
     // SQLite keeps text in a BIGINT column if it is given some; no comparison would ever bring such a row.
-    if dialect == Dialect::Sqlite {
+    if dialect.keeps_any_type() {
         let numbers = columns().filter(|column| matches!(column.holds, Holds::Number(..) | Holds::Time));
         conditions.extend(numbers.map(|column| format!("typeof(e.{}) <> 'integer'", column.name)));
         conditions.push("typeof(e.name) <> 'text'".to_owned());
@@ -99,7 +100,7 @@ pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.id = step.ends OR ({asked_for} AND {}) ORDER BY e.id LIMIT ?",
-        join(dialect),
+        dialect.join(),
         suspicious(dialect)
     ));
     let application = query.application.as_str();

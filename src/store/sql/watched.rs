@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 
-use super::connection::Dialect;
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind};
 use super::reach::spawn;
-use super::session::{Fault, Nature, Session};
+use super::session::Session;
 use super::statement::{Row, Statement};
 
 /// Sessions left behind at once. The kernel gives most of them up within a quarter of an hour.
@@ -41,7 +42,7 @@ impl Watched {
         if given_up.load(Ordering::Relaxed) >= MOST_GIVEN_UP {
             let message =
                 format!("{MOST_GIVEN_UP} statements hang already; nothing new is tried until one returns");
-            return Err(Fault::new(Nature::Lost, message));
+            return Err(Fault::new(FaultKind::Lost, message));
         }
         let dialect = session.dialect();
         let (orders, todo) = bounded::<Order>(1);
@@ -58,7 +59,7 @@ impl Watched {
         &mut self,
         ask: impl FnOnce(&mut dyn Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let lost = |message: String| Fault::new(Nature::Lost, message);
+        let lost = |message: String| Fault::new(FaultKind::Lost, message);
         let Some(orders) = &self.orders else { return Err(lost("the session was given up".to_owned())) };
         // An answer that comes too late finds nobody: that is how the thread learns that it was given up.
         let (reply, answer) = bounded(0);
@@ -176,7 +177,7 @@ mod tests {
         session.each(&sql("SELECT"), &mut |mut row| row.int().map(|n| seen += n)).unwrap();
         assert_eq!(seen, 3);
         let fault = session.execute(&sql("UPDATE")).unwrap_err();
-        assert_eq!((fault.nature, given_up.load(Ordering::Relaxed)), (Nature::Lost, 1));
+        assert_eq!((fault.kind, given_up.load(Ordering::Relaxed)), (FaultKind::Lost, 1));
         assert!(fault.message.contains("no answer within 50ms"), "{fault:?}");
         assert!(session.rows(&sql("SELECT")).unwrap_err().message.contains("given up"));
         speak.send(()).unwrap();
@@ -200,7 +201,7 @@ mod tests {
         let (_speak, session) = watched(Duration::from_secs(20), &Arc::default());
         let mut session = session.unwrap();
         for _ in 0..2 {
-            assert_eq!(session.batch("SET").unwrap_err().nature, Nature::Lost);
+            assert_eq!(session.batch("SET").unwrap_err().kind, FaultKind::Lost);
         }
     }
 

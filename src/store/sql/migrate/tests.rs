@@ -279,9 +279,9 @@ fn a_migration_waits_for_a_running_nodes_transaction() {
 fn a_node_that_waits_for_anothers_migration_says_so() {
     let own = Own::server(crate::store::sql::tests::server("FIRETIME_TEST_POSTGRES_URL"));
     let (mut migrating, mut waiting) = (own.session(), own.session());
-    exclusively(migrating.as_mut()).unwrap();
+    Dialect::Postgres.database().lock_schema(migrating.as_mut()).unwrap();
     waiting.batch("SET lock_timeout = 1").unwrap();
-    let fault = exclusively(waiting.as_mut()).unwrap_err();
-    assert_eq!(fault.nature, Nature::Busy);
+    let fault = Dialect::Postgres.database().lock_schema(waiting.as_mut()).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Busy);
     assert!(fault.message.contains("another node"), "{}", fault.message);
 }

@@ -6,7 +6,7 @@ use super::fixture::{AT, Database, LIMITS, request, schedules};
 use crate::domain::{Entry, NodeId, Outcome};
 use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::{Claim, ClaimRequest, Limits, Store};
 use crate::time::Clock;

@@ -55,7 +55,7 @@ where
 
     let committed = connection.transaction(|connection| {
         assert_eq!(case.ensure(connection, "kept"), Ensured::Created);
-        if database.dialect() != crate::store::sql::connection::Dialect::Sqlite {
+        if database.dialect() != crate::store::sql::dialect::Dialect::Sqlite {
             assert!(!case.exists("kept"), "nobody sees it before the commit");
         }
         Ok::<_, diesel::result::Error>(())

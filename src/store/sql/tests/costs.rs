@@ -115,10 +115,11 @@ mod mariadb {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
-    use crate::store::sql::connection::Dialect;
+    use crate::store::sql::dialect::Dialect;
+    use crate::store::sql::postgres::claims;
     use crate::store::sql::session::Session;
     use crate::store::sql::statement::Statement;
-    use crate::store::sql::{change, claim, planned};
+    use crate::store::sql::{change, claim};
 
     #[test]
     fn a_node_joins_in_a_few_statements() {
@@ -150,7 +151,7 @@ mod postgres {
             let entries = schedules(store.as_ref(), &application(), 2 * EXECUTIONS);
             let (first, second) = entries.split_at(EXECUTIONS);
             let requests: Vec<ClaimRequest> = first.iter().map(|entry| request(entry, node)).collect();
-            let claim = written(session.as_mut(), planned::claim_waiting(&claim::want_for_test(&requests)));
+            let claim = written(session.as_mut(), claims::claim_waiting(&claim::want_for_test(&requests)));
             let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
             let outcomes = outcomes(store.claim(&requests).unwrap());
             let outcome = change::statement_for_test(Dialect::Postgres, &outcomes);

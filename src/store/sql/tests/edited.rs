@@ -10,7 +10,7 @@ use crate::domain::shards::Share;
 use crate::domain::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
 use crate::fixtures::Changes;
 use crate::store::conformance::all_broken;
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{Value, sql};
 use crate::store::{
     Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
@@ -244,7 +244,7 @@ mod bytes {
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     use super::*;
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    use crate::store::sql::{connection::Target, migrate};
+    use crate::store::sql::{migrate, target::Target};
 
     /// A database of its own; the edits follow the making of its tables.
     #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::domain::{Candidate, Entry, Error, Kind, NodeId, Outcome};
 use crate::fixtures::Changes;
-use crate::store::sql::connection::{Dialect, LOCK_WAIT};
+use crate::store::sql::database::LOCK_WAIT;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::{Session, SqlStore, planned};
+use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
     Applied, Beat, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Limits, Pulse, Store,
 };
@@ -211,7 +212,7 @@ fn a_claim_that_has_not_committed_yet_stays_in_doubt(database: &Database, commit
     let Candidate::Planned(occurrence) = &request.candidate else { panic!("a planned one was asked for") };
     let mut session = database.session();
     session.batch(database.dialect().begin()).unwrap();
-    let made = planned::win_planned(session.as_mut(), &[(&request, occurrence)]).unwrap();
+    let made = claim::win_planned(session.as_mut(), &[(&request, occurrence)]).unwrap();
     let requests = [request.clone()];
     let claims = case.store.resolve(&requests, true).unwrap();
     assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");
@@ -333,8 +334,9 @@ mod sqlite {
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::*;
-    use crate::store::sql::claim::{self, Found};
-    use crate::store::sql::session::Nature;
+    use crate::store::sql::fault::FaultKind;
+    use crate::store::sql::found::{Found, by_first_column};
+    use crate::store::sql::postgres::claims;
     use crate::time::SKIP_RETRY;
 
     #[test]
@@ -369,7 +371,7 @@ mod postgres {
         let id = case.entry.id.0;
         holder.batch("SET idle_in_transaction_session_timeout = 60000").unwrap();
         holder.batch(&format!("BEGIN; UPDATE QRTZ_EXECUTE SET {change} WHERE id = {id}")).unwrap();
-        let mut waiting = planned::claim_waiting(&claim::want_for_test(&[case.request()]));
+        let mut waiting = claims::claim_waiting(&claim::want_for_test(&[case.request()]));
         let patient = waiting.text.replace(&format!("'{SKIP_RETRY}'"), "'60000'");
         assert_ne!(waiting.text, patient);
         waiting.text = patient;
@@ -383,7 +385,7 @@ mod postgres {
             assert!(Instant::now() < deadline, "it does not wait");
         }
         holder.batch("COMMIT").unwrap();
-        claim::by_first_column(claim.join().unwrap()).unwrap()
+        by_first_column(claim.join().unwrap()).unwrap()
     }
 
     /// As of a session that was opened while the address led to a standby: the server leads elsewhere now.
@@ -414,7 +416,7 @@ mod postgres {
              (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
         let fault = session.batch(insert).unwrap_err();
         session.batch("ROLLBACK").unwrap();
-        assert_eq!(fault.nature.kind(), Kind::Refused, "{}", fault.message);
+        assert_eq!(fault.kind.error_kind(), Kind::Refused, "{}", fault.message);
     }
 
     #[test]
@@ -472,14 +474,14 @@ mod postgres {
     #[test]
     fn a_result_that_breaks_off_is_an_error() {
         let dies = "CASE WHEN n = 3 THEN CAST(pg_terminate_backend(pg_backend_pid()) AS INT) ELSE n END";
-        for (breaks, nature) in [("1 / (3 - n)", Nature::Refused), (dies, Nature::Lost)] {
+        for (breaks, kind) in [("1 / (3 - n)", FaultKind::Refused), (dies, FaultKind::Lost)] {
             let question = sql(format!("SELECT {breaks} FROM generate_series(1, 100000) AS n"));
             let mut seen = 0;
             let outcome = Database::postgres().session().each(&question, &mut |_| {
                 seen += 1;
                 Ok(())
             });
-            assert_eq!(outcome.unwrap_err().nature, nature);
+            assert_eq!(outcome.unwrap_err().kind, kind);
             assert!((2..100_000).contains(&seen), "{seen}");
         }
     }
@@ -495,7 +497,7 @@ mod postgres {
 mod mariadb {
     use super::super::fixture::{application, schedules};
     use super::*;
-    use crate::store::sql::connection::limit;
+    use crate::store::sql::mariadb::claims::just_inserted;
 
     /// As a server may set them for all. With safe updates nothing was ever claimed.
     #[test]
@@ -514,7 +516,7 @@ mod mariadb {
                  sql_mode = 'ANSI_QUOTES', time_zone = '+05:00', autocommit = 0, tx_isolation = 'SERIALIZABLE'",
             )
             .unwrap();
-        limit(session.as_mut(), LIMITS).unwrap();
+        session.dialect().database().limit(session.as_mut(), LIMITS).unwrap();
         assert_eq!(ours(session.as_mut()), before);
     }
 
@@ -603,9 +605,9 @@ mod mariadb {
         });
         let mut session = database.session();
         session.batch("START TRANSACTION").unwrap();
-        assert_eq!(planned::win_planned(session.as_mut(), &planned[..1]).unwrap().len(), 1);
+        assert_eq!(claim::win_planned(session.as_mut(), &planned[..1]).unwrap().len(), 1);
         drop(theirs.run());
-        let found = planned::just_inserted(session.as_mut(), &planned).unwrap();
+        let found = just_inserted(session.as_mut(), &planned).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), [&mine.entry.id.0]);
         session.batch("ROLLBACK").unwrap();
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::domain::{Candidate, Entry, NodeId, Occurrence, ScheduleId, Token};
 use crate::store::conformance::{Fixture, RowKey};
-use crate::store::sql::connection::{Dialect, Target};
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
+use crate::store::sql::target::Target;
 use crate::store::sql::{migrate, open};
 use crate::store::{ClaimRequest, Definition, Limits, Store};
 use crate::time::{Clock, Lease};

@@ -2,8 +2,8 @@
 
 use super::fixture::LIMITS;
 use crate::sim::judge::Execution;
-use crate::store::sql::connection::Target;
 use crate::store::sql::statement::{Row, sql};
+use crate::store::sql::target::Target;
 
 pub(crate) fn ledger(url: &str) -> Vec<Execution> {
     let question = sql(

@@ -8,12 +8,15 @@ use crate::domain::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, NodeId,
     Occurrence, ScheduleId, ScheduleState, Token,
 };
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::batch::{Want, update};
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::entry::Payload;
+use crate::store::sql::mariadb::claims as mariadb_claims;
+use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
-use crate::store::sql::statement::{Statement, Value, Want, sql, update};
-use crate::store::sql::under_way::{Whose, ended, in_states, under_way};
-use crate::store::sql::{change, claim, node, planned, poll, purge, stranded, unreadable};
+use crate::store::sql::statement::{Statement, Value, sql};
+use crate::store::sql::under_way::Whose;
+use crate::store::sql::{change, claim, due, node, planned, poll, purge, stranded, unreadable};
 use crate::store::{
     BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, Page, PollQuery, Purge, StalledQuery,
     Verb,
@@ -213,8 +216,8 @@ fn poll_of(application: &str) -> PollQuery {
 }
 
 /// Rows of all parts at once, and of lanes.
-fn polls(dialect: Dialect, query: &PollQuery, parts: &[poll::Part<'_>]) -> Vec<Statement> {
-    let whole = parts.iter().map(|part| poll::due_rows(dialect, query, part, query.limit + 1));
+fn polls(dialect: Dialect, query: &PollQuery, parts: &[due::Part<'_>]) -> Vec<Statement> {
+    let whole = parts.iter().map(|part| dialect.database().due_rows(query, part, query.limit + 1));
     let lanes: Vec<Lane> = parts.iter().flat_map(|part| part.lanes(query)).collect();
     let lanes = lanes.chunks(64).take(1).map(|lanes| lane_rows(dialect, query, lanes));
     whole.chain(lanes).collect()
@@ -241,8 +244,8 @@ fn the_hot_path_never_scans(database: &Database) {
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
         ("beat: look", node::live(dialect, &application, NodeId::fresh())),
-        ("owned", under_way(dialect, &application, Whose::Node(NodeId::fresh()))),
-        ("stranded", under_way(dialect, &application, Whose::Nobody)),
+        ("owned", dialect.database().under_way(&application, Whose::Node(NodeId::fresh()))),
+        ("stranded", dialect.database().under_way(&application, Whose::Nobody)),
         ("look for broken rows", unreadable::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge, START)),
         ("purge: generations", purge::first_and_last(1, 0)),
@@ -254,7 +257,7 @@ fn the_hot_path_never_scans(database: &Database) {
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
     let jobs = poll::jobs(session.as_mut(), &application).unwrap();
-    let parts = poll::parts(&query, &jobs);
+    let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
     statements.push(("poll: PENDING", poll::waiting_rows(dialect, &query, &parts)));
     let newest = PollQuery { page: Page { newest: true, ..Page::FIRST }, ..query.clone() };
@@ -262,25 +265,25 @@ fn the_hot_path_never_scans(database: &Database) {
     if dialect == Dialect::Postgres {
         let all = sql("SELECT r.id FROM QRTZ_RUN r WHERE TRUE");
         let states = [ExecutionState::Pending, ExecutionState::Running];
-        statements.push(("what people ask for", in_states(dialect, all, &states)));
+        statements.push(("what people ask for", dialect.database().in_states(all, &states)));
         statements.push(("ended claims", ended(&application, Whose::Nobody)));
     }
     if dialect == Dialect::Mysql {
         // As if it had inserted the newest row: behind the first of those above are nearly all there are.
         session.rows(&sql("SELECT LAST_INSERT_ID(MAX(id)) AS newest FROM QRTZ_RUN")).unwrap();
-        statements.push(("find what a claim inserted", planned::newest()));
+        statements.push(("find what a claim inserted", mariadb_claims::newest()));
     }
     for count in [1, 16, 200] {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
             Dialect::Postgres => vec![
-                ("claim", planned::claim_waiting(&want)),
-                ("claim what is free", planned::claim_skipping(&want)),
+                ("claim", claims::claim_waiting(&want)),
+                ("claim what is free", claims::claim_skipping(&want)),
             ],
             Dialect::Sqlite => vec![("claim", planned::move_cursors(dialect, &want))],
             Dialect::Mysql => {
                 vec![
-                    ("lock", planned::lock_free(dialect, &want)),
+                    ("lock", mariadb_claims::lock_free(&want)),
                     ("claim", planned::move_cursors(dialect, &want)),
                 ]
             }
@@ -312,7 +315,7 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
         ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, &(0..late))[..64])),
         ("look", poll::look(dialect, &query)),
     ];
-    let parts = poll::parts(&query, &jobs);
+    let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
     let lanes = poll::lanes(&[nobodys], &(0..late));
     statements.push(("its own lanes", lane_rows(dialect, &query, &lanes)));
@@ -474,21 +477,21 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         limit: 200,
     };
     let by_id = [
-        planned::claim_waiting(&want),
-        planned::claim_skipping(&want),
+        claims::claim_waiting(&want),
+        claims::claim_skipping(&want),
         planned::move_cursors(Dialect::Postgres, &want),
         change::statement_for_test(Dialect::Postgres, &starts(3)),
         change::statement_for_test(Dialect::Postgres, &outcomes(1)),
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
-    let parts = poll::parts(&query, &jobs);
+    let parts = due::parts(&query, &jobs);
     let stalled = poll::behind(&application, &(0..START));
     let others = [poll::look(Dialect::Postgres, &query), unreadable::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
             node::live(Dialect::Postgres, &application, NodeId::fresh()),
-            under_way(Dialect::Postgres, &application, Whose::Node(NodeId::fresh())),
-            under_way(Dialect::Postgres, &application, Whose::Nobody),
+            Dialect::Postgres.database().under_way(&application, Whose::Node(NodeId::fresh())),
+            Dialect::Postgres.database().under_way(&application, Whose::Nobody),
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
         ])

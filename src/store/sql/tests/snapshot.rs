@@ -3,10 +3,10 @@
 use super::fixture::Database;
 use crate::domain::shards::Share;
 use crate::domain::{Millis, NodeId};
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
-use crate::store::sql::{migrate, poll};
+use crate::store::sql::{due, migrate, poll};
 use crate::store::{Page, PollQuery};
 
 const CLAIMS: i64 = 300_000;
@@ -82,8 +82,8 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
     };
     let mut costs = |from: Millis| {
         let query = query(from);
-        let parts = poll::parts(&query, &jobs);
-        let due = poll::due_rows(Dialect::Postgres, &query, &parts[0], query.limit + 1);
+        let parts = due::parts(&query, &jobs);
+        let due = Dialect::Postgres.database().due_rows(&query, &parts[0], query.limit + 1);
         let misfires = poll::behind(&application, &(from..NOW - 60_000));
         [poll::look(Dialect::Postgres, &query), due, misfires].map(|it| cost(session.as_mut(), &it))
     };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::fixture::{AT, Database, application, request, schedules};
 use crate::domain::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
 use crate::fixtures::Changes;
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::under_way::{Whose, sweep, under_way};
+use crate::store::sql::under_way::Whose;
 use crate::store::{Applied, Claim, ClaimRequest, Claimed, ExecutionQuery};
 
 struct Case {
@@ -35,7 +35,7 @@ impl Case {
 
     /// What is found under way.
     fn found(&self, whose: Whose) -> Vec<ExecutionId> {
-        let question = under_way(Dialect::Postgres, &self.application, whose);
+        let question = Dialect::Postgres.database().under_way(&self.application, whose);
         let rows = self.database.session().rows(&question).unwrap();
         rows.into_iter().map(|mut row| ExecutionId(row.int().unwrap())).collect()
     }
@@ -43,7 +43,7 @@ impl Case {
     /// How many claims are left once those of which nothing is under way are gone.
     fn left(&self, whose: Whose) -> i64 {
         let mut session = self.database.session();
-        sweep(session.as_mut(), &self.application, whose).unwrap();
+        Dialect::Postgres.database().sweep(session.as_mut(), &self.application, whose).unwrap();
         let count = sql("SELECT COUNT(*) FROM QRTZ_CLAIM WHERE application = ?");
         single(session.rows(&count.bind(self.application.as_str())).unwrap()).unwrap()
     }

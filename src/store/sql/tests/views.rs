@@ -6,7 +6,7 @@ use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::domain::{NodeId, Outcome};
 use crate::fixtures::Changes;
-use crate::store::sql::connection::Dialect;
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{SqlStore, open};
 #[cfg(feature = "mysql")]

@@ -8,7 +8,7 @@ use diesel::dsl::sql;
 use diesel::sql_types::Integer;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
-use super::session::{Fault, Nature, fault};
+use crate::store::sql::fault::{Fault, FaultKind, fault};
 
 /// Whose transaction comes next. A pool at rest gives both sessions the backend used last or, if it takes
 /// turns, one session another backend each time; in a busy one each turn may show it.
@@ -45,5 +45,5 @@ fn shared() -> Fault {
     let message = "the database is reached through a pooler whose clients share sessions (PgBouncer's \
                    transaction mode), but firetime needs sessions of its own: use session mode, or the \
                    database's own address";
-    Fault::new(Nature::Senseless, message)
+    Fault::new(FaultKind::Senseless, message)
 }

@@ -1,0 +1,209 @@
+//! One store call: a connection, a transaction or none, further tries, and what an error means for the caller.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::connection::{Connections, Link};
+use super::database::LOCK_WAIT;
+use super::fault::{Fault, FaultKind, Step};
+use super::session::Session;
+use super::statement::{single, sql};
+use crate::domain::{Error, Millis};
+use crate::store::Result;
+use crate::time::{Clock, TimeSample, span};
+
+/// How often a transaction that met a deadlock or a busy database is tried.
+const TRIES: u32 = 3;
+
+pub(crate) struct SqlStore {
+    pub(super) connections: Connections,
+    pub(super) clock: Arc<Clock>,
+    /// How long a call may take. No further try is begun after half of it, and no connection waited for after
+    /// three quarters: the rest is for the statement.
+    pub(super) call: Millis,
+    /// A claim has waited for a row in vain: the next one skips the held ones.
+    pub(super) wary: AtomicBool,
+}
+
+impl SqlStore {
+    /// Runs a read, or what may as well stay undone: once more on a fresh connection if its own turns out to
+    /// be dead, as every idle one is after the database's restart.
+    pub(super) fn read<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> Step<T>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_read).map_err(|fault| self.error(operation, fault))
+    }
+
+    fn attempt_read<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
+    where
+        B: FnMut(&mut dyn Session) -> Step<T>,
+    {
+        body(link.session.as_mut()).map_err(|fault| {
+            let fault = self.probe(link, fault);
+            self.connections.distrust(link, &fault);
+            changed_nothing(fault)
+        })
+    }
+
+    /// Runs one statement that is its own transaction.
+    pub(super) fn alone<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> Step<T>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
+    }
+
+    /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
+    /// COMMIT. An error that is not `Kind::Unknown` means that nothing of it was kept.
+    pub(super) fn write<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> Step<T>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
+    }
+
+    /// As [`SqlStore::write`], for a body that begins the transaction itself.
+    pub(super) fn write_begun<T>(
+        &self,
+        operation: &str,
+        body: impl FnMut(&mut dyn Session) -> Step<T>,
+    ) -> Result<T> {
+        self.retried(body, Self::attempt_begun).map_err(|fault| self.error(operation, fault))
+    }
+
+    fn retried<T, B>(&self, mut body: B, attempt: fn(&Self, &mut Link, &mut B) -> Step<T>) -> Step<T>
+    where
+        B: FnMut(&mut dyn Session) -> Step<T>,
+    {
+        let began = self.clock.now().boot;
+        let (again, connected) = (began + self.call / 2, began + self.call / 4 * 3);
+        let (mut tries, mut replaced) = (1, false);
+        loop {
+            let mut link = match self.connections.get(span(connected - self.clock.now().boot)) {
+                Ok(link) => link,
+                Err(error) => return Err(Fault::new(FaultKind::Lost, error.to_string())),
+            };
+            match attempt(self, &mut link, &mut body) {
+                Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.kind {
+                    kind if kind.passes() => tries += 1,
+                    FaultKind::Lost | FaultKind::ReadOnly if !replaced => replaced = true,
+                    _ => return Err(fault),
+                },
+                ended => return ended,
+            }
+        }
+    }
+
+    fn attempt_alone<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
+    where
+        B: FnMut(&mut dyn Session) -> Step<T>,
+    {
+        let began = self.clock.now().boot;
+        body(link.session.as_mut()).map_err(|fault| {
+            let fault = self.probe(link, fault);
+            self.connections.distrust(link, &fault);
+            self.lock_wait_by_duration(began, fault)
+        })
+    }
+
+    fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
+    where
+        B: FnMut(&mut dyn Session) -> Step<T>,
+    {
+        let begin = link.session.dialect().begin();
+        let begun = self.control(link, begin);
+        if let Err(fault) = begun {
+            if fault.kind == FaultKind::Busy {
+                return Err(fault);
+            }
+            let fault = changed_nothing(self.probe(link, fault));
+            self.connections.discard(link);
+            return Err(fault);
+        }
+        self.attempt_begun(link, body)
+    }
+
+    /// The rest of a transaction. Or all of it, if the body's first statement begins it.
+    fn attempt_begun<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
+    where
+        B: FnMut(&mut dyn Session) -> Step<T>,
+    {
+        let began = self.clock.now().boot;
+        match body(link.session.as_mut()) {
+            Ok(value) => match self.control(link, "COMMIT") {
+                Ok(()) => Ok(value),
+                Err(fault) => {
+                    self.connections.discard(link);
+                    Err(Fault { kind: FaultKind::Unknown, ..fault })
+                }
+            },
+            // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
+            Err(fault) => match self.control(link, "ROLLBACK") {
+                Ok(()) => {
+                    self.connections.distrust(link, &fault);
+                    Err(self.lock_wait_by_duration(began, fault))
+                }
+                Err(_) => {
+                    self.connections.discard(link);
+                    Err(Fault { kind: FaultKind::Lost, ..fault })
+                }
+            },
+        }
+    }
+
+    /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It looks
+    /// for deadlocks after as long.
+    fn lock_wait_by_duration(&self, began: Millis, fault: Fault) -> Fault {
+        let waited = self.clock.now().boot - began >= LOCK_WAIT - 100;
+        if fault.kind == FaultKind::Refused && waited {
+            Fault { kind: FaultKind::Busy, ..fault }
+        } else {
+            fault
+        }
+    }
+
+    fn control(&self, link: &mut Link, text: &str) -> Step<()> {
+        link.session.dialect().database().control(link.session.as_mut(), text)
+    }
+
+    /// After an error outside a transaction: a connection that still answers has refused, which rolled the
+    /// statement back; one that does not leaves the statement's fate unknown.
+    fn probe(&self, link: &mut Link, fault: Fault) -> Fault {
+        if fault.kind != FaultKind::Lost && link.session.rows(&sql("SELECT 1 AS one")).is_ok() {
+            return fault;
+        }
+        self.connections.discard(link);
+        Fault { kind: FaultKind::Unknown, ..fault }
+    }
+
+    pub(super) fn error(&self, operation: &str, fault: Fault) -> Error {
+        let message = self.connections.target.redact(&fault.message);
+        let kind = fault.kind.error_kind();
+        let follows = match fault.kind {
+            FaultKind::Unknown => "the answer was lost and the change may have been made",
+            FaultKind::Lost => "the database cannot be reached; nothing was changed",
+            FaultKind::Busy => "the database is too busy; nothing was changed",
+            FaultKind::Conflict => "another writer was first; nothing was changed",
+            _ => "nothing was changed",
+        };
+        Error::new(kind, format!("{operation}: {follows}: {message}"))
+    }
+
+    /// Reads the database's clock, with ours before and after.
+    pub(super) fn sample(&self, session: &mut dyn Session) -> Step<TimeSample> {
+        let question = sql(format!("SELECT {} AS now", session.dialect().exact_clock()));
+        let asked = self.clock.host();
+        let told = single(session.rows(&question)?)?;
+        Ok(session.dialect().sample(asked, told, self.clock.host()))
+    }
+}
+
+/// A fault of what cannot have changed anything, even where its answer was lost.
+fn changed_nothing(fault: Fault) -> Fault {
+    let kind = if fault.kind == FaultKind::Unknown { FaultKind::Lost } else { fault.kind };
+    Fault { kind, ..fault }
+}

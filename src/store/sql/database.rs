@@ -1,0 +1,118 @@
+//! What each database does in its own way as a whole: connecting, locking the schema, claiming a batch, finding
+//! executions under way and due rows. One room for each: [`sqlite`](super::sqlite),
+//! [`postgres`](super::postgres), [`mariadb`](super::mariadb). The differences of a line are in
+//! [`Dialect`].
+
+use super::dialect::Dialect;
+use super::due::{self, Part};
+use super::fault::{Fault, FaultKind, Step};
+use super::found::Found;
+use super::planned::Planned;
+use super::session::Session;
+use super::statement::Statement;
+use super::target::{Opened, Target};
+use super::under_way::{self, Whose};
+use crate::domain::{ExecutionState, Millis};
+use crate::store::{Limits, PollQuery};
+
+/// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
+pub(super) const LOCK_WAIT: Millis = 1_000;
+
+/// How long a node waits for another's migration, and for each lock of its own; seconds.
+pub(super) const SCHEMA_WAIT: u32 = 30;
+
+pub(super) trait Database: Sync {
+    fn dialect(&self) -> Dialect;
+
+    /// Opens a session with its limits set. It may take as long as a store call.
+    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened>;
+
+    /// As [`Database::connect`], for the session a process opens first: refuses a pooler that others' sessions
+    /// share, and a server or client library that firetime cannot work with.
+    fn connect_first(&self, target: &Target, limits: Limits) -> Step<Opened> {
+        self.connect(target, limits)
+    }
+
+    /// Sets what every session of ours has; see [`Limits`].
+    fn limit(&self, session: &mut dyn Session, limits: Limits) -> Step<()>;
+
+    /// BEGIN, COMMIT or ROLLBACK, in one round trip.
+    fn control(&self, session: &mut dyn Session, text: &str) -> Step<()> {
+        session.batch(text)
+    }
+
+    /// Lifts a session's time limits for a migration; it still waits for locks no longer than [`SCHEMA_WAIT`].
+    fn lift_limits(&self, session: &mut dyn Session) -> Step<()>;
+
+    /// Waits until no other node migrates the schema, and keeps the others out. Where the schema changes in
+    /// transactions, this begins one.
+    fn lock_schema(&self, session: &mut dyn Session) -> Step<()>;
+
+    /// Lets others in again; `keep` says whether the changes stay, where they can be undone.
+    fn unlock_schema(&self, session: &mut dyn Session, keep: bool) -> Step<()> {
+        session.batch(if keep { "COMMIT" } else { "ROLLBACK" })
+    }
+
+    /// A faster way than [`Database::claim`] for a call that is one batch of planned claims and nothing else.
+    fn quick_claim(&self) -> Option<QuickClaim> {
+        None
+    }
+
+    /// Claims a batch of planned occurrences within a transaction: those whose rows nobody holds and are as
+    /// they were seen. Gives the executions by their schedules.
+    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found>;
+
+    /// Notes claimed executions, whose ids lie anywhere, where their state is in no index.
+    fn note(&self, _session: &mut dyn Session, _executions: Vec<i64>) -> Step<()> {
+        Ok(())
+    }
+
+    /// Removes the notes of claims nothing of which is under way. If this fails, the next sweep removes them.
+    fn sweep(&self, _session: &mut dyn Session, _application: &str, _whose: Whose) -> Step<()> {
+        Ok(())
+    }
+
+    /// The executions under way, by id, as [`stranded`](super::node::stranded) reads them.
+    fn under_way(&self, application: &str, whose: Whose) -> Statement {
+        under_way::by_state(self.dialect(), application, whose)
+    }
+
+    /// Appends that `r` is in one of these states, and how that is found.
+    fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {
+        under_way::in_states(question, states)
+    }
+
+    /// Due rows of a part, in any order.
+    fn due_rows(&self, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
+        due::by_lists(self.dialect(), query, part, limit)
+    }
+}
+
+/// Claims a batch of planned occurrences; gives the executions by their schedules.
+pub(super) type ClaimBatch = fn(&mut dyn Session, &[Planned<'_>]) -> Step<Found>;
+
+/// Two ways to claim one batch in a transaction of its own.
+pub(super) struct QuickClaim {
+    /// Whether each way begins the transaction and leaves its COMMIT to the caller; otherwise it is a single
+    /// statement.
+    pub begins: bool,
+    /// Expects all rows to be free: an error where one is held.
+    pub expecting_free: ClaimBatch,
+    /// Leaves out the rows that others hold.
+    pub skipping_held: ClaimBatch,
+}
+
+/// Another node has kept the schema locked for too long.
+pub(super) fn schema_is_locked() -> Fault {
+    let message = format!(
+        "another node has been changing it for {SCHEMA_WAIT} s: start again once it has finished; migrating a large \
+         ledger may take minutes"
+    );
+    Fault::new(FaultKind::Busy, message)
+}
+
+/// Opens nothing: stands in for a database whose feature is off. [`Target::parse`] refuses it before.
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
+pub(super) fn switched_off(_: &Target) -> Step<Opened> {
+    Err(Fault::new(FaultKind::Refused, "this database's feature is off"))
+}

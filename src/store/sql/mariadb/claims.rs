@@ -1,0 +1,130 @@
+//! A batch of planned claims on MariaDB: one compound statement if all rows are free, three otherwise.
+
+use uuid::Uuid;
+
+use crate::store::sql::batch::Want;
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::fault::{Fault, FaultKind, Step};
+use crate::store::sql::found::Found;
+use crate::store::sql::planned::{
+    LOCKED, Planned, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
+};
+use crate::store::sql::session::Session;
+use crate::store::sql::statement::{Statement, ids, single, sql};
+
+/// Begins a transaction and claims rows that are all free and as they were seen. Otherwise it is to be rolled
+/// back, and the next try to leave out the held ones. The claim brings no rows, so its error leaves nothing
+/// half read.
+pub(super) fn all_free(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let want = planned_want(planned);
+    let not_free = || Fault::new(FaultKind::Conflict, "a row is held by another, or was changed");
+    let made = session.execute(&claim_free(&want)).map_err(|fault| match fault.kind {
+        FaultKind::Busy => not_free(),
+        _ => fault,
+    })?;
+    if made < want.len() {
+        return Err(not_free());
+    }
+    let won = just_inserted(session, planned)?;
+    all_of(&want, won)
+}
+
+/// Begins a transaction and claims only the rows that are free and unchanged.
+pub(super) fn begin_and_skip(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    session.execute(&sql(Dialect::Mysql.begin()))?;
+    skipping(session, planned)
+}
+
+/// Claims only the rows that are free and unchanged: locks them, moves their cursors, inserts the executions.
+pub(super) fn skipping(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let want = planned_want(planned);
+    let free = ids(session.rows(&lock_free(&want))?)?;
+    let moved = if free.is_empty() { free } else { move_free(session, &want, &free)? };
+    let want = want.only(&moved);
+    if want.len() == 0 {
+        return Ok(Found::default());
+    }
+    // One that made nothing would leave an old id as the last, with all that came since behind it.
+    if session.execute(&insert_moved(Dialect::Mysql, &want))? != want.len() {
+        return Err(other_number());
+    }
+    all_of(&want, just_inserted(session, planned)?)
+}
+
+/// Before a statement that is to wait for no lock.
+const NOT_WAITING: &str = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
+
+/// One statement. It changes fewer rows than are wanted only if it inserts nothing.
+fn claim_free(want: &Want) -> Statement {
+    let dialect = Dialect::Mysql;
+    let moved = move_cursors(dialect, want);
+    let insert = insert_moved(dialect, want);
+    let mut claim = sql(format!("BEGIN NOT ATOMIC START TRANSACTION; {NOT_WAITING}"))
+        .push(&moved.text)
+        .push("; IF ROW_COUNT() = ? THEN ")
+        .push(&insert.text)
+        .push("; END IF; END");
+    claim.binds = [moved.binds, vec![want.len().into()], insert.binds].concat();
+    claim
+}
+
+pub(in crate::store::sql) fn lock_free(want: &Want) -> Statement {
+    let dialect = Dialect::Mysql;
+    let (condition, skipping) = (claimable(dialect), dialect.lock_free("e"));
+    sql("SELECT e.id FROM ")
+        .want(dialect, &want.of(LOCKED))
+        .push(&format!(" {} QRTZ_EXECUTE e ON {condition}{skipping}", dialect.join()))
+}
+
+/// Moves the cursors of these schedules, whose rows are locked, and gives those that it moved. InnoDB locks
+/// places in an index too: a row that is free cannot be moved to one that somebody else holds. Those are found
+/// by halves, without waiting: they must not keep the others from being claimed.
+fn move_free(session: &mut dyn Session, want: &Want, schedules: &[i64]) -> Step<Vec<i64>> {
+    let moves = move_cursors(Dialect::Mysql, &want.clone().only(schedules));
+    let text = format!("{NOT_WAITING}{}", moves.text);
+    match session.execute(&Statement { text, ..moves }) {
+        Ok(moved) if moved == schedules.len() => Ok(schedules.to_vec()),
+        Ok(_) => {
+            Err(Fault::new(FaultKind::Conflict, "an UPDATE of locked rows changed another number of rows"))
+        }
+        // Only the statement is rolled back then, unless the server was told otherwise.
+        Err(fault) if fault.kind == FaultKind::Busy && is_in_transaction(session)? => match schedules {
+            [_] => Ok(Vec::new()),
+            _ => {
+                let (first, second) = schedules.split_at(schedules.len() / 2);
+                let mut moved = move_free(session, want, first)?;
+                moved.append(&mut move_free(session, want, second)?);
+                Ok(moved)
+            }
+        },
+        Err(fault) => Err(fault),
+    }
+}
+
+fn is_in_transaction(session: &mut dyn Session) -> Step<bool> {
+    Ok(single(session.rows(&sql("SELECT @@in_transaction AS held"))?)? == 1)
+}
+
+/// MariaDB has RETURNING too, but announces its columns only when it executes, which is too late for diesel.
+/// What this connection inserted last begins at an id it knows; others' rows may lie between, but they have
+/// other tokens.
+pub(in crate::store::sql) fn just_inserted(
+    session: &mut dyn Session,
+    planned: &[Planned<'_>],
+) -> Step<Found> {
+    let mut found = Found::default();
+    for mut row in session.rows(&newest())? {
+        let (token, schedule) = (row.loose_text()?, row.int()?);
+        let wanted = planned.binary_search_by_key(&schedule, |(_, occurrence)| occurrence.entry.id.0);
+        let request = wanted.ok().and_then(|place| planned.get(place)).map(|(request, _)| request);
+        if request.is_some_and(|request| Uuid::parse_str(&token) == Ok(request.token.0)) {
+            found.insert(schedule, (row.int()?, row.int()?));
+        }
+    }
+    Ok(found)
+}
+
+/// The executions from the first one on that this connection inserted last.
+pub(in crate::store::sql) fn newest() -> Statement {
+    sql("SELECT r.claim_token, r.execute_id, r.id, r.fence FROM QRTZ_RUN r WHERE r.id >= LAST_INSERT_ID()")
+}

@@ -1,0 +1,34 @@
+//! MariaDB's client behind [`Session`].
+
+use diesel::deserialize::{self, QueryableByName};
+use diesel::row::NamedRow;
+use diesel::sql_types::BigInt;
+use diesel::{Connection, MysqlConnection, RunQueryDsl};
+
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::fault::{Fault, fault};
+use crate::store::sql::session::{Columns, Session, Sql, session, text_or_null, values};
+use crate::store::sql::statement::{Row, Statement, Value};
+use crate::store::sql::target::{Opened, Target};
+
+pub(super) fn open(target: &Target) -> Result<Opened, Fault> {
+    match MysqlConnection::establish(&target.address) {
+        Ok(session) => Ok(Box::new(session)),
+        Err(error) => Err(target.lost(&error)),
+    }
+}
+
+session!(MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);
+
+impl Columns for diesel::mysql::Mysql {}
+
+impl QueryableByName<diesel::mysql::Mysql> for Row {
+    fn build<'a>(row: &impl NamedRow<'a, diesel::mysql::Mysql>) -> deserialize::Result<Self> {
+        use diesel::deserialize::FromSql;
+        use diesel::mysql::{Mysql, MysqlType};
+        values(row, |value| match value.value_type() {
+            MysqlType::String | MysqlType::Blob | MysqlType::Enum => Ok(text_or_null(value.as_bytes())),
+            _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Value::Int),
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! PostgreSQL: claims of one statement, and notes of them for its executions under way.
+
+pub(super) mod claims;
+#[cfg(feature = "postgres")]
+mod driver;
+pub(super) mod notes;
+#[cfg(feature = "postgres")]
+mod pooler;
+
+use std::sync::Arc;
+
+#[cfg(feature = "postgres")]
+use driver::{open, open_unshared};
+
+use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_locked};
+#[cfg(not(feature = "postgres"))]
+use super::database::{switched_off as open, switched_off as open_unshared};
+use super::dialect::Dialect;
+use super::due::{self, Among, Part};
+use super::fault::{Fault, FaultKind, Step};
+use super::found::Found;
+use super::planned::Planned;
+use super::session::Session;
+use super::statement::{Statement, Value};
+use super::target::{Opened, Target};
+use super::under_way::Whose;
+use crate::domain::ExecutionState;
+use crate::store::{Limits, PollQuery};
+use crate::time::span;
+
+pub(super) struct Postgres;
+
+impl Database for Postgres {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    /// libpq gives a connect up by itself.
+    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened> {
+        limited(target, open(target)?, limits)
+    }
+
+    fn connect_first(&self, target: &Target, limits: Limits) -> Step<Opened> {
+        let (there, wait) = (target.clone(), span(limits.call));
+        target.reach.open(None, wait, move || limited(&there, open_unshared(&there)?, limits))
+    }
+
+    fn limit(&self, session: &mut dyn Session, limits: Limits) -> Step<()> {
+        let call = limits.call.max(1);
+        // Only a superuser may choose the language of messages; others keep theirs.
+        if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.kind == FaultKind::Lost) {
+            return Err(Fault::new(FaultKind::Lost, "the connection was lost while it was set up"));
+        }
+        // Every statement of ours finds its rows by index; a generic plan made while a table was empty
+        // would read it from end to end until the next ANALYZE. None is worth compiling anew each time it
+        // runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
+        //
+        // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked
+        // for bytes, it leaves them to us.
+        session.batch(&format!(
+            "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+             SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'; \
+             SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
+             SELECT set_config('client_encoding', 'SQL_ASCII', false) \
+             WHERE current_setting('server_encoding') = 'SQL_ASCII'; \
+             SET lock_timeout = {LOCK_WAIT}; SET statement_timeout = {call}; \
+             SET idle_in_transaction_session_timeout = {call}; \
+             SET default_transaction_isolation TO 'read committed'"
+        ))
+    }
+
+    fn lift_limits(&self, session: &mut dyn Session) -> Step<()> {
+        session.batch(&format!("SET statement_timeout = 0; SET lock_timeout = '{SCHEMA_WAIT}s'"))
+    }
+
+    fn lock_schema(&self, session: &mut dyn Session) -> Step<()> {
+        session.batch(Dialect::Postgres.begin())?;
+        // "firetime" as a number; the lock ends with the transaction. A refusal is the wait's end, in any
+        // language.
+        let refused = |fault: Fault| if fault.kind == FaultKind::Lost { fault } else { schema_is_locked() };
+        session.batch("SELECT pg_advisory_xact_lock(7379541834516)").map_err(refused)
+    }
+
+    fn quick_claim(&self) -> Option<QuickClaim> {
+        Some(QuickClaim { begins: false, expecting_free: claims::waiting, skipping_held: claims::skipping })
+    }
+
+    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+        claims::skipping(session, planned)
+    }
+
+    fn note(&self, session: &mut dyn Session, executions: Vec<i64>) -> Step<()> {
+        notes::note(session, executions)
+    }
+
+    fn sweep(&self, session: &mut dyn Session, application: &str, whose: Whose) -> Step<()> {
+        notes::sweep(session, application, whose)
+    }
+
+    fn under_way(&self, application: &str, whose: Whose) -> Statement {
+        notes::under_way(application, whose)
+    }
+
+    fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {
+        notes::in_states(question, states)
+    }
+
+    /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without
+    /// statistics reads every row of the application instead. So each job and shard, or each name, is a seek of
+    /// its own, and OFFSET keeps the planner from turning them into a join that begins with the schedules.
+    fn due_rows(&self, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
+        let (seeks, sought, among) = match part.among {
+            Among::Shards(shards) => (
+                "unnest(?) AS p(id) CROSS JOIN unnest(?) AS s(shard)",
+                "x.state = 'EXECUTING' AND x.pid = p.id AND x.shard = s.shard \
+                 AND x.next_fire_time >= ? AND x.next_fire_time < ?",
+                Value::Ints(Arc::new(shards.to_vec())),
+            ),
+            Among::Names(names) => (
+                "unnest(?) AS p(id) CROSS JOIN unnest(?) AS n(name)",
+                "x.name = n.name",
+                Value::Texts(Arc::new(names.to_vec())),
+            ),
+        };
+        let question = due::begun()
+            .push(&format!(
+                "{seeks} CROSS JOIN LATERAL (SELECT x.* FROM QRTZ_EXECUTE x WHERE x.application = ? \
+                 AND {sought} OFFSET 0) AS e JOIN QRTZ_JOB j ON j.id = e.pid \
+                 WHERE e.pid = p.id AND e.state = 'EXECUTING'"
+            ))
+            .bind(Value::Ints(Arc::new(part.jobs.clone())))
+            .bind(among)
+            .bind(query.application.as_str());
+        let question = if part.is_named() { question } else { question.bind(query.from).bind(query.until) };
+        due::ended(question, query, limit)
+    }
+}
+
+fn limited(target: &Target, session: Opened, limits: Limits) -> Step<Opened> {
+    let mut session = target.watched(session, limits)?;
+    Postgres.limit(session.as_mut(), limits).map_err(|fault| target.clean(fault))?;
+    Ok(session)
+}

@@ -1,0 +1,124 @@
+//! A batch of planned claims on PostgreSQL: one statement, which is its own transaction.
+
+use super::notes::NOTE;
+use crate::store::sql::batch::Want;
+use crate::store::sql::dialect::{Dialect, assigned};
+use crate::store::sql::fault::{Fault, FaultKind, Step};
+use crate::store::sql::found::{Found, by_first_column};
+use crate::store::sql::planned::{MOVE, Planned, claimable, insert_of, planned_want};
+use crate::store::sql::session::Session;
+use crate::store::sql::statement::{Statement, sql};
+use crate::time::SKIP_RETRY;
+
+/// What moving the cursors and inserting the executions read of a batch.
+const MOVED_AND_INSERTED: &[&str] = &[
+    "id",
+    "state",
+    "prev_fire_time",
+    "next_fire_time",
+    "version",
+    "following",
+    "token",
+    "node",
+    "claimed",
+    "started",
+];
+
+/// Claims the rows, waiting for each that somebody holds, but not for long. A refusal may be about a row that
+/// was held for too long, in whatever language that is said: the next try is to skip it.
+pub(in crate::store::sql) fn waiting(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    let won = session.rows(&claim_waiting(&planned_want(planned))).map_err(|fault| match fault.kind {
+        FaultKind::Refused => Fault { kind: FaultKind::Busy, ..fault },
+        _ => fault,
+    });
+    by_first_column(won?)
+}
+
+/// Claims the rows that nobody holds.
+pub(super) fn skipping(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    by_first_column(session.rows(&claim_skipping(&planned_want(planned)))?)
+}
+
+/// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is
+/// waited for, but not for long; to lock all rows before they are changed would cost a sixth of the
+/// statement.
+pub(in crate::store::sql) fn claim_waiting(want: &Want) -> Statement {
+    sql(format!(
+        "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
+         moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
+        assigned("", MOVE)
+    ))
+    .want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED))
+    .push(&guarded_and_inserted())
+}
+
+/// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the
+/// statement's snapshot and its lock.
+pub(in crate::store::sql) fn claim_skipping(want: &Want) -> Statement {
+    let free = Dialect::Postgres.lock_free("e");
+    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED)).push(
+        &format!(
+            " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
+            claimable(Dialect::Postgres),
+            assigned("", MOVE),
+            guarded_and_inserted()
+        ),
+    )
+}
+
+/// The end of PostgreSQL's claim, behind what its UPDATE is from.
+fn guarded_and_inserted() -> String {
+    format!(
+        " WHERE {} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, \
+         w.started, w.prev_fire_time, w.following), \
+         won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
+         noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \
+         SELECT execute_id, id, fence FROM won",
+        claimable(Dialect::Postgres),
+        insert_of("w"),
+        NOTE
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sql::statement::Row;
+
+    /// Refuses whatever it is asked.
+    struct Refusing(FaultKind);
+
+    impl Session for Refusing {
+        fn dialect(&self) -> Dialect {
+            Dialect::Postgres
+        }
+
+        fn rows(&mut self, _: &Statement) -> Step<Vec<Row>> {
+            Err(Fault::new(self.0, "nein"))
+        }
+
+        fn execute(&mut self, _: &Statement) -> Step<usize> {
+            unreachable!("a claim is a question")
+        }
+
+        fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+            unreachable!("a claim's rows come together")
+        }
+
+        fn batch(&mut self, _: &str) -> Step<()> {
+            unreachable!("a claim is a question")
+        }
+    }
+
+    /// Only what changed nothing and may be about a lock is tried again: otherwise a claim would be made
+    /// twice, or a row that can never be claimed would be asked for again and again.
+    #[test]
+    fn a_refusal_that_may_be_about_a_lock_is_one() {
+        use FaultKind::{Busy, Conflict, Duplicate, Lost, ReadOnly, Refused, Undecodable, Unknown};
+        for kind in [Busy, Refused, ReadOnly, Conflict, Duplicate, Lost, FaultKind::Row, Undecodable, Unknown]
+        {
+            let fault = waiting(&mut Refusing(kind), &[]).unwrap_err();
+            assert_eq!(fault.kind, if kind == Refused { Busy } else { kind });
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! SQLite: a file, one writer at a time.
+
+#[cfg(feature = "sqlite")]
+mod driver;
+
+#[cfg(feature = "sqlite")]
+use driver::open;
+
+#[cfg(not(feature = "sqlite"))]
+use super::database::switched_off as open;
+use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind, Step};
+use super::found::{Found, by_first_column};
+use super::planned::{Planned, all_of, insert_moved, move_cursors, planned_want};
+use super::session::Session;
+use super::statement::ids;
+use super::target::{Opened, Target};
+use crate::store::Limits;
+
+pub(super) struct Sqlite;
+
+impl Database for Sqlite {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened> {
+        let mut session = open(target).map_err(|fault| unopened(target, fault))?;
+        self.limit(session.as_mut(), limits).map_err(|fault| unopened(target, fault))?;
+        Ok(session)
+    }
+
+    fn limit(&self, session: &mut dyn Session, _: Limits) -> Step<()> {
+        session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
+        write_ahead(session)?;
+        session.batch("PRAGMA synchronous = FULL")
+    }
+
+    fn lift_limits(&self, session: &mut dyn Session) -> Step<()> {
+        session.batch(&format!("PRAGMA busy_timeout = {SCHEMA_WAIT}000"))
+    }
+
+    /// The transaction that writes is alone.
+    fn lock_schema(&self, session: &mut dyn Session) -> Step<()> {
+        session.batch(Dialect::Sqlite.begin()).map_err(|fault| match fault.kind {
+            FaultKind::Busy => schema_is_locked(),
+            _ => fault,
+        })
+    }
+
+    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+        let want = planned_want(planned);
+        let moved = session.rows(&move_cursors(Dialect::Sqlite, &want).push(" RETURNING id"))?;
+        let want = want.only(&ids(moved)?);
+        if want.len() == 0 {
+            return Ok(Found::default());
+        }
+        let insert = insert_moved(Dialect::Sqlite, &want).push(" RETURNING execute_id, id, fence");
+        all_of(&want, by_first_column(session.rows(&insert)?)?)
+    }
+}
+
+/// Switches a file to WAL. SQLite does not wait for a file that is busy here, so a transaction, for which it
+/// does, waits in its place.
+fn write_ahead(session: &mut dyn Session) -> Step<()> {
+    let mut switched = session.batch("PRAGMA journal_mode = WAL");
+    for _ in 0..8 {
+        match &switched {
+            Err(fault) if fault.kind == FaultKind::Busy => {
+                session.batch("BEGIN IMMEDIATE; COMMIT")?;
+                switched = session.batch("PRAGMA journal_mode = WAL");
+            }
+            _ => break,
+        }
+    }
+    switched
+}
+
+/// Why there is no session, and what of the file to look at.
+fn unopened(target: &Target, fault: Fault) -> Fault {
+    let advice = if fault.kind == FaultKind::Busy { String::new() } else { advice(&target.address) };
+    target.clean(Fault { message: format!("{}{advice}", fault.message), ..fault })
+}
+
+/// What to look at when a file cannot be opened. One whose name looks like a login is not shown.
+fn advice(file: &str) -> String {
+    let name = if file.contains('@') { String::new() } else { format!(" {file}") };
+    format!(" (the file{name}: is it a database, does its folder exist, may both be written?)")
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(feature = "sqlite")]
+    use super::*;
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named_unless_it_looks_like_a_login() {
+        let opened = |url: &str| {
+            let limits = Limits { call: 1_000, connections: 1, spare: 0 };
+            Target::parse(url).unwrap().connect(limits).err().expect("no such folder").message
+        };
+        let said = opened("sqlite:/nowhere/at/all/x.db");
+        assert!(said.contains("/nowhere/at/all/x.db") && said.contains("folder"), "{said}");
+        let said = opened("sqlite:Cargo.toml");
+        assert!(said.contains("Cargo.toml") && said.contains("is it a database"), "{said}");
+        assert!(!opened("sqlite:/nowhere/me:hunter2@host.db").contains("hunter2"));
+    }
+}

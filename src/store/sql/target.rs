@@ -1,0 +1,147 @@
+//! The database that a URL names, and what its messages may not repeat.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use super::dialect::Dialect;
+use super::fault::{Fault, FaultKind, Step, explained};
+use super::reach::Reach;
+use super::secrets::secrets;
+use super::session::Session;
+use super::watched::Watched;
+use crate::domain::{Error, Kind};
+use crate::store::{Limits, Result};
+use crate::time::span;
+
+/// A session that has just been opened.
+pub(super) type Opened = Box<dyn Session + Send>;
+
+/// A database as its URL names it.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) dialect: Dialect,
+    /// What diesel is given.
+    pub(super) address: String,
+    secrets: Vec<String>,
+    pub(super) memory: bool,
+    pub(super) reach: Reach,
+    /// How many sessions were given up and have not returned.
+    given_up: Arc<AtomicUsize>,
+}
+
+impl Target {
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let (scheme, rest) = url.split_once(':').unwrap_or_default();
+        let (dialect, address) = match Dialect::of_scheme(scheme) {
+            Some(dialect) => (dialect, dialect.address(url, rest)),
+            // A mistyped scheme must not make a new file; one letter is a drive's.
+            None if scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                return Err(unknown(&format!("scheme {scheme:?}")));
+            }
+            None if url.ends_with(".db") || url.ends_with(".sqlite") => (Dialect::OF_PATHS, url.to_owned()),
+            None => return Err(unknown("URL")),
+        };
+        let (feature, is_on) = dialect.feature();
+        if !is_on {
+            let message = format!(
+                "this build cannot speak to that database: firetime's feature `{feature}` is off; the program has all \
+                         three with `cargo install --path . --features cli,postgres,mysql`"
+            );
+            return Err(Error::new(Kind::Config, message));
+        }
+        if address.is_empty() {
+            return Err(Error::new(
+                Kind::Config,
+                "the URL of a SQLite database names its file: `sqlite:path`",
+            ));
+        }
+        let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
+        let is_file = dialect.is_file() && !memory && !address.starts_with("file:");
+        let address = if is_file { absolute(address) } else { address };
+        Ok(Self { dialect, memory, address, secrets, reach: Reach::default(), given_up: Arc::default() })
+    }
+
+    /// A SQLite file that is not there; opening it would make an empty one.
+    pub(super) fn missing_file(&self) -> Option<&str> {
+        let file = self.dialect.is_file() && !self.memory && !self.address.starts_with("file:");
+        (file && !std::path::Path::new(&self.address).exists()).then_some(&self.address)
+    }
+
+    /// A driver's message without anything of the password in it.
+    pub(super) fn redact(&self, message: &str) -> String {
+        self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+
+    /// Why no session could be opened.
+    pub(super) fn lost(&self, error: &diesel::ConnectionError) -> Fault {
+        self.clean(Fault::new(FaultKind::Lost, explained(error.to_string())))
+    }
+
+    /// The session, or one that gives its statements up, where nobody else does and a server may be silent.
+    pub(super) fn watched(&self, session: Opened, limits: Limits) -> Step<Opened> {
+        if limits.spare > 0 {
+            return Ok(session);
+        }
+        // The server itself gives up a statement after `call`, and mostly says so.
+        let wait = span(limits.call + limits.call / 4);
+        Ok(Box::new(Watched::over(session, wait, &self.given_up)?))
+    }
+
+    /// A fault without anything of the password in its message.
+    pub(super) fn clean(&self, fault: Fault) -> Fault {
+        Fault::new(fault.kind, self.redact(&fault.message))
+    }
+}
+
+/// Connections are opened later, and the process may change its directory until then. The path is joined and
+/// not tidied: what looks like a password must still be found in it. One below a directory whose name is not
+/// UTF-8 stays relative: diesel takes no other.
+fn absolute(file: String) -> String {
+    let path = std::env::current_dir().ok().map(|here| here.join(&file));
+    path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(file)
+}
+
+fn unknown(what: &str) -> Error {
+    let known =
+        "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
+    Error::new(Kind::Config, format!("unknown database {what}: write {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_database() {
+        let dialect = |url| Target::parse(url).map(|target| (target.dialect, target.address));
+        assert_eq!(dialect("sqlite:/a/b.db").unwrap(), (Dialect::Sqlite, "/a/b.db".into()));
+        assert_eq!(dialect("sqlite:///a/b").unwrap(), (Dialect::Sqlite, "/a/b".into()));
+        assert_eq!(dialect("sqlite:file:jobs.db?mode=ro").unwrap().1, "file:jobs.db?mode=ro");
+        assert!(Target::parse("sqlite::memory:").unwrap().memory);
+        #[cfg(feature = "mysql")]
+        assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
+        for url in ["oracle://h/d", "sqlit:shop.db", "nothing", ""] {
+            let error = Target::parse(url).err().unwrap();
+            assert_eq!(error.kind(), Kind::Config);
+            assert!(error.to_string().contains("postgres://"), "{error}");
+        }
+    }
+
+    /// Connections opened after the process had changed its directory led to another, empty file.
+    #[test]
+    fn a_relative_file_is_that_of_the_directory_at_the_start() {
+        let here = std::env::current_dir().unwrap();
+        for url in ["jobs.sqlite", "sqlite:jobs.sqlite", "sqlite://./jobs.sqlite"] {
+            let address = Target::parse(url).unwrap().address;
+            assert_eq!(std::path::Path::new(&address), here.join("jobs.sqlite"), "{url}");
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "mysql"))]
+    fn a_database_that_was_not_built_in_is_named() {
+        let error = Target::parse("mysql://h/d").err().unwrap();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.to_string().contains("`mysql`"), "{error}");
+    }
+}
