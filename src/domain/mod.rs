@@ -19,6 +19,7 @@ pub use event::Event;
 pub(crate) use ids::Token;
 pub use ids::{ExecutionId, NodeId, ScheduleId};
 pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR, Outcome};
+pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 
 /// Epoch milliseconds UTC, in database time unless a name says otherwise.

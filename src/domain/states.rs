@@ -147,6 +147,35 @@ states! {
     }
 }
 
+/// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reason {
+    Misfire,
+    Superseded,
+    Paused,
+    Recovery,
+    Retry,
+    /// Claimed but not started in time, or handed back at shutdown.
+    GivenBack,
+    AttemptsExhausted,
+    NodeDied,
+}
+
+impl Reason {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Misfire => "misfire",
+            Self::Superseded => "superseded",
+            Self::Paused => "paused",
+            Self::Recovery => "recovery",
+            Self::Retry => "retry",
+            Self::GivenBack => "given back",
+            Self::AttemptsExhausted => "attempts exhausted",
+            Self::NodeDied => "node died",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -76,8 +76,9 @@ mod tests {
     use super::*;
     use crate::domain::ExecutionState;
     use crate::fixtures::{claim_under, definition};
+    use crate::store::Store;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Store, Verb};
+    use crate::store::rules::Verb;
     use crate::time::Lease;
     use crate::trigger::Trigger;
 

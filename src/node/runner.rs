@@ -114,8 +114,9 @@ mod tests {
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
     use crate::node::teller::events;
+    use crate::store::Store;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Store, Verb};
+    use crate::store::rules::Verb;
     use crate::time::Lease;
     use crate::trigger::Trigger;
 

@@ -16,7 +16,8 @@ use crossbeam::channel::Sender;
 use crate::domain::{Error, Event, Kind, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::{Applied, Change, ExecutionChange, Store, Verb};
+use crate::store::rules::Verb;
+use crate::store::{Applied, Change, ExecutionChange, Store};
 use crate::time::{GATHER, Now, REST};
 
 /// The most changes in one transaction.

@@ -1,7 +1,7 @@
 //! What becomes of missed occurrences.
 
-use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, ScheduleState};
-use crate::store::{LedgerRow, Reason, Repair, Unstarted};
+use crate::domain::{Cursor, Entry, Millis, MisfirePolicy, Reason, ScheduleState};
+use crate::store::{LedgerRow, Repair, Unstarted};
 use crate::trigger::Trigger;
 
 /// The most occurrences one repair passes one by one; the rest is for the next, behind all other schedules.

@@ -1,7 +1,8 @@
 //! What becomes of executions whose node is gone.
 
-use crate::domain::{ExecutionState, Millis, Token};
-use crate::store::{ExecutionChange, NextAttempt, Reason, Stranded, Verb};
+use crate::domain::{ExecutionState, Millis, Reason, Token};
+use crate::store::rules::Verb;
+use crate::store::{ExecutionChange, NextAttempt, Stranded};
 
 /// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
 /// the others along only once.

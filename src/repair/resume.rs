@@ -1,8 +1,8 @@
 //! The end of a pause.
 
 use super::missed::{missed, moved};
-use crate::domain::{Entry, Millis, ScheduleState};
-use crate::store::{Reason, Repair};
+use crate::domain::{Entry, Millis, Reason, ScheduleState};
+use crate::store::Repair;
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
 pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleState, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Reason, ScheduleState, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
-use crate::store::{LedgerRow, Reason, Repair, Stranded, Unstarted};
+use crate::store::{LedgerRow, Repair, Stranded, Unstarted};
 
 const LEAST: Millis = 10_000;
 /// 2026-01-02 03:04:05.678 UTC.

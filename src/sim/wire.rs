@@ -11,7 +11,7 @@ use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ExecutionId, ExecutionState, Kind, Millis, NodeId, ScheduleId};
-use crate::store::change::Held;
+use crate::store::rules::Held;
 use crate::store::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ClaimRequest, ExecutionChange, NextAttempt, Reason, Verb};
-use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Token};
+use super::rules::Verb;
+use super::{ClaimRequest, ExecutionChange, NextAttempt};
+use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Reason, Token};
 use crate::time::{Lease, Now};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.

@@ -15,6 +15,7 @@ mod definition;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;
+pub(crate) mod rules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod when;
@@ -26,8 +27,7 @@ use std::sync::Arc;
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Broken, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, Pause, Reason, Repair,
-    Unstarted, Verb,
+    Applied, Broken, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, Pause, Repair, Unstarted,
 };
 pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;

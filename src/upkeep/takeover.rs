@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::batch::{Batch, WriteList};
 use super::operation::MisfireOp;
-use crate::domain::{Event, ExecutionId, Millis};
+use crate::domain::{Event, ExecutionId, Millis, Reason};
 use crate::repair::Revocation;
-use crate::store::Reason;
 
 /// Before the id of every execution.
 pub(super) const FIRST: ExecutionId = ExecutionId(i64::MIN);

@@ -2,9 +2,8 @@
 //! Each case then puts the column back and sees the same change win, so that nothing else was in its way.
 
 use super::*;
-use crate::domain::{ExecutionState, ScheduleState};
+use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::Revocation;
-use crate::store::Reason;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::domain::Cursor;
-use crate::store::{LedgerRow, Reason};
+use crate::domain::Reason;
+use crate::store::LedgerRow;
 
 /// One row's cursor move.
 #[derive(Debug, PartialEq)]

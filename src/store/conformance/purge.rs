@@ -3,8 +3,8 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, ScheduleState};
-use crate::store::{LedgerRow, Purge, Purged, Reason};
+use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
+use crate::store::{LedgerRow, Purge, Purged};
 
 const HOUR: Millis = 3_600_000;
 

@@ -5,8 +5,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::domain::{Error, ExecutionState, Kind, ScheduleState};
-use crate::store::{Beat, Figures, Pulse, Reason, Verb};
+use crate::domain::{Error, ExecutionState, Kind, Reason, ScheduleState};
+use crate::store::rules::Verb;
+use crate::store::{Beat, Figures, Pulse};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 12;

@@ -1,8 +1,8 @@
 //! Cursor moves by the misfire handler and by a resume, and the rows that call for them.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, ScheduleState};
-use crate::store::{Lane, LedgerRow, Reason};
+use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
+use crate::store::{Lane, LedgerRow};
 
 impl Bench {
     /// The schedule's executions as (scheduled, state, reason), by fire time.

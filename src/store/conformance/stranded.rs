@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::ExecutionState;
-use crate::store::Reason;
+use crate::domain::Reason;
 
 /// A claimed execution of a node that never was.
 fn strand(db: &Bench, name: &str, at_once: bool) -> (Arc<Entry>, Claimed, Stranded) {

@@ -3,8 +3,9 @@
 use super::rows::{Run, Schedule, Text};
 use super::tables::Tables;
 use crate::domain::{ExecutionState, Millis, ScheduleState, Token};
-use crate::store::change::{Brought, Datum, Held, Rule, Seen, Set};
+use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
+use crate::store::rules::{Brought, Held, Rule, Set};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {

@@ -19,11 +19,11 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
-use super::change::Held;
+use super::rules::{Held, Verb};
 use super::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
-    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage, Verb,
+    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use super::rows::Run;
 use super::tables::{Index, Tables};
 use crate::domain::{
-    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
+    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason, ScheduleId,
+    ScheduleState,
 };
 use crate::store::columns::Column;
 use crate::store::{
-    Applied, Broken, BrokenPage, BrokenQuery, Lane, Reason, Stalled, StalledQuery, Stranded, StrandedPage,
-    Unstarted, called, guard,
+    Applied, Broken, BrokenPage, BrokenQuery, Lane, Stalled, StalledQuery, Stranded, StrandedPage, Unstarted,
+    called, guard,
 };
 use crate::time::is_election_due;
 

@@ -10,11 +10,12 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind};
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
-use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, ScheduleState, Token};
-use crate::store::change::{Brought, Datum, Held, NextAttempt, Rule, Seen, Set, Table, Verb};
+use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, Reason, ScheduleState, Token};
+use crate::store::change::{Datum, NextAttempt, Seen};
 use crate::store::columns::Column;
+use crate::store::rules::{Brought, Held, Rule, Set, Table, Verb};
 use crate::store::when::NONE;
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Reason, Repair, guard};
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, guard};
 
 type Step<T> = Result<T, Fault>;
 

@@ -12,9 +12,9 @@ use super::entry::{self, Payload, Raw};
 use super::fault::Fault;
 use super::session::Session;
 use super::statement::{Row, Statement, padded, sql};
-use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, ScheduleId, Token, shards};
+use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards};
 use crate::store::{
-    Due, Lane, LargePayload, Page, PollQuery, Polled, Reason, Stalled, StalledQuery, Unstarted, when,
+    Due, Lane, LargePayload, Page, PollQuery, Polled, Stalled, StalledQuery, Unstarted, when,
 };
 use crate::time::{Clock, TimeSample};
 

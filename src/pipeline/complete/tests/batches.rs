@@ -3,7 +3,8 @@
 use crossbeam::channel::bounded;
 
 use super::*;
-use crate::store::{NextAttempt, Reason};
+use crate::domain::Reason;
+use crate::store::NextAttempt;
 
 fn at(boot: Millis) -> Now {
     Now { db: NOW, boot, apart: 0 }

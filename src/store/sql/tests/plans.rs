@@ -8,6 +8,7 @@ use crate::domain::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, NodeId,
     Occurrence, ScheduleId, ScheduleState, Token,
 };
+use crate::store::rules::Verb;
 use crate::store::sql::batch::{Want, update};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::entry::Payload;
@@ -19,7 +20,6 @@ use crate::store::sql::under_way::Whose;
 use crate::store::sql::{change, claim, due, node, planned, poll, purge, stranded, unreadable};
 use crate::store::{
     BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, Page, PollQuery, Purge, StalledQuery,
-    Verb,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};

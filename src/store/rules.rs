@@ -1,0 +1,377 @@
+//! The table of changes: every guarded change of a row, once.
+//!
+//! A [`Rule`] is an entry: the guard, the assignments, whether a row that somebody holds is waited for, and
+//! whether a row that is already so counts as changed. The SQL stores and the in-memory store interpret the
+//! same entries, so a new change is an entry here, with its values in `change.rs`.
+
+use self::Brought::{
+    Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy, Recover, RetryDelay, ToNext, ToPrev,
+    Why,
+};
+use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Word};
+use super::columns::Column;
+use super::guard::{self, Guard};
+use crate::domain::ExecutionState::{Abandoned, Claimed, Failed, Pending, Running, Skipped, Succeeded};
+use crate::domain::{ExecutionState, Reason, ScheduleState};
+
+/// The kinds of changes, in the order in which one call makes them: rows are locked in the order of
+/// application, node, schedule, execution, and an execution starts before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Verb {
+    /// A node that did not beat is declared dead.
+    DeclareDead,
+    /// A node says that it has stopped.
+    Leave,
+    /// A node tells its job's policies.
+    SetPolicy,
+    /// An active schedule stops being claimed.
+    Pause,
+    /// A paused schedule's cursor passes occurrences of its pause, which goes on.
+    PassPaused,
+    /// A pause ends.
+    Resume,
+    /// An overdue cursor moves towards the present.
+    Repair,
+    /// A row that cannot be understood goes into ERROR.
+    Quarantine,
+    /// The handler begins.
+    Start,
+    /// The handler has ended.
+    Finish,
+    /// An execution that its node has not begun waits for another.
+    GiveBack,
+    /// One that a dead node has not begun waits for another.
+    TakeBack,
+    /// One that a dead node had begun has ended.
+    Abandon,
+    /// Work that an earlier repair left gives way to a later one's.
+    Supersede,
+}
+
+impl Verb {
+    /// The table's entry.
+    pub(crate) fn rule(self) -> &'static Rule {
+        match self {
+            Self::DeclareDead => &DECLARE_DEAD,
+            Self::Leave => &LEAVE,
+            Self::SetPolicy => &SET_POLICY,
+            Self::Pause => &PAUSE,
+            Self::PassPaused => &PASS_PAUSED,
+            Self::Resume => &RESUME,
+            Self::Repair => &REPAIR,
+            Self::Quarantine => &QUARANTINE,
+            Self::Start => &START,
+            Self::Finish => &FINISH,
+            Self::GiveBack => &GIVE_BACK,
+            Self::TakeBack => &TAKE_BACK,
+            Self::Abandon => &ABANDON,
+            Self::Supersede => &SUPERSEDE,
+        }
+    }
+}
+
+/// An entry of the table.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// How errors call it.
+    pub operation: &'static str,
+    pub table: Table,
+    pub guard: &'static Guard,
+    /// The states of an execution that the guard lets pass; none: the one that was seen.
+    pub from: &'static [ExecutionState],
+    /// The states that an execution may have afterwards.
+    #[cfg_attr(not(test), allow(dead_code, reason = "compared with the state machine by a test"))]
+    pub to: &'static [ExecutionState],
+    /// The values of the change that the assignments need.
+    pub brings: &'static [Brought],
+    pub sets: &'static [(Column, Set)],
+    pub held: Held,
+    /// A row that is already so, under one's own token, counts as changed: its first answer was lost.
+    pub repeats: bool,
+}
+
+/// A table whose rows change by this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Node,
+    Job,
+    Schedule,
+    Execution,
+}
+
+/// What happens to a row that another transaction holds locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It is waited for.
+    Wait,
+    /// It is left alone, and its change is lost.
+    Leave,
+}
+
+/// A value that a change brings along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Now,
+    /// The state afterwards.
+    Becomes,
+    Error,
+    /// The token of a row that is nobody's.
+    Fresh,
+    /// The reason.
+    Why,
+    ToPrev,
+    ToNext,
+    /// How many occurrences a cursor passes.
+    Passed,
+    PausedBy,
+    Recover,
+    MaxAttempts,
+    MaxTries,
+    RetryDelay,
+}
+
+impl Brought {
+    /// What SQL calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Becomes => "becomes",
+            Self::Error => "error",
+            Self::Fresh => "fresh",
+            Self::Why => "reason",
+            Self::ToPrev => "to_prev",
+            Self::ToNext => "to_next",
+            Self::Passed => "passed",
+            Self::PausedBy => "paused_by",
+            Self::Recover => "to_recover",
+            Self::MaxAttempts => "to_attempts",
+            Self::MaxTries => "to_tries",
+            Self::RetryDelay => "to_delay",
+        }
+    }
+}
+
+/// What a column becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// This word.
+    Word(&'static str),
+    /// No instant: -1.
+    NoTime,
+    /// What the change brings.
+    Give(Brought),
+    /// The database's own clock.
+    Clock,
+    /// One more.
+    OneMore,
+    /// One more; what is no count that can grow begins anew at 0.
+    Recount,
+    /// More by what the change brings. A figure for people, which stands still before it overflows.
+    More(Brought),
+    /// The empty text if the change brings this state and the reason is one of those an attempt is made for:
+    /// why a failed attempt was made is not why it failed.
+    EmptyOn(ExecutionState, &'static [Reason]),
+}
+
+impl Rule {
+    /// A change that waits for a held row and is made once.
+    const fn of(operation: &'static str, table: Table, guard: &'static Guard) -> Self {
+        Self {
+            operation,
+            table,
+            guard,
+            from: &[],
+            to: &[],
+            brings: &[],
+            sets: &[],
+            held: Held::Wait,
+            repeats: false,
+        }
+    }
+
+    const fn leads(self, from: &'static [ExecutionState], to: &'static [ExecutionState]) -> Self {
+        Self { from, to, ..self }
+    }
+
+    const fn brings(self, brings: &'static [Brought]) -> Self {
+        Self { brings, ..self }
+    }
+
+    const fn sets(self, sets: &'static [(Column, Set)]) -> Self {
+        Self { sets, ..self }
+    }
+
+    /// One that leaves held rows alone.
+    const fn leaves_held(self) -> Self {
+        Self { held: Held::Leave, ..self }
+    }
+
+    /// One that may be said twice.
+    const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+}
+
+const START: Rule = Rule::of("settle", Table::Execution, &guard::START)
+    .leads(&[Claimed], &[Running])
+    .brings(&[Now])
+    .sets(&[(Column::State, Word(Running.as_str())), (Column::StartedTime, Give(Now))])
+    .repeats();
+
+const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
+    .leads(&[Running], &[Succeeded, Failed])
+    .brings(&[Now, Becomes, Error])
+    .sets(&[
+        (Column::State, Give(Becomes)),
+        (Column::Error, Give(Error)),
+        (Column::FinishedTime, Give(Now)),
+        (Column::Reason, EmptyOn(Failed, &[Reason::Retry, Reason::Recovery, Reason::GivenBack])),
+    ])
+    .repeats();
+
+/// Nobody's again: due as it was, under a token that nobody has seen.
+const NOBODYS: &[(Column, Set)] = &[
+    (Column::State, Word(Pending.as_str())),
+    (Column::ClaimToken, Give(Fresh)),
+    (Column::Reason, Give(Why)),
+    (Column::Node, Word("")),
+    (Column::ClaimedTime, NoTime),
+    (Column::StartedTime, NoTime),
+];
+
+const GIVE_BACK: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
+    .leads(&[Claimed, Running], &[Pending])
+    .brings(&[Fresh, Why])
+    .sets(NOBODYS)
+    .repeats();
+
+const TAKE_BACK: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
+    .leads(&[Claimed], &[Pending])
+    .brings(&[Fresh, Why])
+    .sets(NOBODYS)
+    .leaves_held();
+
+const ABANDON: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
+    .leads(&[Running], &[Abandoned, Failed])
+    .brings(&[Now, Becomes, Why])
+    .sets(&[(Column::State, Give(Becomes)), (Column::Reason, Give(Why)), (Column::FinishedTime, Give(Now))])
+    .leaves_held();
+
+const SUPERSEDE: Rule = Rule::of("repair schedules", Table::Execution, &guard::SUPERSEDE)
+    .leads(&[Pending], &[Skipped])
+    .brings(&[Now, Why])
+    .sets(&[
+        (Column::State, Word(Skipped.as_str())),
+        (Column::Reason, Give(Why)),
+        (Column::FinishedTime, Give(Now)),
+        (Column::ClaimToken, Word("")),
+    ]);
+
+/// A cursor moves. An operator waits for it.
+const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR)
+    .brings(&[ToPrev, ToNext, Becomes, Passed])
+    .sets(&[
+        (Column::PrevFireTime, Give(ToPrev)),
+        (Column::NextFireTime, Give(ToNext)),
+        (Column::State, Give(Becomes)),
+        (Column::Version, OneMore),
+        (Column::TimeTriggered, More(Passed)),
+    ]);
+
+const REPAIR: Rule = PASS_PAUSED.leaves_held();
+
+const RESUME: Rule = PASS_PAUSED.sets(&[
+    (Column::PrevFireTime, Give(ToPrev)),
+    (Column::NextFireTime, Give(ToNext)),
+    (Column::State, Give(Becomes)),
+    (Column::Version, OneMore),
+    (Column::TimeTriggered, More(Passed)),
+    (Column::Reason, Word("")),
+    (Column::PausedBy, Word("")),
+    (Column::PausedTime, NoTime),
+    (Column::PausedUntil, NoTime),
+]);
+
+const PAUSE: Rule =
+    Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).brings(&[PausedBy, Why]).sets(&[
+        (Column::State, Word(ScheduleState::Paused.as_str())),
+        (Column::PausedBy, Give(PausedBy)),
+        (Column::Reason, Give(Why)),
+        (Column::PausedTime, Clock),
+        (Column::Version, OneMore),
+    ]);
+
+const QUARANTINE: Rule =
+    Rule::of("quarantine a schedule", Table::Schedule, &guard::QUARANTINE).brings(&[Why]).sets(&[
+        (Column::State, Word(ScheduleState::Error.as_str())),
+        (Column::Reason, Give(Why)),
+        (Column::Version, Recount),
+    ]);
+
+const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY)
+    .brings(&[Now, Recover, MaxAttempts, MaxTries, RetryDelay])
+    .sets(&[
+        (Column::Recover, Give(Recover)),
+        (Column::MaxAttempts, Give(MaxAttempts)),
+        (Column::MaxTries, Give(MaxTries)),
+        (Column::RetryDelay, Give(RetryDelay)),
+        (Column::UpdateTime, Give(Now)),
+    ]);
+
+const DECLARE_DEAD: Rule = Rule::of("declare a node dead", Table::Node, &guard::BEAT)
+    .brings(&[Now])
+    .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("dead"))]);
+
+const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
+    .brings(&[Now])
+    .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("stopped"))]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Verb; 14] = [
+        Verb::DeclareDead,
+        Verb::Leave,
+        Verb::SetPolicy,
+        Verb::Pause,
+        Verb::PassPaused,
+        Verb::Resume,
+        Verb::Repair,
+        Verb::Quarantine,
+        Verb::Start,
+        Verb::Finish,
+        Verb::GiveBack,
+        Verb::TakeBack,
+        Verb::Abandon,
+        Verb::Supersede,
+    ];
+
+    #[test]
+    fn the_table_changes_executions_along_the_arrows_alone() {
+        let rules = ALL.map(Verb::rule);
+        let changes = rules.iter().filter(|rule| rule.table == Table::Execution);
+        for rule in changes {
+            assert!(!rule.from.is_empty() && !rule.to.is_empty(), "{rule:?}");
+            for (from, to) in rule.from.iter().flat_map(|from| rule.to.iter().map(move |to| (from, to))) {
+                assert!(from.can_become(*to), "{} leads from {from:?} to {to:?}", rule.operation);
+            }
+        }
+    }
+
+    /// A value that is set and not brought would be NULL on a database.
+    #[test]
+    fn a_rule_brings_what_it_sets() {
+        for verb in ALL {
+            let rule = verb.rule();
+            for (column, set) in rule.sets {
+                let brought = match set {
+                    Give(value) | More(value) => rule.brings.contains(value),
+                    EmptyOn(..) => rule.brings.contains(&Becomes),
+                    Word(_) | NoTime | Clock | OneMore | Recount => true,
+                };
+                assert!(brought, "{verb:?} does not bring what {column:?} becomes");
+            }
+        }
+    }
+}
