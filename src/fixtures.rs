@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::domain::{
-    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, JobPolicy, Kind, Millis, MisfirePolicy,
-    NodeId, Occurrence, ScheduleId, Token,
+    Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
+    MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -72,7 +72,7 @@ pub(crate) fn claim_under(
 pub(crate) fn calls_while_down<M: Machine>(
     machine: &mut M,
     begin: Millis,
-    kind: Kind,
+    kind: ErrorKind,
     mut feed: impl FnMut() -> Option<M::Input>,
 ) -> usize {
     let (mut now, mut calls, mut turns) = (begin, 0, 0);

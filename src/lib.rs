@@ -62,7 +62,7 @@ pub use api::{
     Scheduler,
 };
 pub use domain::{
-    Error, Event, ExecutionId, ExecutionState, Kind, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
+    Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
     UnknownWord,
 };
 pub use node::handlers::{Context, HandlerError};
@@ -75,8 +75,8 @@ pub use trigger::{Cron, Gap, Overlap, Simple, Trigger, TriggerError};
 /// Creates or upgrades firetime's tables in the database `url` names; several servers may do so at once.
 ///
 /// # Errors
-/// [`Kind::Config`] for an unusable URL, [`Kind::Unavailable`] if the database cannot be reached,
-/// [`Kind::Schema`] if its schema is newer than this version of firetime (it is left as it is).
+/// [`ErrorKind::Config`] for an unusable URL, [`ErrorKind::Unavailable`] if the database cannot be reached,
+/// [`ErrorKind::Schema`] if its schema is newer than this version of firetime (it is left as it is).
 #[cfg(feature = "sql")]
 pub fn migrate(url: &str) -> Result<MigrationReport, Error> {
     store::migrate(url)

@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 
-use crate::server::Kind;
+use crate::server::ServerKind;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
@@ -91,18 +91,18 @@ impl Arguments {
         if !backlog && self.among > 0 {
             return Some("--among belongs to backlog");
         }
-        if self.database.as_deref().is_some_and(|url| Kind::of(url).is_none()) {
+        if self.database.as_deref().is_some_and(|url| ServerKind::of(url).is_none()) {
             return Some("--database: write postgres://... or mysql://..., or say --sqlite");
         }
         None
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ServerKind {
         match &self.database {
-            Some(url) => Kind::of(url).unwrap_or(Kind::Postgres),
-            None if self.sqlite => Kind::Sqlite,
-            None if self.mariadb => Kind::Mariadb,
-            None => Kind::Postgres,
+            Some(url) => ServerKind::of(url).unwrap_or(ServerKind::Postgres),
+            None if self.sqlite => ServerKind::Sqlite,
+            None if self.mariadb => ServerKind::Mariadb,
+            None => ServerKind::Postgres,
         }
     }
 

@@ -6,7 +6,7 @@ use chrono::Utc;
 
 use crate::Result;
 use crate::load;
-use crate::server::{Kind, Server};
+use crate::server::{Server, ServerKind};
 
 const BATCH: usize = 256;
 
@@ -38,10 +38,10 @@ pub fn rows_per_second(server: &Server, rows: usize) -> Result<f64> {
     Ok(rows as f64 / took)
 }
 
-fn batch(kind: Kind, from: i64, due: i64) -> String {
+fn batch(kind: ServerKind, from: i64, due: i64) -> String {
     let begin = match kind {
-        Kind::Sqlite => "BEGIN IMMEDIATE",
-        Kind::Postgres | Kind::Mariadb => "BEGIN",
+        ServerKind::Sqlite => "BEGIN IMMEDIATE",
+        ServerKind::Postgres | ServerKind::Mariadb => "BEGIN",
     };
     let range = format!("id BETWEEN {from} AND {}", from + BATCH as i64 - 1);
     format!(

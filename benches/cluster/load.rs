@@ -9,7 +9,7 @@ use firetime::{Client, Schedule, Trigger};
 use crate::Result;
 use crate::arguments::{Arguments, Workload};
 use crate::node::{APPLICATION, NOTHING};
-use crate::server::{Database, Kind};
+use crate::server::{Database, ServerKind};
 
 /// So many of a backlog are made by the library. The others are their copies, written by one statement.
 const ORIGINALS: usize = 64;
@@ -81,12 +81,12 @@ fn among(database: &Database, count: usize) -> Result<()> {
 }
 
 /// Copies of the first schedules, called `name` and their number; `values` are those of the columns [`SAME`].
-fn insert(kind: Kind, name: &str, numbers: Range<usize>, values: &str) -> String {
+fn insert(kind: ServerKind, name: &str, numbers: Range<usize>, values: &str) -> String {
     let Range { start, end } = numbers;
     let values = values.replace("shard", SHARD);
     let deep = match kind {
-        Kind::Mariadb => format!("SET SESSION max_recursive_iterations = {end};"),
-        Kind::Postgres | Kind::Sqlite => String::new(),
+        ServerKind::Mariadb => format!("SET SESSION max_recursive_iterations = {end};"),
+        ServerKind::Postgres | ServerKind::Sqlite => String::new(),
     };
     format!(
         "{deep} INSERT INTO QRTZ_EXECUTE (name, {SAME}) \

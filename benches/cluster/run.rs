@@ -162,7 +162,7 @@ struct Observer {
 
 impl Observer {
     fn new(database: &Database) -> Result<Self> {
-        let postgres = database.kind == crate::server::Kind::Postgres;
+        let postgres = database.kind == crate::server::ServerKind::Postgres;
         let mut connection = database.connect()?;
         if postgres {
             // Else each look reads the whole table, and not only the last.

@@ -14,13 +14,13 @@ use crate::arguments::Arguments;
 use crate::process;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     Sqlite,
     Postgres,
     Mariadb,
 }
 
-impl Kind {
+impl ServerKind {
     /// The kind of server a URL leads to.
     pub fn of(url: &str) -> Option<Self> {
         match url.split_once("://")?.0 {
@@ -41,7 +41,7 @@ impl Kind {
 
 /// A database server, or a folder of SQLite files.
 pub struct Server {
-    pub kind: Kind,
+    pub kind: ServerKind,
     /// For SQLite the folder.
     url: String,
     /// Where it is known: then it runs on this machine.
@@ -55,7 +55,7 @@ impl Server {
     pub fn find(arguments: &Arguments) -> Result<Option<Self>> {
         let kind = arguments.kind();
         let (variable, pid) = match kind {
-            Kind::Sqlite => {
+            ServerKind::Sqlite => {
                 let folder = tempfile::tempdir()?;
                 let url = folder.path().display().to_string();
                 return Ok(Some(Self {
@@ -66,8 +66,8 @@ impl Server {
                     _folder: Some(folder),
                 }));
             }
-            Kind::Postgres => ("FIRETIME_TEST_POSTGRES_URL", "FIRETIME_TEST_POSTGRES_PID"),
-            Kind::Mariadb => ("FIRETIME_TEST_MARIADB_URL", "FIRETIME_TEST_MARIADB_PID"),
+            ServerKind::Postgres => ("FIRETIME_TEST_POSTGRES_URL", "FIRETIME_TEST_POSTGRES_PID"),
+            ServerKind::Mariadb => ("FIRETIME_TEST_MARIADB_URL", "FIRETIME_TEST_MARIADB_PID"),
         };
         let known = std::env::var(variable).ok();
         let Some(url) = arguments.database.clone().or_else(|| known.clone()) else { return Ok(None) };
@@ -81,8 +81,8 @@ impl Server {
         let number = self.databases.replace(self.databases.get() + 1);
         let name = format!("firetime_bench_{}_{number}", std::process::id());
         let url = match self.kind {
-            Kind::Sqlite => format!("sqlite:{}/{name}.db", self.url),
-            Kind::Postgres | Kind::Mariadb => {
+            ServerKind::Sqlite => format!("sqlite:{}/{name}.db", self.url),
+            ServerKind::Postgres | ServerKind::Mariadb => {
                 self.connect()?.batch(&format!("CREATE DATABASE {name}"))?;
                 beside(&self.url, &name)?
             }
@@ -102,11 +102,11 @@ impl Server {
     /// How many bytes of log PostgreSQL has written so far.
     pub fn wal(&self) -> Result<Option<i64>> {
         match self.kind {
-            Kind::Postgres => {
+            ServerKind::Postgres => {
                 let question = "SELECT (pg_current_wal_lsn() - '0/0')::bigint AS n";
                 Ok(Some(self.connect()?.number(question)?))
             }
-            Kind::Mariadb | Kind::Sqlite => Ok(None),
+            ServerKind::Mariadb | ServerKind::Sqlite => Ok(None),
         }
     }
 }
@@ -121,7 +121,7 @@ fn beside(url: &str, name: &str) -> Result<String> {
 /// A database of one run's own.
 pub struct Database<'a> {
     server: &'a Server,
-    pub kind: Kind,
+    pub kind: ServerKind,
     name: String,
     pub url: String,
 }
@@ -134,11 +134,11 @@ impl Database<'_> {
     /// Leaves nothing of the loading to be done during the run.
     pub fn settle(&self) -> Result<()> {
         self.connect()?.batch(match self.kind {
-            Kind::Postgres => "VACUUM ANALYZE",
-            Kind::Mariadb => "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN",
-            Kind::Sqlite => "PRAGMA wal_checkpoint(TRUNCATE)",
+            ServerKind::Postgres => "VACUUM ANALYZE",
+            ServerKind::Mariadb => "ANALYZE TABLE QRTZ_EXECUTE, QRTZ_RUN",
+            ServerKind::Sqlite => "PRAGMA wal_checkpoint(TRUNCATE)",
         })?;
-        if self.kind == Kind::Postgres {
+        if self.kind == ServerKind::Postgres {
             self.connect()?.batch("CHECKPOINT")?;
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Database<'_> {
 
     /// Makes the server count commits where it does not do so by itself.
     pub fn count_commits(&self) -> Result<()> {
-        if self.kind != Kind::Mariadb {
+        if self.kind != ServerKind::Mariadb {
             return Ok(());
         }
         let mut connection = self.server.connect()?;
@@ -159,11 +159,11 @@ impl Database<'_> {
     /// of all.
     pub fn commits(&self) -> Result<Option<i64>> {
         let question = match self.kind {
-            Kind::Sqlite => return Ok(None),
-            Kind::Postgres => {
+            ServerKind::Sqlite => return Ok(None),
+            ServerKind::Postgres => {
                 format!("SELECT xact_commit AS n FROM pg_stat_database WHERE datname = '{}'", self.name)
             }
-            Kind::Mariadb => format!(
+            ServerKind::Mariadb => format!(
                 "SELECT CAST(SUM(count) AS SIGNED) AS n FROM information_schema.INNODB_METRICS \
                  WHERE name IN ('{}')",
                 MARIADB_COMMITS.join("', '")
@@ -174,7 +174,7 @@ impl Database<'_> {
 
     /// Waits until nobody is connected: PostgreSQL's sessions say what they did as they end.
     pub fn wait_until_left(&self) -> Result<()> {
-        if self.kind != Kind::Postgres {
+        if self.kind != ServerKind::Postgres {
             return Ok(());
         }
         let mut connection = self.server.connect()?;
@@ -194,11 +194,11 @@ impl Drop for Database<'_> {
     fn drop(&mut self) {
         let gone = match self.kind {
             // The folder goes with the server.
-            Kind::Sqlite => Ok(()),
-            Kind::Postgres => self.server.connect().and_then(|mut connection| {
+            ServerKind::Sqlite => Ok(()),
+            ServerKind::Postgres => self.server.connect().and_then(|mut connection| {
                 connection.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))
             }),
-            Kind::Mariadb => self
+            ServerKind::Mariadb => self
                 .server
                 .connect()
                 .and_then(|mut connection| connection.batch(&format!("DROP DATABASE {}", self.name))),
@@ -250,19 +250,19 @@ macro_rules! on {
 }
 
 impl Connection {
-    fn open(kind: Kind, url: &str) -> Result<Self> {
+    fn open(kind: ServerKind, url: &str) -> Result<Self> {
         match kind {
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite => {
+            ServerKind::Sqlite => {
                 let mut connection =
                     diesel::SqliteConnection::establish(url.strip_prefix("sqlite:").unwrap_or(url))?;
                 connection.batch_execute("PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL")?;
                 Ok(Self::Sqlite(connection))
             }
             #[cfg(feature = "postgres")]
-            Kind::Postgres => Ok(Self::Postgres(diesel::PgConnection::establish(url)?)),
+            ServerKind::Postgres => Ok(Self::Postgres(diesel::PgConnection::establish(url)?)),
             #[cfg(feature = "mysql")]
-            Kind::Mariadb => Ok(Self::Mariadb(diesel::MysqlConnection::establish(url)?)),
+            ServerKind::Mariadb => Ok(Self::Mariadb(diesel::MysqlConnection::establish(url)?)),
             #[allow(unreachable_patterns, reason = "with all features no kind is left")]
             other => Err(format!("this bench was built without the feature for {}", other.name()).into()),
         }

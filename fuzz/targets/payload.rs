@@ -19,12 +19,12 @@ struct Order {
     lines: Vec<(String, i32, f64)>,
     #[serde(rename = "to")]
     address: Option<Box<Order>>,
-    kind: Kind,
+    kind: ErrorKind,
 }
 
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "only decoding counts")]
-enum Kind {
+enum ErrorKind {
     Plain,
     Weighed(f32),
     Sent { at: i64, tags: BTreeMap<String, char> },

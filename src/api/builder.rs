@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::config::{RawConfig, check_name};
 use crate::api::{Job, Scheduler};
-use crate::domain::{Error, Event, Kind};
+use crate::domain::{Error, ErrorKind, Event};
 use crate::node::Node;
 use crate::node::handlers::{Context, HandlerError, Handlers};
 use crate::node::teller::Observer;
@@ -90,8 +90,9 @@ impl Builder {
 
     /// After how long without a heartbeat a node counts as dead. Default: 25 s. Neither a hundredth of it (at
     /// least 1 s) nor the store timeout is part of a lease, and what is left must be at least two heartbeats,
-    /// and one heartbeat plus the store timeout. All nodes of an application must agree on it and on the store
-    /// timeout: one that declares others dead earlier than they expect takes work from nodes that still run it.
+    /// and one heartbeat plus the store timeout. All nodes of an application must agree on it and on the
+    /// store timeout: one that declares others dead earlier than they expect takes work from nodes that still
+    /// run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
         self.raw.death = span;
@@ -150,17 +151,20 @@ impl Builder {
     /// heartbeat is confirmed.
     ///
     /// # Errors
-    /// [`Kind::Config`] for a configuration that cannot work, [`Kind::Unavailable`] if the database cannot be
-    /// reached, [`Kind::Schema`] if its tables do not fit this version, [`Kind::Unknown`] if the node was to
-    /// join and heard nothing for two store timeouts.
+    /// [`ErrorKind::Config`] for a configuration that cannot work, [`ErrorKind::Unavailable`] if the
+    /// database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
+    /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         if let Some(job) = self.twice {
-            return Err(Error::new(Kind::Config, format!("job {job:?} has two handlers; each job has one")));
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("job {job:?} has two handlers; each job has one"),
+            ));
         }
         let specs = self.handlers.specs();
         if specs.is_empty() {
             return Err(Error::new(
-                Kind::Config,
+                ErrorKind::Config,
                 "no handler: call handler(JOB, |context, payload| ...) first",
             ));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::api::config;
 use crate::api::request::{Ensure, Pause, Resume};
 use crate::api::{ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Entry, Error, Kind};
+use crate::domain::{Entry, Error, ErrorKind};
 use crate::store::{self, ExecutionQuery, Store};
 use crate::time::Clock;
 
@@ -45,11 +45,12 @@ impl Client {
     /// Connects to the database that `url` names (`sqlite:`, `postgres://`, `mysql://`).
     ///
     /// # Errors
-    /// [`Kind::Config`] for an unusable name or URL, [`Kind::Unavailable`] if the database cannot be reached,
-    /// [`Kind::Schema`] if its tables are missing, too old, or newer than this version of firetime.
+    /// [`ErrorKind::Config`] for an unusable name or URL, [`ErrorKind::Unavailable`] if the database
+    /// cannot be reached, [`ErrorKind::Schema`] if its tables are missing, too old, or newer than this
+    /// version of firetime.
     pub fn connect(application: &str, url: &str) -> Result<Self, Error> {
         config::check_name("application name", application, 50)?;
-        let store = store::open(url, store::Limits::default(), Arc::new(Clock::default()))?;
+        let store = store::open(url, store::StoreLimits::default(), Arc::new(Clock::default()))?;
         store::check_schema(url)?;
         Ok(Self::over(application, store, |_| {}))
     }
@@ -113,8 +114,8 @@ impl Client {
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// [`Kind::Config`] if no schedule can have the name, or no node's id can begin so; or the database's
-    /// failure.
+    /// [`ErrorKind::Config`] if no schedule can have the name, or no node's id can begin so; or the
+    /// database's failure.
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
         config::check_text("the schedule's name", filter.schedule.as_deref().unwrap_or_default(), 200)?;
         config::check_text("the node's id", filter.node.as_deref().unwrap_or_default(), 36)?;
@@ -133,7 +134,7 @@ impl Client {
     pub(super) fn find(&self, name: &str) -> Result<Entry, Error> {
         config::check_name("schedule name", name, 200)?;
         self.store.find(&self.application, name)?.ok_or_else(|| {
-            Error::new(Kind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+            Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
         })
     }
 

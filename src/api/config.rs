@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::domain::{Error, Kind};
+use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
-use crate::pipeline::pool::Limits;
+use crate::pipeline::pool::PoolLimits;
 use crate::time::{Window, millis};
 
 /// What waits is claimed: it is in memory and has a lease that ends.
@@ -52,18 +52,18 @@ impl RawConfig {
         if self.url.contains(":memory:") || self.url.contains("mode=memory") {
             let message =
                 "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
-            return Err(Error::new(Kind::Config, message));
+            return Err(Error::new(ErrorKind::Config, message));
         }
         if self.core_threads == 0 || self.max_threads < self.core_threads || self.max_threads > 4_096 {
             let message = format!(
                 "threads: 1 <= core <= max <= 4096 is required, got core {} and max {}",
                 self.core_threads, self.max_threads
             );
-            return Err(Error::new(Kind::Config, message));
+            return Err(Error::new(ErrorKind::Config, message));
         }
         if self.queue > MOST_PLACES {
             let message = format!("queue: at most {MOST_PLACES} places are possible, got {}", self.queue);
-            return Err(Error::new(Kind::Config, message));
+            return Err(Error::new(ErrorKind::Config, message));
         }
         let poll = millis(self.poll);
         let defaults = Window::default();
@@ -81,7 +81,7 @@ impl RawConfig {
         Ok(Config {
             application: self.application,
             url: self.url,
-            limits: Limits::new(self.core_threads, self.max_threads, self.queue),
+            limits: PoolLimits::new(self.core_threads, self.max_threads, self.queue),
             window: window.checked()?,
             migrate: self.migrate,
         })
@@ -93,7 +93,7 @@ impl RawConfig {
 pub(crate) fn check_name(what: &str, name: &str, most: usize) -> Result<(), Error> {
     if name.is_empty() {
         let message = format!("{what} is empty: write 1 to {most} characters");
-        return Err(Error::new(Kind::Config, message));
+        return Err(Error::new(ErrorKind::Config, message));
     }
     check_text(what, name, most)
 }
@@ -111,7 +111,7 @@ pub(crate) fn check_text(what: &str, text: &str, most: usize) -> Result<(), Erro
     } else {
         return Ok(());
     };
-    Err(Error::new(Kind::Config, format!("{what} {problem}")))
+    Err(Error::new(ErrorKind::Config, format!("{what} {problem}")))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
         let mut raw = RawConfig::new("shop", "sqlite:shop.db");
         change(&mut raw);
         let error = raw.resolve().err().expect("it is refused");
-        assert_eq!(error.kind(), Kind::Config);
+        assert_eq!(error.kind(), ErrorKind::Config);
         error.to_string()
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::api::Job;
 use crate::api::config::check_name;
-use crate::domain::{Error, Kind, MisfirePolicy, payload};
+use crate::domain::{Error, ErrorKind, MisfirePolicy, payload};
 use crate::store::Definition;
 use crate::time::millis;
 use crate::trigger::Trigger;
@@ -34,16 +34,16 @@ impl Schedule {
     /// A schedule called `name` (1 to 200 characters, no control characters; unique per application) that
     /// runs `job` with `payload` whenever `trigger` says so.
     ///
-    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured ([`Kind::Config`]):
-    /// store large data elsewhere and let the payload hold its key.
+    /// A payload of more than 256 KiB of JSON is refused when the schedule is ensured
+    /// ([`ErrorKind::Config`]): store large data elsewhere and let the payload hold its key.
     ///
     /// # Errors
-    /// [`Kind::Config`] if the name cannot be used or the payload cannot be written as JSON.
+    /// [`ErrorKind::Config`] if the name cannot be used or the payload cannot be written as JSON.
     pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {
         check_name("schedule name", name, 200)?;
         check_name("job name", job.name(), 200)?;
         let payload = payload::encode(payload)
-            .map_err(|error| Error::new(Kind::Config, format!("schedule {name:?}: payload: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Config, format!("schedule {name:?}: payload: {error}")))?;
         let job = job.spec();
         Ok(Self { definition: Definition { payload, job, ..Definition::new(name, "", trigger) } })
     }
@@ -86,8 +86,8 @@ impl Schedule {
         self
     }
 
-    /// What the schedule is for, shown to people beside it: one line of at most 500 characters without control
-    /// characters (checked when the schedule is ensured). Default: empty.
+    /// What the schedule is for, shown to people beside it: one line of at most 500 characters without
+    /// control characters (checked when the schedule is ensured). Default: empty.
     #[must_use]
     pub fn description(mut self, text: &str) -> Self {
         text.clone_into(&mut self.definition.description);

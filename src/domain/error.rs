@@ -5,7 +5,7 @@ use std::fmt;
 /// What went wrong, in a form that code can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ErrorKind {
     /// The configuration or an argument cannot work; nothing was done.
     Config,
     /// The database cannot be reached, or did not answer in time.
@@ -30,19 +30,19 @@ pub enum Kind {
 /// The error of every fallible call: says what was attempted, on what, and what follows.
 ///
 /// ```
-/// use firetime::{Kind, Trigger};
+/// use firetime::{ErrorKind, Trigger};
 /// let error = Trigger::cron("* * * * *", "UTC").unwrap_err();
 /// assert!(error.to_string().contains("seconds"));
-/// # let _ = Kind::Config;
+/// # let _ = ErrorKind::Config;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
 }
 
 impl Error {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
@@ -60,13 +60,13 @@ impl Error {
 
     /// What kind of failure this is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// Whether the change may have been made although an error came back.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.kind == Kind::Unknown
+        self.kind == ErrorKind::Unknown
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_named_once() {
-        let error = Error::new(Kind::Unavailable, "no connection").during("poll").during("poll");
+        let error = Error::new(ErrorKind::Unavailable, "no connection").during("poll").during("poll");
         assert_eq!(error.to_string(), "poll: no connection");
         assert_eq!(error.during("storing").to_string(), "storing: poll: no connection");
     }

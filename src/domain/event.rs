@@ -298,7 +298,7 @@ fn removed(f: &mut String, occurrences: usize, schedules: usize, nodes: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Kind;
+    use crate::domain::ErrorKind;
 
     const NASTY: &str = "a\nERROR firetime: made up\r\u{1b}[2J\u{9b}1m\u{202e}\u{2028}\0'\"é☕";
 
@@ -308,7 +308,7 @@ mod tests {
         let reason = || text.to_owned();
         vec![
             Event::ClaimLost { schedule: name() },
-            Event::StoreFailed { operation: "poll", error: Error::new(Kind::Refused, text) },
+            Event::StoreFailed { operation: "poll", error: Error::new(ErrorKind::Refused, text) },
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { schedule: name(), execution, deaths: 2 },
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_failed_operation_is_named_once() {
-        let error = Error::new(Kind::Unavailable, "poll: no connection");
+        let error = Error::new(ErrorKind::Unavailable, "poll: no connection");
         let line = Event::StoreFailed { operation: "poll", error }.to_string();
         assert_eq!(line, "poll failed, will be tried again: no connection");
     }

@@ -14,7 +14,7 @@ pub(crate) mod text;
 pub(crate) mod user_code;
 
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
-pub use error::{Error, Kind};
+pub use error::{Error, ErrorKind};
 pub use event::Event;
 pub(crate) use ids::Token;
 pub use ids::{ExecutionId, NodeId, ScheduleId};

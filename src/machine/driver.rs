@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, never, unbounded};
 
 use crate::domain::user_code::guarded;
-use crate::domain::{Error, Kind, Millis};
+use crate::domain::{Error, ErrorKind, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::Store;
 use crate::time::{Clock, MOST_ABANDONED, span};
@@ -158,7 +158,7 @@ impl<Op: Operation> Hands<Op> {
         let worker = self.worker()?;
         if worker.orders.send(op).is_err() {
             self.worker = None;
-            return Err(Error::new(Kind::System, format!("{what}: the store's thread is gone")));
+            return Err(Error::new(ErrorKind::System, format!("{what}: the store's thread is gone")));
         }
         meanwhile();
         match worker.answers.recv_timeout(limit) {
@@ -167,13 +167,13 @@ impl<Op: Operation> Hands<Op> {
                 self.surroundings.abandoned.fetch_add(1, Ordering::Relaxed);
                 self.worker = None;
                 Err(Error::new(
-                    Kind::Unknown,
+                    ErrorKind::Unknown,
                     format!("{what}: no answer within {limit:?}; the call was abandoned"),
                 ))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 self.worker = None;
-                Err(Error::new(Kind::Unknown, format!("{what}: the store call panicked")))
+                Err(Error::new(ErrorKind::Unknown, format!("{what}: the store call panicked")))
             }
         }
     }
@@ -182,14 +182,14 @@ impl<Op: Operation> Hands<Op> {
         if self.worker.is_none() {
             self.worker = Some(self.hire()?);
         }
-        self.worker.as_ref().ok_or_else(|| Error::new(Kind::System, "no thread for store calls"))
+        self.worker.as_ref().ok_or_else(|| Error::new(ErrorKind::System, "no thread for store calls"))
     }
 
     fn hire(&self) -> Result<Worker<Op>, Error> {
         if self.surroundings.abandoned.load(Ordering::Relaxed) >= MOST_ABANDONED {
             let message =
                 format!("{MOST_ABANDONED} store calls hang already; nothing new is tried until one returns");
-            return Err(Error::new(Kind::Unavailable, message));
+            return Err(Error::new(ErrorKind::Unavailable, message));
         }
         let (orders, todo) = bounded::<Op>(1);
         // The worker's answer to an abandoned call finds nobody: that is how it learns that it was given up.
@@ -218,7 +218,7 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .name(name.to_owned())
         .spawn(body)
         .map(drop)
-        .map_err(|error| Error::new(Kind::System, format!("cannot start the thread {name}: {error}")))
+        .map_err(|error| Error::new(ErrorKind::System, format!("cannot start the thread {name}: {error}")))
 }
 
 /// A system that has no thread left for some of those this thread asks for.
@@ -226,7 +226,7 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
 pub(crate) mod refused {
     use std::cell::Cell;
 
-    use super::{Error, Kind};
+    use super::{Error, ErrorKind};
 
     thread_local!(static NAME: Cell<&'static str> = const { Cell::new("") });
 
@@ -240,7 +240,7 @@ pub(crate) mod refused {
 
     pub(super) fn ask(name: &str) -> Result<(), Error> {
         let refused = NAME.get() == name;
-        if refused { Err(Error::new(Kind::System, format!("no thread for {name}"))) } else { Ok(()) }
+        if refused { Err(Error::new(ErrorKind::System, format!("no thread for {name}"))) } else { Ok(()) }
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
     struct Caller {
         todo: Vec<Call>,
         to_tell: usize,
-        ended: mpsc::Sender<Result<(), Kind>>,
+        ended: mpsc::Sender<Result<(), ErrorKind>>,
         stopping: bool,
     }
 
@@ -326,7 +326,7 @@ mod tests {
     struct Bench {
         driver: Driver,
         orders: Sender<Order>,
-        answers: mpsc::Receiver<Result<(), Kind>>,
+        answers: mpsc::Receiver<Result<(), ErrorKind>>,
         told: mpsc::Receiver<()>,
         panics: mpsc::Receiver<String>,
     }
@@ -372,7 +372,7 @@ mod tests {
         let bench = bench();
         let (_open, gate) = bounded(0);
         bench.orders.send(Order::Perform(Call(Some(gate)))).unwrap();
-        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
+        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unknown)));
         bench.orders.send(Order::Perform(Call(None))).unwrap();
         assert_eq!(bench.answers.recv_timeout(SOON), Ok(Ok(())), "the next one has a thread of its own");
     }
@@ -383,10 +383,10 @@ mod tests {
         let (open, gate) = bounded(0);
         for _ in 0..MOST_ABANDONED {
             bench.orders.send(Order::Perform(Call(Some(gate.clone())))).unwrap();
-            assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unknown)));
+            assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unknown)));
         }
         bench.orders.send(Order::Perform(Call(None))).unwrap();
-        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(Kind::Unavailable)), "nothing new is tried");
+        assert_eq!(bench.answers.recv_timeout(SOON), Ok(Err(ErrorKind::Unavailable)), "nothing new is tried");
         drop(open);
         loop {
             bench.orders.send(Order::Perform(Call(None))).unwrap();

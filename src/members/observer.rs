@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// The beat may have been written until its answer came, and was looked for again when the next heartbeat was
-    /// sent.
+    /// The beat may have been written until its answer came, and was looked for again when the next heartbeat
+    /// was sent.
     #[test]
     fn death_takes_d_between_an_answer_and_a_question() {
         let window = Window { beat: 2 * DEATH, ..Window::default() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam::channel::bounded;
 
 use crate::domain::shards::Member;
-use crate::domain::{Error, Kind, Millis, NodeId};
+use crate::domain::{Error, ErrorKind, Millis, NodeId};
 use crate::machine::driver;
 use crate::members::{Identity, members};
 use crate::node::handlers::Handlers;
@@ -56,7 +56,10 @@ pub(super) fn join_within(
     })?;
     let limit = span(2 * window.call);
     answer.recv_timeout(limit).unwrap_or_else(|_| {
-        Err(Error::new(Kind::Unknown, format!("joining: no answer within {limit:?}; the call was abandoned")))
+        Err(Error::new(
+            ErrorKind::Unknown,
+            format!("joining: no answer within {limit:?}; the call was abandoned"),
+        ))
     })
 }
 
@@ -77,7 +80,9 @@ fn join(
     let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: sent.db };
     match store.beat(&beat)? {
         Pulse::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
-        Pulse::Ended => Err(Error::new(Kind::Conflict, "joining: somebody ended this node's row at once")),
+        Pulse::Ended => {
+            Err(Error::new(ErrorKind::Conflict, "joining: somebody ended this node's row at once"))
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteMachine;
 use crate::pipeline::dispatch::{DispatchMachine, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine};
-use crate::pipeline::pool::{Limits, Permit, Pool, Seat};
+use crate::pipeline::pool::{Permit, Pool, PoolLimits, Seat};
 use crate::pipeline::start::StartMachine;
 use crate::store::{self, Claimed, Figures, Store};
 use crate::time::{Clock, MOST_ABANDONED, Window};
@@ -29,7 +29,7 @@ use crate::upkeep::MisfireMachine;
 pub(crate) struct Config {
     pub application: String,
     pub url: String,
-    pub limits: Limits,
+    pub limits: PoolLimits,
     pub window: Window,
     /// Whether the start creates or upgrades the tables; otherwise it checks them.
     pub migrate: bool,
@@ -44,9 +44,10 @@ pub(super) struct Stores {
 
 impl Stores {
     fn open(config: &Config, clock: &Arc<Clock>) -> Result<Self, Error> {
-        let clients = store::Limits { call: config.window.call, ..store::Limits::default() };
+        let clients = store::StoreLimits { call: config.window.call, ..store::StoreLimits::default() };
         // One for each loop that has store calls; those of a call that is abandoned are replaced.
-        let of_loops = |connections| store::Limits { connections, spare: MOST_ABANDONED as u32, ..clients };
+        let of_loops =
+            |connections| store::StoreLimits { connections, spare: MOST_ABANDONED as u32, ..clients };
         let open = |limits| store::open(&config.url, limits, Arc::clone(clock));
         Ok(Self { work: open(of_loops(4))?, heart: open(of_loops(1))?, clients: open(clients)? })
     }
@@ -155,7 +156,7 @@ impl Node {
     }
 }
 
-fn pool(limits: Limits, runner: Runner, to: Inboxes) -> Arc<Pool<Claimed>> {
+fn pool(limits: PoolLimits, runner: Runner, to: Inboxes) -> Arc<Pool<Claimed>> {
     let notify = move |notice| route(Output::Pool(notice), &mut &to);
     Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), notify))
 }

@@ -15,7 +15,7 @@ use crate::node::shutdown::Phase;
 use crate::node::start::{Config, Stores, stop_on_panic};
 use crate::node::teller::events;
 use crate::pipeline::dispatch::DispatchInput;
-use crate::pipeline::pool::Limits;
+use crate::pipeline::pool::PoolLimits;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::time::{Clock, Window, millis};
@@ -51,7 +51,7 @@ impl Starting {
         let config = Config {
             application: "app".to_owned(),
             url: "sqlite:unused.db".to_owned(),
-            limits: Limits::new(4, 16, 64),
+            limits: PoolLimits::new(4, 16, 64),
             window,
             migrate: false,
         };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
-use crate::domain::{Error, Event, Kind, LONGEST_ERROR, Millis};
+use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::Verb;
@@ -136,10 +136,10 @@ impl Unsettled {
     ///
     /// The database's encoding may lack characters of the text, so after a refusal of this row the next try
     /// writes it in ASCII. A refusal of unknown cause is the row's if others were stored since its last.
-    fn failed_alone(&mut self, failure: Kind, succeeded: u64) -> bool {
+    fn failed_alone(&mut self, failure: ErrorKind, succeeded: u64) -> bool {
         let is_of_the_row = match failure {
-            Kind::Data => true,
-            Kind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
+            ErrorKind::Data => true,
+            ErrorKind::Refused => self.refused.replace(succeeded).is_some_and(|then| then < succeeded),
             _ => false,
         };
         match &mut self.change.error {
@@ -206,7 +206,7 @@ impl CompleteMachine {
         match self.asked {
             Asked::Aside => self.aside_pace.failed(now),
             // The database works: it refused this text after reading it.
-            Asked::Queue(_) if error.kind() == Kind::Data => {}
+            Asked::Queue(_) if error.kind() == ErrorKind::Data => {}
             Asked::Queue(_) => self.pace.failed(now),
         }
         match self.asked {
@@ -229,7 +229,7 @@ impl CompleteMachine {
     }
 
     /// Sets a settlement aside that failed alone; one with another text joins the queue again.
-    fn set_aside(&mut self, mut it: Unsettled, failure: Kind) {
+    fn set_aside(&mut self, mut it: Unsettled, failure: ErrorKind) {
         if it.failed_alone(failure, self.succeeded) {
             self.push(it);
         } else {

@@ -20,12 +20,12 @@ pub(crate) enum Slot {
 
 /// What is left of a slot beside its id, which the wheel holds already.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum SlotKind {
     Schedule,
     Execution,
 }
 
-impl Kind {
+impl SlotKind {
     fn of(slot: Slot) -> Self {
         match slot {
             Slot::Schedule(_) => Self::Schedule,
@@ -45,7 +45,7 @@ impl Kind {
 type Rank = (Millis, Reverse<i32>, i64, Slot);
 
 #[derive(Debug)]
-enum Place {
+enum ItemPlace {
     Wheel(Handle),
     Ready,
     InFlight,
@@ -54,7 +54,7 @@ enum Place {
 #[derive(Debug)]
 struct Item {
     candidate: Candidate,
-    place: Place,
+    place: ItemPlace,
     /// Boot-clock instant of its last change here: a poll sent before knows less.
     touched: Millis,
     /// It has already been tried a second time after a lock.
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
     /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still
     /// brings it.
     ended: FxHashMap<Slot, (Millis, Millis)>,
-    wheel: Wheel<Kind>,
+    wheel: Wheel<SlotKind>,
     ready: Ready,
     cap: usize,
     /// Bytes of the items' payloads.
@@ -131,7 +131,7 @@ impl Plan {
 
     /// Drops everything but claims in flight, and starts the wheel anew at `now`.
     pub(crate) fn clear(&mut self, now: Millis) {
-        self.items.retain(|_, item| matches!(item.place, Place::InFlight));
+        self.items.retain(|_, item| matches!(item.place, ItemPlace::InFlight));
         self.bytes = self.items.values().map(|item| size(&item.candidate)).sum();
         self.rests.clear();
         self.ready = Ready::default();
@@ -225,11 +225,11 @@ impl Plan {
         self.rests.remove(&slot);
         let Some(item) = self.take_out(slot) else { return };
         match item.place {
-            Place::Wheel(handle) => {
+            ItemPlace::Wheel(handle) => {
                 self.wheel.cancel(handle);
             }
-            Place::Ready => self.ready.remove(&item.candidate.entry().job, &rank(slot, &item.candidate)),
-            Place::InFlight => {}
+            ItemPlace::Ready => self.ready.remove(&item.candidate.entry().job, &rank(slot, &item.candidate)),
+            ItemPlace::InFlight => {}
         }
     }
 
@@ -245,7 +245,7 @@ impl Plan {
             return;
         }
         let due = candidate.due();
-        let item = Item { candidate, place: Place::InFlight, touched: boot, retried: false };
+        let item = Item { candidate, place: ItemPlace::InFlight, touched: boot, retried: false };
         self.bytes += size(&item.candidate);
         self.items.insert(slot, Box::new(item));
         if !rest.is_empty() {
@@ -259,11 +259,11 @@ impl Plan {
         let Some(item) = self.items.get_mut(&slot) else { return };
         let rank = rank(slot, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
-        item.place = match self.wheel.insert(Due { at, priority, id }, Kind::of(slot)) {
-            Ok(handle) => Place::Wheel(handle),
+        item.place = match self.wheel.insert(Due { at, priority, id }, SlotKind::of(slot)) {
+            Ok(handle) => ItemPlace::Wheel(handle),
             Err(Refused::Elapsed(_)) => {
                 self.ready.insert(&item.candidate.entry().job, rank);
-                Place::Ready
+                ItemPlace::Ready
             }
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row
             // again.
@@ -282,7 +282,7 @@ impl Plan {
             let slot = kind.slot(due.id);
             if let Some(item) = self.items.get_mut(&slot) {
                 let rank = rank(slot, &item.candidate);
-                item.place = Place::Ready;
+                item.place = ItemPlace::Ready;
                 self.ready.insert(&item.candidate.entry().job, rank);
             }
         }
@@ -332,7 +332,7 @@ impl Plan {
         ranks.sort_unstable();
         let picked = ranks.into_iter().zip(permits).filter_map(|(rank, permit)| {
             let item = self.items.get_mut(&rank.3)?;
-            item.place = Place::InFlight;
+            item.place = ItemPlace::InFlight;
             Some((rank.3, item.candidate.clone(), permit))
         });
         picked.collect()
@@ -470,7 +470,7 @@ impl Ready {
 
 impl Item {
     fn is_newer_than(&self, sent: Millis) -> bool {
-        matches!(self.place, Place::InFlight) || self.touched > sent
+        matches!(self.place, ItemPlace::InFlight) || self.touched > sent
     }
 }
 

@@ -182,7 +182,7 @@ impl<T> Wheel<T> {
         let (before, now) = (self.now, self.now.max(tick(now)));
         self.now = now;
         let mut due = Vec::new();
-        let top = Place::of(before, now);
+        let top = SlotPosition::of(before, now);
         for level in 0..top.level {
             self.settle(level, u128::MAX, &mut due);
         }
@@ -227,7 +227,7 @@ impl<T> Wheel<T> {
 
     fn place(&mut self, entry: Entry<T>) {
         let tick = tick(entry.at);
-        let place = Place::of(self.now, tick);
+        let place = SlotPosition::of(self.now, tick);
         let slot = self.levels[place.level].open(place.slot, tick);
         grow(&mut slot.entries);
         slot.entries.push(entry);
@@ -244,12 +244,12 @@ fn instant(tick: u64) -> i64 {
 }
 
 /// Where an entry lies: see the rule at the top of this file.
-struct Place {
+struct SlotPosition {
     level: usize,
     slot: usize,
 }
 
-impl Place {
+impl SlotPosition {
     #[inline]
     fn of(now: u64, tick: u64) -> Self {
         let level = ((now ^ tick) | 1).ilog2() / DIGIT_BITS;

@@ -7,7 +7,7 @@ use super::faults::Faults;
 use super::operations::{CALL, Rows};
 use super::sabotage::Sabotage;
 use super::wire::Wire;
-use crate::domain::{Error, Kind, Millis, ScheduleId};
+use crate::domain::{Error, ErrorKind, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::time::Now;
 
@@ -196,7 +196,7 @@ where
         let Doing::Asked { op, since, then, heard, locked, .. } = doing else { return };
         wire.unlock(&locked);
         let answer = op.perform(&wire.under_way(time - since, then));
-        let lost = || Err(Error::new(Kind::Unknown, "the answer was lost"));
+        let lost = || Err(Error::new(ErrorKind::Unknown, "the answer was lost"));
         let takes = answer.as_ref().map_or(0, M::Op::takes);
         let heard = heard && takes < CALL;
         let at = time + then + takes.min(CALL);
@@ -265,13 +265,13 @@ where
             at: time + after,
         };
         if scene.refuses && op.writes() {
-            return failed(Kind::Refused, 2);
+            return failed(ErrorKind::Refused, 2);
         }
         let timeless = scene.wire.is(Sabotage::DecodeAllAtOnce);
         if let Some(takes) = op.decoding(timeless) {
             if takes > CALL && !timeless {
                 self.late.push(Late { op, at: time + takes, locked: Vec::new() });
-                return failed(Kind::Unknown, CALL);
+                return failed(ErrorKind::Unknown, CALL);
             }
             let locked = Vec::new();
             return Doing::Asked { op, since: time, at: time + takes, then: 0, heard: true, locked };
@@ -292,11 +292,11 @@ where
             Fate::AnswerLost(after) => {
                 Doing::Asked { op, since: time, at: time + after, then: 5, heard: false, locked }
             }
-            Fate::Unavailable => failed(Kind::Unavailable, 50),
-            Fate::Lost => failed(Kind::Unknown, 50),
+            Fate::Unavailable => failed(ErrorKind::Unavailable, 50),
+            Fate::Lost => failed(ErrorKind::Unknown, 50),
             Fate::Overrun(after) => {
                 self.late.push(Late { op, at: time + after, locked });
-                failed(Kind::Unknown, CALL)
+                failed(ErrorKind::Unknown, CALL)
             }
         }
     }

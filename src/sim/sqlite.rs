@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::judge::Execution;
 use crate::domain::Millis;
 use crate::store::sql::tests::ledger::ledger;
-use crate::store::{Limits, Store, migrate, open};
+use crate::store::{Store, StoreLimits, migrate, open};
 use crate::time::Clock;
 
 /// A file in memory, where there is such a place.
@@ -27,7 +27,7 @@ impl File {
         migrate(&url).unwrap();
         let clock = Arc::new(Clock::default());
         let begin = (clock.now().db / 60_000 + 1) * 60_000;
-        let store = open(&url, Limits { connections: 1, ..Limits::default() }, clock).unwrap();
+        let store = open(&url, StoreLimits { connections: 1, ..StoreLimits::default() }, clock).unwrap();
         Self { begin, store, url, _folder: folder }
     }
 

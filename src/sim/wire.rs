@@ -10,8 +10,8 @@ use super::jobs;
 use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
-use crate::domain::{Entry, Error, ExecutionId, ExecutionState, Kind, Millis, NodeId, ScheduleId};
-use crate::store::rules::Held;
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
+use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
@@ -147,7 +147,7 @@ impl<'a> Wire<'a> {
     /// Fails, as a lock wait that lasts too long does, if somebody holds this row.
     fn wait_for(&self, id: ScheduleId) -> Result<()> {
         if self.is_locked(id) {
-            return Err(Error::new(Kind::Unavailable, "lock wait timeout"));
+            return Err(Error::new(ErrorKind::Unavailable, "lock wait timeout"));
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl<'a> Wire<'a> {
                 lock(&self.shared.left_behind).extend(held);
                 Ok(())
             }
-            (_, Some(schedule)) if change.rule().held == Held::Wait => self.wait_for(schedule),
+            (_, Some(schedule)) if change.rule().held == HeldRow::Wait => self.wait_for(schedule),
             _ => Ok(()),
         }
     }
@@ -250,7 +250,7 @@ impl<'a> Wire<'a> {
     }
 
     fn torn<T>() -> Result<T> {
-        Err(Error::new(Kind::Unknown, "the connection ended between two transactions"))
+        Err(Error::new(ErrorKind::Unknown, "the connection ended between two transactions"))
     }
 
     fn requests(&self, requests: &[ClaimRequest]) -> Vec<ClaimRequest> {
@@ -296,7 +296,7 @@ impl Store for Wire<'_> {
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         if changes.iter().any(has_coffee) {
-            return Err(Error::new(Kind::Data, "character has no equivalent in encoding"));
+            return Err(Error::new(ErrorKind::Data, "character has no equivalent in encoding"));
         }
         for change in changes {
             self.before(change)?;
@@ -327,13 +327,13 @@ impl Store for Wire<'_> {
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         if self.shared.no_polls.load(Ordering::Relaxed) {
-            return Err(Error::new(Kind::Unavailable, "statement timeout"));
+            return Err(Error::new(ErrorKind::Unavailable, "statement timeout"));
         }
         if self.is(Sabotage::UnboundedPolls) {
             let all = self.store.poll(&everything(query))?;
             let rows = all.entries.len() + all.pendings.len();
             if takes(rows, all.large.values().sum()) >= Window::default().call {
-                return Err(Error::new(Kind::Unknown, "no answer in time"));
+                return Err(Error::new(ErrorKind::Unknown, "no answer in time"));
             }
         }
         let query = &self.skipping(query);
@@ -341,7 +341,7 @@ impl Store for Wire<'_> {
         let is_long = query.from == 0 || self.is(Sabotage::SkipNothing);
         if is_long && self.shared.old_snapshot.load(Ordering::Relaxed) || is_look && self.is(Sabotage::NoLook)
         {
-            return Err(Error::new(Kind::Unknown, "no answer in time"));
+            return Err(Error::new(ErrorKind::Unknown, "no answer in time"));
         }
         let mut polled = Polled { time: self.sample(), ..self.store.poll(query)? };
         if polled.earliest.is_none() && !is_look {

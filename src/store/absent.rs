@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Limits, Result, Store};
-use crate::domain::{Error, Kind};
+use super::{Result, Store, StoreLimits};
+use crate::domain::{Error, ErrorKind};
 use crate::time::Clock;
 
 fn refuse<T>() -> Result<T> {
     let message = "this build has no database: enable one of the features sqlite, postgres, mysql";
-    Err(Error::new(Kind::Config, message))
+    Err(Error::new(ErrorKind::Config, message))
 }
 
-pub(crate) fn open(_url: &str, _limits: Limits, _clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
+pub(crate) fn open(_url: &str, _limits: StoreLimits, _clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
     refuse()
 }
 
@@ -31,7 +31,7 @@ mod tests {
     fn a_build_without_a_database_says_so_and_what_to_do() {
         let clock = Arc::new(Clock::default());
         let refused = [
-            open("sqlite:x", Limits::default(), clock).err(),
+            open("sqlite:x", StoreLimits::default(), clock).err(),
             migrate("sqlite:x").err(),
             check_schema("sqlite:x").err(),
         ];

@@ -1,9 +1,9 @@
 //! The columns of the tables, once: names, what each may hold, and the rows they make up.
 //!
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
-//! columns of a schedule that its definition says: their lists are what is inserted, updated, loaded, compared
-//! and checked, and what the search for unreadable rows asks for. A column of these two is added here and in
-//! the migrations, and nowhere else in `store/`.
+//! columns of a schedule that its definition says: their lists are what is inserted, updated, loaded,
+//! compared and checked, and what the search for unreadable rows asks for. A column of these two is added
+//! here and in the migrations, and nowhere else in `store/`.
 
 use std::sync::Arc;
 
@@ -251,8 +251,8 @@ impl Settings {
         }
     }
 
-    /// Why its texts cannot be stored. The limits are the same on every database: SQLite would store more, the
-    /// others would refuse.
+    /// Why its texts cannot be stored. The limits are the same on every database: SQLite would store more,
+    /// the others would refuse.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (spec, cell) in Self::COLUMNS.iter().zip(self.cells()) {
             let (Holds::Text(longest) | Holds::Line(longest), Cell::Text(text)) = (spec.holds, cell) else {

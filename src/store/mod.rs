@@ -1,8 +1,8 @@
 //! The only place that knows a database: the [`Store`] trait, what passes through it, and its four
 //! implementations (in memory, SQLite, PostgreSQL, MariaDB), all held to one conformance suite.
 //!
-//! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an
-//! error is not lost, and an error whose kind is [`Kind::Unknown`](crate::Kind::Unknown) may be either.
+//! Every state change is a guarded verb with three endings: won, lost, error. Lost is not an error, an error
+//! is not lost, and an error whose kind is [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) may be either.
 
 #[cfg(not(feature = "sql"))]
 mod absent;
@@ -73,8 +73,8 @@ pub(crate) trait Store: Send + Sync {
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
     /// execution carries the request's token in CLAIMED/RUNNING: won. Somebody holds the schedule's row
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
-    /// matches: claims it now if `claims` says so, which a node that was switched off must not. Anything else:
-    /// lost.
+    /// matches: claims it now if `claims` says so, which a node that was switched off must not. Anything
+    /// else: lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
@@ -137,7 +137,7 @@ pub(crate) trait Store: Send + Sync {
 
 /// What a store may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct StoreLimits {
     /// The most a statement, or a pause inside a transaction, may take: milliseconds.
     pub call: Millis,
     /// The most connections in use at once, and the most that stay open while idle.
@@ -148,7 +148,7 @@ pub(crate) struct Limits {
 }
 
 /// Those of a client: its callers are the application's threads, however many call at once.
-impl Default for Limits {
+impl Default for StoreLimits {
     fn default() -> Self {
         Self { call: Window::default().call, connections: 64, spare: 0 }
     }
@@ -232,7 +232,7 @@ pub(crate) struct PollQuery {
 /// Which rows a page of a poll brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    pub schedules: Due,
+    pub schedules: DueRows,
     /// PENDING executions behind this key of (due time, id): the page looks at no more of them than it holds,
     /// whether or not the query wants them.
     pub pendings: (Millis, i64),
@@ -242,7 +242,7 @@ pub(crate) struct Page {
 
 /// The due schedules of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum DueRows {
     /// All, if the page holds them. If it does not, only those asked for by name, and the next page has
     /// lanes.
     All,
@@ -275,7 +275,7 @@ impl Lane {
 
 impl Page {
     pub(crate) const FIRST: Self =
-        Self { schedules: Due::All, pendings: (Millis::MIN, i64::MAX), newest: false };
+        Self { schedules: DueRows::All, pendings: (Millis::MIN, i64::MAX), newest: false };
     /// Behind all PENDING executions.
     pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
 
@@ -283,7 +283,7 @@ impl Page {
     pub(crate) fn behind(lanes: Vec<Lane>, pendings: Option<(Millis, i64)>) -> Option<Self> {
         let more = !lanes.is_empty() || pendings.is_some();
         let pendings = pendings.unwrap_or(Self::END);
-        more.then_some(Self { schedules: Due::Lanes(lanes), pendings, newest: false })
+        more.then_some(Self { schedules: DueRows::Lanes(lanes), pendings, newest: false })
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Rule {
     /// The values of the change that the assignments need.
     pub brings: &'static [Brought],
     pub sets: &'static [(Column, Set)],
-    pub held: Held,
+    pub held: HeldRow,
     /// A row that is already so, under one's own token, counts as changed: its first answer was lost.
     pub repeats: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Table {
 
 /// What happens to a row that another transaction holds locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum HeldRow {
     /// It is waited for.
     Wait,
     /// It is left alone, and its change is lost.
@@ -184,7 +184,7 @@ impl Rule {
             to: &[],
             brings: &[],
             sets: &[],
-            held: Held::Wait,
+            held: HeldRow::Wait,
             repeats: false,
         }
     }
@@ -203,7 +203,7 @@ impl Rule {
 
     /// One that leaves held rows alone.
     const fn leaves_held(self) -> Self {
-        Self { held: Held::Leave, ..self }
+        Self { held: HeldRow::Leave, ..self }
     }
 
     /// One that may be said twice.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Error, Kind, Millis};
+use crate::domain::{Error, ErrorKind, Millis};
 
 /// The spans a cluster works with. All milliseconds.
 ///
@@ -96,7 +96,7 @@ impl Window {
         ];
         match spans.iter().find(|(_, span)| *span > LONGEST) {
             Some((name, span)) => {
-                Err(Error::new(Kind::Config, format!("the {name} is at most one day, got {span} ms")))
+                Err(Error::new(ErrorKind::Config, format!("the {name} is at most one day, got {span} ms")))
             }
             None => Ok(self),
         }
@@ -125,7 +125,7 @@ impl Window {
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Error::new(
-                Kind::Config,
+                ErrorKind::Config,
                 format!(
                     "{rule}: poll interval {} ms, heartbeat {} ms, store_timeout {} ms, death_after {} ms, misfire interval {} ms",
                     self.poll, self.beat, self.call, self.death, self.election

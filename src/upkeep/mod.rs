@@ -27,7 +27,7 @@ use outbox::Outbox;
 use quarantine::Quarantine;
 use retention::Retention;
 
-use crate::domain::{Error, Event, Kind, Millis};
+use crate::domain::{Error, ErrorKind, Event, Millis};
 use crate::machine::{Machine, Step};
 use crate::repair::recover_apart;
 use crate::store::{Applied, Lane, Stalled, StrandedPage};
@@ -308,7 +308,7 @@ impl MisfireMachine {
     /// Tries a failed batch again as smaller ones until the row that fails is alone. That one is left to the
     /// next pass and told once, and does not keep the others from being repaired.
     fn failed(&mut self, call: Call, error: Error, now: Now) {
-        let is_rows_own = error.kind() == Kind::Data;
+        let is_rows_own = error.kind() == ErrorKind::Data;
         let (mut pause, mut is_told) = (FAILURE_PAUSE, true);
         match call {
             Call::Batch(batch) => {
@@ -320,7 +320,9 @@ impl MisfireMachine {
                 }
             }
             Call::FindOverdue => {}
-            Call::Quarantine if matches!(error.kind(), Kind::Data | Kind::Refused | Kind::Unavailable) => {
+            Call::Quarantine
+                if matches!(error.kind(), ErrorKind::Data | ErrorKind::Refused | ErrorKind::Unavailable) =>
+            {
                 pause = ROW_PAUSE;
             }
             Call::Quarantine | Call::Other => self.end_pass(),

@@ -123,7 +123,7 @@ pub(super) fn repaired(machine: &mut MisfireMachine, batch: &[i64], now: Now) {
 /// Even where polls go through and only this does not.
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
-    for kind in [Kind::Unavailable, Kind::Unknown] {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Unknown] {
         let calls = calls_while_down(&mut keeping(None), NOW, kind, || Some(polled()));
         assert!((20..=70).contains(&calls), "{calls} calls in a minute");
     }
@@ -153,7 +153,7 @@ fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
         machine.receive(now, polled());
         loop {
             asked.extend(run(&mut machine, now, |op| match op {
-                MisfireOp::FindOverdue(_) => Err(Error::new(Kind::Unavailable, "statement timeout")),
+                MisfireOp::FindOverdue(_) => Err(Error::new(ErrorKind::Unavailable, "statement timeout")),
                 op => Ok(nothing_found(&op)),
             }));
             match machine.next(now) {
@@ -170,7 +170,7 @@ fn a_search_that_always_fails_keeps_nothing_else_from_being_done() {
 fn after_a_failed_search_the_pass_ends() {
     let mut machine = in_a_pass(None);
     machine.done(at(0), overdue([1, 2]));
-    machine.done(at(0), Err(Error::new(Kind::Unavailable, "away")));
+    machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "away")));
     assert_eq!(asked(&mut machine, at(FAILURE_PAUSE - 1)), "pause");
     assert_eq!(asked(&mut machine, at(FAILURE_PAUSE)), "rest");
 }

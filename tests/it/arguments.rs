@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{
-    Client, Ensured, Error, ExecutionFilter, Job, Kind as ErrorKind, Paused, Resumed, Schedule,
-    ScheduleState, Trigger,
+    Client, Ensured, Error, ErrorKind, ExecutionFilter, Job, Paused, Resumed, Schedule, ScheduleState,
+    Trigger,
 };
 use libtest_mimic::Trial;
 
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 use crate::trial;
 
 const WORK: Job<u64> = Job::new("work");
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("names_may_hold_any_letter", names_may_hold_any_letter),
         (
             "what_cannot_be_stored_is_refused_before_it_is_tried",
@@ -34,7 +34,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     }
 }
 
-fn client(kind: Kind) -> Client {
+fn client(kind: ServerKind) -> Client {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let client = Client::connect("it's \"arguments\" %", &database.url).unwrap();
@@ -82,7 +82,7 @@ const fn str_of<const N: usize>() -> &'static str {
     }
 }
 
-fn names_may_hold_any_letter(kind: Kind) {
+fn names_may_hold_any_letter(kind: ServerKind) {
     let client = client(kind);
     let longest = "☕".repeat(200);
     let names = [
@@ -123,7 +123,7 @@ fn names_may_hold_any_letter(kind: Kind) {
     }
 }
 
-fn what_cannot_be_stored_is_refused_before_it_is_tried(kind: Kind) {
+fn what_cannot_be_stored_is_refused_before_it_is_tried(kind: ServerKind) {
     let client = client(kind);
     client.ensure(&hourly("s").unwrap()).run().unwrap();
     let long = |letters: usize| "é".repeat(letters);
@@ -162,7 +162,7 @@ fn what_cannot_be_stored_is_refused_before_it_is_tried(kind: Kind) {
     assert_eq!(paused, Paused::Paused, "what fits is stored");
 }
 
-fn instants_at_the_ends_of_the_calendar(kind: Kind) {
+fn instants_at_the_ends_of_the_calendar(kind: ServerKind) {
     let client = client(kind);
     let (first, last) = (DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC);
     let epoch = DateTime::UNIX_EPOCH;

@@ -7,11 +7,11 @@ use chrono::{DateTime, Utc};
 use firetime::{Client, ExecutionFilter, ExecutionState, Schedule, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 use crate::support::node::{APPLICATION, Line, Nodes, WORK};
 use crate::trial;
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let name = kind.name();
     trials.push(trial(
         format!("{name}::cluster::three_processes_fire_ten_thousand_occurrences"),
@@ -70,7 +70,7 @@ fn five_hundred(from: i64, to: i64) -> (Vec<Schedule>, Expected) {
     (schedules, expected)
 }
 
-fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
+fn three_processes_fire_ten_thousand_occurrences(kind: ServerKind) {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let client = Client::connect(APPLICATION, &database.url).unwrap();
@@ -135,7 +135,7 @@ fn three_processes_fire_ten_thousand_occurrences(kind: Kind) {
 }
 
 /// A node is killed while its jobs run and others wait in its queue: each occurrence ends well elsewhere.
-fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: Kind) {
+fn a_killed_nodes_claims_leave_rows_so_no_run_is_lost(kind: ServerKind) {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let client = Client::connect(APPLICATION, &database.url).unwrap();

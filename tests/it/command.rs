@@ -8,12 +8,12 @@ use chrono::Utc;
 use firetime::{Client, Paused, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::support::node::{APPLICATION, Line, Nodes, WORK};
 use crate::trial;
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("it_shows_schedules_nodes_and_executions", it_shows_schedules_nodes_and_executions),
         ("it_never_shows_a_password", it_never_shows_a_password),
     ];
@@ -34,7 +34,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
             looking_makes_no_database_file,
         ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
-        let small: [(&str, fn(Kind)); 3] = [
+        let small: [(&str, fn(ServerKind)); 3] = [
             ("command::a_mistyped_name_is_no_empty_table", a_mistyped_name_is_no_empty_table),
             ("command::a_cut_off_list_says_so", a_cut_off_list_says_so),
             ("command::why_a_schedule_does_not_fire_is_shown", why_a_schedule_does_not_fire_is_shown),
@@ -66,7 +66,7 @@ fn succeeded(output: &Output) -> String {
     text(&output.stdout)
 }
 
-fn it_shows_schedules_nodes_and_executions(kind: Kind) {
+fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {
     let database = kind.fresh();
     succeeded(&on(&database, &["migrate"]));
     let client = Client::connect(APPLICATION, &database.url).unwrap();
@@ -99,7 +99,7 @@ fn it_shows_schedules_nodes_and_executions(kind: Kind) {
     nodes.kill(0);
 }
 
-fn it_never_shows_a_password(kind: Kind) {
+fn it_never_shows_a_password(kind: ServerKind) {
     let urls = match kind.name() {
         "postgres" => {
             vec!["postgres://me:hunter2@127.0.0.1:1/x", "postgres://me:hunter2@127.0.0.1:1/x?nonsense=1"]
@@ -173,7 +173,7 @@ fn far_off(name: &str) -> Schedule {
 }
 
 /// A database with the schedule `nightly`, and a node that has gone.
-fn small_database(kind: Kind) -> (Database, Client) {
+fn small_database(kind: ServerKind) -> (Database, Client) {
     let database = kind.fresh();
     let scheduler =
         Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
@@ -183,7 +183,7 @@ fn small_database(kind: Kind) -> (Database, Client) {
     (database, client)
 }
 
-fn a_mistyped_name_is_no_empty_table(kind: Kind) {
+fn a_mistyped_name_is_no_empty_table(kind: ServerKind) {
     let (database, client) = small_database(kind);
     let mistyped = APPLICATION[1..].to_owned();
     let node = client.nodes().unwrap()[0].id.clone();
@@ -205,7 +205,7 @@ fn a_mistyped_name_is_no_empty_table(kind: Kind) {
     assert_eq!(nothing, "[]\n", "it has not fired yet");
 }
 
-fn a_cut_off_list_says_so(kind: Kind) {
+fn a_cut_off_list_says_so(kind: ServerKind) {
     let (database, _client) = small_database(kind);
     database.batch(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, state, due_time) \
@@ -220,7 +220,7 @@ fn a_cut_off_list_says_so(kind: Kind) {
     }
 }
 
-fn why_a_schedule_does_not_fire_is_shown(kind: Kind) {
+fn why_a_schedule_does_not_fire_is_shown(kind: ServerKind) {
     let (database, client) = small_database(kind);
     let shown = || succeeded(&on(&database, &["schedules"]));
     assert!(shown().contains("no live node has a handler for its job"), "{}", shown());

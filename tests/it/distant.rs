@@ -5,22 +5,22 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use firetime::{Client, Job, Kind as ErrorKind, Schedule, Scheduler, Trigger};
+use firetime::{Client, ErrorKind, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
 use crate::chaos::cluster::{address, protocol};
 use crate::chaos::proxy::{Mode, Proxy};
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 use crate::trial;
 
 const TICK: Job<()> = Job::new("tick");
 const SOON: Duration = Duration::from_secs(30);
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     if protocol(kind).is_none() {
         return;
     }
-    let mut add = |name: &str, check: fn(Kind)| {
+    let mut add = |name: &str, check: fn(ServerKind)| {
         trials.push(trial(format!("{}::distant::{name}", kind.name()), move || check(kind)));
     };
     add("a_chain_of_300_ms_keeps_up_over_50_ms_of_round_trip", a_chain_keeps_up);
@@ -29,7 +29,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
 }
 
 /// A new database behind a proxy, and its URL there.
-fn behind(kind: Kind, round_trip: Duration) -> (Proxy, String) {
+fn behind(kind: ServerKind, round_trip: Duration) -> (Proxy, String) {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let address = address(&database.url);
@@ -40,7 +40,7 @@ fn behind(kind: Kind, round_trip: Duration) -> (Proxy, String) {
 }
 
 /// The next link of a chain is claimed after the claim before it.
-fn a_chain_keeps_up(kind: Kind) {
+fn a_chain_keeps_up(kind: ServerKind) {
     const LINKS: usize = 40;
     let (_proxy, url) = behind(kind, Duration::from_millis(50));
     let (begun, begins) = channel();
@@ -62,7 +62,7 @@ fn a_chain_keeps_up(kind: Kind) {
 }
 
 /// With the default limits it migrates, starts, fires and stops; to open a connection takes many round trips.
-fn a_node_lives(kind: Kind) {
+fn a_node_lives(kind: ServerKind) {
     let round_trip = if kind.name() == "postgres" { 150 } else { 120 };
     let (_proxy, url) = behind(kind, Duration::from_millis(round_trip));
     let (begun, begins) = channel();
@@ -79,7 +79,7 @@ fn a_node_lives(kind: Kind) {
 
 /// Those of several threads at once, again and again: each outage took the connections in use with it, until
 /// none was left.
-fn a_clients_calls_end(kind: Kind) {
+fn a_clients_calls_end(kind: ServerKind) {
     const CALLERS: usize = 40;
     let (proxy, url) = behind(kind, Duration::ZERO);
     let client = Client::connect("distant", &url).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use firetime::{Client, Event, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::trial;
 
 const WORK: Job<u64> = Job::new("work");
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(60);
 const MIN: &str = "-9223372036854775808";
 const MAX: &str = "9223372036854775807";
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let name = format!("{}::edited::rows_written_by_hand_disturb_no_other", kind.name());
     trials.push(trial(name, move || rows_written_by_hand_disturb_no_other(kind)));
 }
@@ -106,7 +106,7 @@ fn states(client: &Client, of: &BTreeMap<i64, &'static str>) -> BTreeMap<i64, &'
     rows.map(|row| (row.origin, known(&row.state))).collect()
 }
 
-fn rows_written_by_hand_disturb_no_other(kind: Kind) {
+fn rows_written_by_hand_disturb_no_other(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = channel();
     let (say, events) = channel();

@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::chaos::hand::Hand;
-use crate::support::database::{Database, Kind, all};
+use crate::support::database::{Database, ServerKind, all};
 use crate::support::node::{Line, Nodes, WORK, be_a_node};
 use crate::trial;
 
@@ -36,7 +36,7 @@ const ON_SQLITE: &[(&str, fn(&str))] =
 #[cfg(not(feature = "sqlite"))]
 const ON_SQLITE: &[(&str, fn(&str))] = &[];
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let only_here: &[_] = if kind.name() == "sqlite" { ON_SQLITE } else { &[] };
     if kind.name() != "sqlite" {
         let name = format!("{}::leftovers::a_freeze_leaves_few_connections", kind.name());
@@ -50,7 +50,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
 
 /// The calls under way in a frozen node are abandoned when it wakes up, and others take the place of their
 /// connections.
-fn a_freeze_leaves_few_connections(kind: Kind) {
+fn a_freeze_leaves_few_connections(kind: ServerKind) {
     /// Four loops and the heartbeat.
     const MOST: usize = 5;
     let database = kind.fresh();
@@ -109,7 +109,7 @@ fn connections(hand: &mut Hand) -> usize {
     hand.rows("COUNT(*)", from)[0][0].parse().unwrap()
 }
 
-fn in_a_process_of_its_own(name: &str, kind: Kind) {
+fn in_a_process_of_its_own(name: &str, kind: ServerKind) {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -190,7 +190,7 @@ fn failed_starts_leave_nothing(url: &str) {
     run("ALTER TABLE away RENAME TO QRTZ_NODE");
 }
 
-fn scheme(kind: Kind) -> &'static str {
+fn scheme(kind: ServerKind) -> &'static str {
     match kind.name() {
         "mariadb" => "mysql",
         name => name,
@@ -238,7 +238,7 @@ fn a_logger_that_panics_costs_nothing(url: &str) {
 /// Started at once and in turn; shut down, dropped, and left behind while the database is locked.
 #[cfg(feature = "sqlite")]
 fn hundreds_of_schedulers_leave_nothing(url: &str) {
-    let kind = Kind::Sqlite;
+    let kind = ServerKind::Sqlite;
     leaves_nothing(|| {
         for _ in 0..150 {
             assert!(builder(url).start().unwrap().shutdown(LONG));

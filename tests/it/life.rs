@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    Builder, Client, Context, Ensured, Event, ExecutionFilter, Job, Kind as ErrorKind, Paused, Resumed,
-    Schedule, Scheduler, Trigger,
+    Builder, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job, Paused, Resumed, Schedule,
+    Scheduler, Trigger,
 };
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::trial;
 
 const TEXT: Job<String> = Job::new("text");
@@ -20,8 +20,8 @@ const NUMBER: Job<u64> = Job::new("text");
 const APPLICATION: &str = "life";
 const SOON: Duration = Duration::from_secs(30);
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("a_handler_gets_its_payload_and_its_occurrence", a_handler_gets_its_payload_and_its_occurrence),
         ("a_panic_and_an_error_are_outcomes", a_panic_and_an_error_are_outcomes),
         ("a_failure_is_retried_as_often_as_asked", a_failure_is_retried_as_often_as_asked),
@@ -44,7 +44,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
         trials.push(trial(format!("{}::life::{name}", kind.name()), move || test(kind)));
     }
     #[cfg(feature = "sqlite")]
-    if kind == Kind::Sqlite {
+    if kind == ServerKind::Sqlite {
         // Not named after the database: it runs while nothing else does.
         trials.push(trial("idle::jobs_start_on_time".to_owned(), jobs_start_on_time));
         let name = "sqlite::life::polls_stay_on_the_grid_for_two_minutes";
@@ -108,7 +108,7 @@ fn states(client: &Client) -> Vec<(String, i64)> {
     rows
 }
 
-fn a_handler_gets_its_payload_and_its_occurrence(kind: Kind) {
+fn a_handler_gets_its_payload_and_its_occurrence(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
@@ -130,7 +130,7 @@ fn a_handler_gets_its_payload_and_its_occurrence(kind: Kind) {
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
-fn a_panic_and_an_error_are_outcomes(kind: Kind) {
+fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {
     let database = kind.fresh();
     let (with_events, events) =
         listen(builder(&database).threads(1, 1).handler(TEXT, |_, text| match text.as_str() {
@@ -152,7 +152,7 @@ fn a_panic_and_an_error_are_outcomes(kind: Kind) {
     assert!(rows.iter().all(|row| row.state == "FAILED"));
 }
 
-fn a_failure_is_retried_as_often_as_asked(kind: Kind) {
+fn a_failure_is_retried_as_often_as_asked(kind: ServerKind) {
     const FLAKY: Job<String> = Job::new("flaky").retries(2, Duration::from_millis(100));
     let database = kind.fresh();
     let (tell, told) = teller();
@@ -173,7 +173,7 @@ fn a_failure_is_retried_as_often_as_asked(kind: Kind) {
     assert_eq!(states(&client(&database)), [failed(1), failed(2), failed(3)]);
 }
 
-fn what_nobody_can_decode_is_left_alone(kind: Kind) {
+fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
     let database = kind.fresh();
     let client = client(&database);
     client.ensure(&once_now("words", "not a number")).run().unwrap();
@@ -220,7 +220,7 @@ impl<'de> serde::Deserialize<'de> for Endless {
 #[cfg(feature = "sqlite")]
 fn slow_decoders_hold_up_no_other_job() {
     const BOUND: Duration = Duration::from_secs(8);
-    let database = Kind::Sqlite.fresh();
+    let database = ServerKind::Sqlite.fresh();
     let client = client(&database);
     let (tell, told) = teller();
     let (with_events, events) = listen(Scheduler::builder(APPLICATION, &database.url));
@@ -256,7 +256,7 @@ fn slow_decoders_hold_up_no_other_job() {
     assert!(scheduler.shutdown(SOON));
 }
 
-fn a_one_shot_in_the_past_fires_once(kind: Kind) {
+fn a_one_shot_in_the_past_fires_once(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
@@ -275,7 +275,7 @@ fn a_one_shot_in_the_past_fires_once(kind: Kind) {
     assert_eq!(client(&database).schedules().unwrap()[0].state, "complete");
 }
 
-fn a_pause_holds_and_a_resume_skips(kind: Kind) {
+fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
@@ -321,22 +321,22 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
     }
     match database.kind {
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => {
+        ServerKind::Sqlite => {
             let file = database.url.trim_start_matches("sqlite:");
             run(diesel::SqliteConnection::establish(file).unwrap(), client, schedule, commit);
         }
         #[cfg(feature = "postgres")]
-        Kind::Postgres => {
+        ServerKind::Postgres => {
             run(diesel::PgConnection::establish(&database.url).unwrap(), client, schedule, commit)
         }
         #[cfg(feature = "mysql")]
-        Kind::Mariadb => {
+        ServerKind::Mariadb => {
             run(diesel::MysqlConnection::establish(&database.url).unwrap(), client, schedule, commit)
         }
     }
 }
 
-fn ensure_joins_the_callers_transaction(kind: Kind) {
+fn ensure_joins_the_callers_transaction(kind: ServerKind) {
     let database = kind.fresh();
     let client = client(&database);
     ensure_in(&database, &client, &once_now("order", "x"), false);
@@ -345,7 +345,7 @@ fn ensure_joins_the_callers_transaction(kind: Kind) {
     assert_eq!(client.schedules().unwrap().len(), 1);
 }
 
-fn shutdown_returns_by_its_deadline(kind: Kind) {
+fn shutdown_returns_by_its_deadline(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let (release, released) = channel::<()>();
@@ -370,7 +370,7 @@ fn shutdown_returns_by_its_deadline(kind: Kind) {
     drop(release);
 }
 
-fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
+fn a_dropped_scheduler_stops_claiming_and_says_so(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let (with_events, events) = listen(builder(&database).handler(TEXT, move |context, _| {
@@ -391,7 +391,7 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: Kind) {
     );
 }
 
-fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: Kind) {
+fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: ServerKind) {
     let database = kind.fresh();
     let yesterday = Utc::now() - TimeDelta::days(1);
     let mut running = Vec::new();
@@ -415,7 +415,7 @@ fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: Kind) {
 }
 
 /// As after two weeks without a node: with the default intervals it took three minutes.
-fn a_schedule_that_is_weeks_behind_fires_soon(kind: Kind) {
+fn a_schedule_that_is_weeks_behind_fires_soon(kind: ServerKind) {
     const WEEKS: i64 = 14 * 86_400_000;
     let database = kind.fresh();
     let every_second = Trigger::cron("* * * * * ?", "UTC").unwrap();
@@ -433,7 +433,7 @@ fn a_schedule_that_is_weeks_behind_fires_soon(kind: Kind) {
     assert!(scheduler.shutdown(SOON));
 }
 
-fn a_node_is_not_its_ip_address(kind: Kind) {
+fn a_node_is_not_its_ip_address(kind: ServerKind) {
     let database = kind.fresh();
     let start = || builder(&database).handler(TEXT, |_, _| Ok(())).start().unwrap();
     let (one, two) = (start(), start());
@@ -451,7 +451,7 @@ fn a_node_is_not_its_ip_address(kind: Kind) {
     assert!(two.shutdown(SOON));
 }
 
-fn a_start_that_cannot_work_is_refused(kind: Kind) {
+fn a_start_that_cannot_work_is_refused(kind: ServerKind) {
     let database = kind.fresh();
     let refused = |builder: Builder, word: &str| {
         let error = builder.start().unwrap_err();
@@ -473,7 +473,7 @@ fn a_start_that_cannot_work_is_refused(kind: Kind) {
 }
 
 /// 100 rows on every whole second: those on the windows' edges fire like the others.
-fn occurrences_on_the_windows_edge_are_not_dropped(kind: Kind) {
+fn occurrences_on_the_windows_edge_are_not_dropped(kind: ServerKind) {
     const SECONDS: i64 = 12;
     let database = kind.fresh();
     let client = client(&database);
@@ -506,7 +506,7 @@ fn occurrences_on_the_windows_edge_are_not_dropped(kind: Kind) {
 
 #[cfg(feature = "sqlite")]
 fn polls_stay_on_the_grid_for_two_minutes() {
-    let database = Kind::Sqlite.fresh();
+    let database = ServerKind::Sqlite.fresh();
     let plain = Scheduler::builder(APPLICATION, &database.url).handler(TEXT, |_, _| Ok(()));
     let (with_events, events) = listen(plain);
     let scheduler = with_events.start().unwrap();
@@ -527,7 +527,7 @@ fn polls_stay_on_the_grid_for_two_minutes() {
 /// A loose bound for any machine; `scripts/bench.sh precision` measures the real figure.
 #[cfg(feature = "sqlite")]
 fn jobs_start_on_time() {
-    let database = Kind::Sqlite.fresh();
+    let database = ServerKind::Sqlite.fresh();
     let (tell, told) = teller();
     let scheduler = Scheduler::builder(APPLICATION, &database.url)
         .handler(TEXT, move |context, _| {

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use firetime::{Client, ExecutionFilter, ExecutionView, Paused, Schedule, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::support::node::{APPLICATION, GRACE, Line, Nodes, WORK};
 use crate::support::poison_jobs::{LONG, POISON};
 use crate::trial;
@@ -16,8 +16,8 @@ use crate::trial;
 const SOON: Duration = Duration::from_secs(30);
 const LATEST: Duration = Duration::from_secs(90);
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("a_killer_takes_two_nodes_and_is_given_up", a_killer_takes_two_nodes_and_is_given_up),
         (
             "killers_under_a_supervisor_cost_the_others_nothing",
@@ -33,7 +33,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
     }
 }
 
-fn begin(kind: Kind) -> (Database, Client) {
+fn begin(kind: ServerKind) -> (Database, Client) {
     let database = kind.fresh();
     firetime::migrate(&database.url).unwrap();
     let client = Client::connect(APPLICATION, &database.url).unwrap();
@@ -113,7 +113,7 @@ fn until_begun(nodes: &mut Nodes, mut count: usize, prefix: &str) {
 }
 
 /// Nobody restarts what it kills. Its neighbours on the first node are run again, apart from it.
-fn a_killer_takes_two_nodes_and_is_given_up(kind: Kind) {
+fn a_killer_takes_two_nodes_and_is_given_up(kind: ServerKind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 1);
     let beside = ["beside-0", "beside-1", "beside-2"];
@@ -164,7 +164,7 @@ fn succeeded(client: &Client, schedule: &str) -> BTreeSet<i64> {
 }
 
 /// Each way to die, at once: what ends is started again, and every occurrence of others runs.
-fn killers_under_a_supervisor_cost_the_others_nothing(kind: Kind) {
+fn killers_under_a_supervisor_cost_the_others_nothing(kind: ServerKind) {
     const KILLERS: [&str; 3] = ["abort", "exit", "overflow"];
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 3);
@@ -196,7 +196,7 @@ fn killers_under_a_supervisor_cost_the_others_nothing(kind: Kind) {
 }
 
 /// It is planned faster than deaths are noticed: each node that starts takes up its next occurrence.
-fn a_pause_stops_a_killer_that_outruns_its_cap(kind: Kind) {
+fn a_pause_stops_a_killer_that_outruns_its_cap(kind: ServerKind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 3);
     pulse(&client);
@@ -227,7 +227,7 @@ fn a_pause_stops_a_killer_that_outruns_its_cap(kind: Kind) {
 }
 
 /// Six of them on four core threads: the pool grows for the others, and the process ends when it is told to.
-fn endless_jobs_hold_nothing_but_their_threads(kind: Kind) {
+fn endless_jobs_hold_nothing_but_their_threads(kind: ServerKind) {
     let (database, client) = begin(kind);
     let endless: Vec<String> = (0..6).map(|n| format!("endless-{n}")).collect();
     let mut nodes = Nodes::start(&database.url, 0);
@@ -259,7 +259,7 @@ fn endless_jobs_hold_nothing_but_their_threads(kind: Kind) {
 }
 
 /// An error that panics when it is shown or dropped, a panic that panics when it is dropped.
-fn an_outcome_that_panics_is_an_outcome(kind: Kind) {
+fn an_outcome_that_panics_is_an_outcome(kind: ServerKind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 1);
     pulse(&client);
@@ -281,7 +281,7 @@ fn an_outcome_that_panics_is_an_outcome(kind: Kind) {
 }
 
 /// A gigabyte of output, then an error and a panic with texts of 200 MiB: what is kept of them is short.
-fn noise_and_long_texts_fill_no_memory(kind: Kind) {
+fn noise_and_long_texts_fill_no_memory(kind: ServerKind) {
     let (database, client) = begin(kind);
     let mut nodes = Nodes::start(&database.url, 1);
     pulse(&client);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use firetime::{Client, Error, Event, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::trial;
 
 const WORK: Job<()> = Job::new("work");
@@ -17,8 +17,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// As the URL has it, and as the driver is given it.
 const PASSWORDS: [&str; 2] = ["hunt%40er2%2Fx", "hunt@er2/x"];
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("no_unusable_url_shows_its_password", no_unusable_url_shows_its_password),
         ("a_node_in_trouble_shows_no_password", a_node_in_trouble_shows_no_password),
     ];
@@ -75,7 +75,7 @@ fn refused<T: Debug>(answer: Result<T, Error>) {
 }
 
 /// URLs that lead nowhere, each for another reason.
-fn unusable(kind: Kind, database: &Database) -> Vec<String> {
+fn unusable(kind: ServerKind, database: &Database) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for password in PASSWORDS {
         let login = format!("me:{password}");
@@ -106,7 +106,7 @@ fn unusable(kind: Kind, database: &Database) -> Vec<String> {
     urls
 }
 
-fn no_unusable_url_shows_its_password(kind: Kind) {
+fn no_unusable_url_shows_its_password(kind: ServerKind) {
     log_to_memory();
     let database = kind.fresh();
     for url in unusable(kind, &database) {
@@ -137,7 +137,7 @@ fn no_unusable_url_shows_its_password(kind: Kind) {
 
 /// A node of its own role, whose tables then disappear: statements fail, heartbeats fail, everything is
 /// logged.
-fn a_node_in_trouble_shows_no_password(kind: Kind) {
+fn a_node_in_trouble_shows_no_password(kind: ServerKind) {
     log_to_memory();
     let database = with_password(kind);
     let (tell, events) = channel();
@@ -175,7 +175,7 @@ fn a_node_in_trouble_shows_no_password(kind: Kind) {
 }
 
 /// A database whose URL holds the password, which its server takes.
-fn with_password(kind: Kind) -> Database {
+fn with_password(kind: ServerKind) -> Database {
     let database = kind.fresh();
     let [encoded, plain] = PASSWORDS;
     let (_, server) = database.url.split_once('@').unwrap_or_default();

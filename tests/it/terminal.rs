@@ -7,7 +7,7 @@ use chrono::{TimeDelta, Utc};
 use firetime::{Client, ExecutionFilter, Job, Schedule, Scheduler, Trigger};
 use libtest_mimic::Trial;
 
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::trial;
 
 const APPLICATION: &str = "terminal";
@@ -15,8 +15,8 @@ const TEXT: Job<String> = Job::new("text");
 /// Clears a screen, begins a line, hides and turns what follows, and needs quotes in SQL, JSON and a shell.
 const NASTY: &str = "a'\"\\`$(b)\u{1b}[2J\u{1b}]0;title\u{7}\r\nERROR made up\u{9b}1m\u{202e}\u{200b}é☕";
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
-    let tests: &[(&str, fn(Kind))] = &[
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
+    let tests: &[(&str, fn(ServerKind))] = &[
         ("rows_steer_no_terminal", rows_steer_no_terminal),
         ("errors_of_handlers_steer_no_terminal", errors_of_handlers_steer_no_terminal),
     ];
@@ -66,7 +66,7 @@ fn json(database: &Database, what: &str) -> Vec<serde_json::Value> {
 }
 
 /// A schedule that has run, its node still to be seen.
-fn ran(kind: Kind, error: Option<&'static str>) -> (Database, Client) {
+fn ran(kind: ServerKind, error: Option<&'static str>) -> (Database, Client) {
     let database = kind.fresh();
     let (tell, told) = std::sync::mpsc::channel();
     let tell = std::sync::Mutex::new(tell);
@@ -85,7 +85,7 @@ fn ran(kind: Kind, error: Option<&'static str>) -> (Database, Client) {
     (database, client)
 }
 
-fn rows_steer_no_terminal(kind: Kind) {
+fn rows_steer_no_terminal(kind: ServerKind) {
     let (database, client) = ran(kind, None);
     let literal = |text: &str| {
         let text = text.replace('\'', "''");
@@ -126,7 +126,7 @@ fn rows_steer_no_terminal(kind: Kind) {
     assert!(!text.contains(|c: char| c != '\n' && c != '\t' && c.is_control()), "{text:?}");
 }
 
-fn errors_of_handlers_steer_no_terminal(kind: Kind) {
+fn errors_of_handlers_steer_no_terminal(kind: ServerKind) {
     let (database, client) = ran(kind, Some(NASTY));
     let table = table(&database, "executions");
     assert_eq!(table.lines().count(), 2, "{table}");

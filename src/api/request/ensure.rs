@@ -6,22 +6,23 @@ use crate::domain::Error;
 use crate::store;
 use crate::store::{Definition, Ensured};
 
-/// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing. Made by
-/// [`Client::ensure`].
+/// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing. Made
+/// by [`Client::ensure`].
 ///
 /// A pause and, unless the trigger changed, the next fire time stay as they are. Another trigger withdraws
 /// occurrences that are due and not yet claimed. Several servers may run the same request at once: one row
 /// results.
 ///
-/// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on. Where
-/// none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire time that
-/// was not planned before; the misfire policy decides about an instant further back than the threshold. Nothing
-/// else is planned in the past, and only [`Trigger::once`] at or before the last fire time again.
+/// A new schedule, or one with another trigger, first fires at its trigger's next fire time from now on.
+/// Where none is left, [`Trigger::once`] is planned all the same, and [`Trigger::every`] at its first fire
+/// time that was not planned before; the misfire policy decides about an instant further back than the
+/// threshold. Nothing else is planned in the past, and only [`Trigger::once`] at or before the last fire time
+/// again.
 ///
 /// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
 /// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
-/// withdrawn by the next under the same name, so give each its own name. In a program's start it runs once per
-/// start: give a fixed instant there.
+/// withdrawn by the next under the same name, so give each its own name. In a program's start it runs once
+/// per start: give a fixed instant there.
 ///
 /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its
 /// own. Where releases differ in a definition, let one of them ensure it, or give the new definition a new
@@ -60,11 +61,11 @@ impl<'a> Ensure<'a> {
     /// Runs the request in a transaction of its own.
     ///
     /// # Errors
-    /// [`Kind::Config`] if the trigger can never fire or the payload is too large, [`Kind::Conflict`] if
-    /// others keep changing the same schedule, or the database's failure.
+    /// [`ErrorKind::Config`] if the trigger can never fire or the payload is too large,
+    /// [`ErrorKind::Conflict`] if others keep changing the same schedule, or the database's failure.
     ///
-    /// [`Kind::Config`]: crate::Kind::Config
-    /// [`Kind::Conflict`]: crate::Kind::Conflict
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
     pub fn run(self) -> Result<Ensured, Error> {
         let ensured = self.client.store.ensure(&self.definition).map_err(|error| self.explained(error))?;
         if ensured != Ensured::Unchanged {

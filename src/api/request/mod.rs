@@ -1,8 +1,8 @@
 //! The verbs of a [`Client`](crate::Client), each a request with a type of its own.
 //!
-//! A request does nothing until it is run. Its options are methods, each with its default and its range. `run`
-//! answers what happened: that somebody else was faster, or that nothing was left to do, is an answer and no
-//! error. A request that can join a transaction of the caller's has `run_in` beside `run`.
+//! A request does nothing until it is run. Its options are methods, each with its default and its range.
+//! `run` answers what happened: that somebody else was faster, or that nothing was left to do, is an answer
+//! and no error. A request that can join a transaction of the caller's has `run_in` beside `run`.
 //!
 //! ```
 //! use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};

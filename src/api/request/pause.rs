@@ -53,11 +53,12 @@ impl<'a> Pause<'a> {
     /// Runs the request.
     ///
     /// # Errors
-    /// [`Kind::Config`] if the actor or the reason is too long or has control characters, or if no schedule can
-    /// have this name; [`Kind::NotFound`] if there is no such schedule; or the database's failure.
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if
+    /// no schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the
+    /// database's failure.
     ///
-    /// [`Kind::Config`]: crate::Kind::Config
-    /// [`Kind::NotFound`]: crate::Kind::NotFound
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Paused, Error> {
         check_text("the pause's actor", &self.actor, 200)?;
         check_text("the pause's reason", &self.reason, 500)?;

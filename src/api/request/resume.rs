@@ -6,8 +6,8 @@ use crate::domain::{Entry, Error, ScheduleState};
 use crate::repair::resume;
 use crate::store::Change;
 
-/// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first after
-/// now. Made by [`Client::resume`].
+/// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
+/// after now. Made by [`Client::resume`].
 ///
 /// ```
 /// use firetime::{Client, Job, Resumed, Schedule, ScheduleState, Trigger};
@@ -38,11 +38,11 @@ impl<'a> Resume<'a> {
     /// the last.
     ///
     /// # Errors
-    /// [`Kind::Config`] if no schedule can have this name, [`Kind::NotFound`] if there is no such schedule, or
-    /// the database's failure.
+    /// [`ErrorKind::Config`] if no schedule can have this name, [`ErrorKind::NotFound`] if there is
+    /// no such schedule, or the database's failure.
     ///
-    /// [`Kind::Config`]: crate::Kind::Config
-    /// [`Kind::NotFound`]: crate::Kind::NotFound
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Resumed, Error> {
         decide(self.client, &self.name, |entry| self.attempt(entry))
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use firetime::{Error, Kind, TriggerError};
+use firetime::{Error, ErrorKind, TriggerError};
 
 const FAILURE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
@@ -67,7 +67,7 @@ impl Failure {
         match self {
             Self::ReaderGone => 0,
             Self::Usage(_) => USAGE,
-            Self::Firetime(error) if error.kind() == Kind::Config => USAGE,
+            Self::Firetime(error) if error.kind() == ErrorKind::Config => USAGE,
             Self::Firetime(_) | Self::Failed(_) | Self::NoVerdict => FAILURE,
             Self::Unclean => UNCLEAN,
             Self::NotFound(_) => NOT_FOUND,

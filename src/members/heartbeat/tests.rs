@@ -1,7 +1,7 @@
 //! Leases to the millisecond; the machine against answers made up for it.
 
 use super::*;
-use crate::domain::{ExecutionId, ExecutionState, JobPolicy, Kind, ScheduleId, Token};
+use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, ScheduleId, Token};
 use crate::fixtures::calls_while_down;
 use crate::store::Stranded;
 
@@ -13,9 +13,12 @@ fn peer(beat: i64) -> Peer {
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
     let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
-    for (kind, registered) in
-        [(Kind::Unavailable, true), (Kind::Unknown, true), (Kind::Refused, true), (Kind::Unknown, false)]
-    {
+    for (kind, registered) in [
+        (ErrorKind::Unavailable, true),
+        (ErrorKind::Unknown, true),
+        (ErrorKind::Refused, true),
+        (ErrorKind::Unknown, false),
+    ] {
         let mut machine = machine(now);
         if !registered {
             machine.rebirth();
@@ -41,7 +44,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     for _ in 0..2 {
         let Step::Do(NodeOp::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
         assert!(beat.withdraw);
-        machine.done(now, Err(Error::new(Kind::Unavailable, "down")));
+        machine.done(now, Err(Error::new(ErrorKind::Unavailable, "down")));
         assert!(matches!(machine.next(now), Step::Tell(_)));
         now.boot = machine.hold;
     }
@@ -72,7 +75,7 @@ fn revocations_that_are_refused_do_not_pile_up() {
                 let pulse = Pulse::Alive { peers: Vec::new(), owned: owned.clone() };
                 machine.done(now, Ok(NodeAnswer::Pulse(pulse)));
             }
-            Step::Do(_) => machine.done(now, Err(Error::new(Kind::Refused, "disk full"))),
+            Step::Do(_) => machine.done(now, Err(Error::new(ErrorKind::Refused, "disk full"))),
             Step::Tell(_) => {}
             Step::Wait(at) => now.boot = at,
             Step::Stop => panic!("stopped"),
@@ -306,7 +309,7 @@ fn a_registration_in_doubt_is_ended_before_the_next() {
             _ => panic!("it rests after {after} ms"),
         }
     };
-    let lost = || Err(Error::new(Kind::Unknown, "cut"));
+    let lost = || Err(Error::new(ErrorKind::Unknown, "cut"));
     let (_, first) = asked(5_000, lost());
     assert_eq!(asked(6_000, lost()), ("leaves", first));
     assert_eq!(asked(7_000, Ok(NodeAnswer::Left)), ("leaves", first));
@@ -323,7 +326,7 @@ fn a_failed_heartbeat_is_repeated_soon() {
     for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {
         let mut machine = beating(Window { beat, ..Window::default() });
         assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Beat(_))));
-        machine.done(at(beat), Err(Error::new(Kind::Unavailable, "down")));
+        machine.done(at(beat), Err(Error::new(ErrorKind::Unavailable, "down")));
         let (seen, until) = all(&mut machine, beat);
         assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
         assert_eq!(until, beat + pause);
@@ -347,7 +350,7 @@ fn a_node_that_stops_leaves_if_nothing_of_it_runs_any_more() {
     let mut machine = beating(Window::default());
     machine.receive(at(0), NodeInput::Stop { leave: true });
     assert!(matches!(machine.next(at(0)), Step::Do(NodeOp::Leave(..))));
-    machine.done(at(0), Err(Error::new(Kind::Unavailable, "down")));
+    machine.done(at(0), Err(Error::new(ErrorKind::Unavailable, "down")));
     let Step::Tell(NodeOutput::Event(Event::StoreFailed { .. })) = machine.next(at(0)) else {
         panic!("it says that it has left");
     };

@@ -80,7 +80,7 @@ fn what_a_backlog_leaves_is_not_made_to_wait_like_a_stream() {
 /// And what was to be stored is still there afterwards.
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
-    for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
         let mut machine = CompleteMachine::new(Arc::default());
         let mut given = 0;
         let calls = calls_while_down(&mut machine, NOW, kind, || {
@@ -120,11 +120,11 @@ fn execution(change: &Change) -> &ExecutionChange {
 /// A database that refuses what is not ASCII and holds execution 3 locked for a while.
 fn answer(batch: &[Change], locked: bool) -> Result<Vec<Applied>, Error> {
     if locked && batch.iter().any(|it| execution(it).execution == ExecutionId(3)) {
-        return Err(Error::new(Kind::Unavailable, "locked"));
+        return Err(Error::new(ErrorKind::Unavailable, "locked"));
     }
     let refused = |it: &Change| execution(it).error.as_ref().is_some_and(|text| !text.is_ascii());
     if batch.iter().any(refused) {
-        return Err(Error::new(Kind::Data, "no such character"));
+        return Err(Error::new(ErrorKind::Data, "no such character"));
     }
     Ok(vec![Applied::Done; batch.len()])
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::shards::Share;
-use crate::domain::{ExecutionState, JobPolicy, JobSpec, Kind};
+use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec};
 use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
 use crate::pipeline::expand::expand;
@@ -341,7 +341,7 @@ fn every_claim_has_a_token_of_its_own() {
         bench.now = START + after;
         let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("three are due") };
         tokens.extend(requests.iter().map(|request| request.token));
-        bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+        bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "down")));
     }
     assert_eq!(tokens.len(), 6);
 }
@@ -352,7 +352,7 @@ fn a_commit_failure_is_not_swallowed_and_counted_as_won() {
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     let Some(ClaimOp::Claim(_)) = bench.next() else { panic!("a claim was due") };
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke in COMMIT")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke in COMMIT")));
     assert!(bench.next().is_none() && bench.ran.is_empty());
     bench.run(START + 1_000 + FAILURE_PAUSE);
     assert_eq!(bench.times(), [1_000], "it was not made: resolving makes it");
@@ -367,7 +367,7 @@ fn a_commit_that_stays_unknown_is_told_once() {
     bench.now = START + 1_000;
     for _ in 0..3 {
         assert!(bench.next().is_some(), "something was to be claimed or resolved");
-        bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+        bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
         assert!(bench.next().is_none());
         bench.now += FAILURE_PAUSE;
     }
@@ -382,7 +382,7 @@ fn a_commit_whose_answer_was_lost_is_won_once() {
     bench.now = START + 1_000;
     let Some(op) = bench.next() else { panic!("a claim was due") };
     drop(op.perform(&bench.store));
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
     bench.run(START + 1_000 + FAILURE_PAUSE);
     assert_eq!((bench.times(), bench.rows(ExecutionState::Running)), (vec![1_000], 1));
 }
@@ -394,12 +394,12 @@ fn nothing_is_claimed_past_a_commit_that_is_unknown_or_a_row_to_be_quarantined()
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     assert!(bench.next().is_some());
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
     assert!(bench.next().is_none());
     bench.now += FAILURE_PAUSE;
     let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("something was to be resolved") };
     assert_eq!(requests.len(), BATCH);
-    let failed = |_| Claim::Failed(Error::new(Kind::Data, "a row that fails alone"));
+    let failed = |_| Claim::Failed(Error::new(ErrorKind::Data, "a row that fails alone"));
     // One before it is won, for it has failed before.
     let suspect = requests[1].candidate.entry();
     bench.machine.suspects.insert(suspect.id, (suspect.version, 0));
@@ -430,7 +430,7 @@ fn a_claim_certainly_not_made_is_tried_again_after_a_pause() {
     bench.poll(START + 1_500);
     bench.now = START + 1_000;
     assert!(bench.next().is_some());
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "down")));
     assert!(bench.next().is_none(), "no hot loop");
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 1, "the seat is free meanwhile");
     bench.run(START + 1_000 + FAILURE_PAUSE);
@@ -555,7 +555,7 @@ fn assert_dropped_at(db: Millis) {
 
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
-    for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
         let mut bench = Bench::new(3, 9);
         bench.poll(START + 1_500);
         let renewed = || Some(DispatchInput::Lease(lease(START + 120_000)));

@@ -35,7 +35,7 @@ use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::expand;
-use crate::store::{Due, Page, PollQuery, Polled};
+use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
 /// Payloads are decoded for so long at least, however late it is.
@@ -122,7 +122,7 @@ impl PollMachine {
             from: 0,
             until: late,
             late,
-            page: Page { schedules: Due::Lanes(Vec::new()), pendings: Page::END, newest: false },
+            page: Page { schedules: DueRows::Lanes(Vec::new()), pendings: Page::END, newest: false },
             limit: 0,
         })
     }

@@ -16,7 +16,7 @@ use super::messages::Covered;
 use super::payloads::Payloads;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Millis, Pending};
-use crate::store::{Due, Page, Polled};
+use crate::store::{DueRows, Page, Polled};
 use crate::time::Now;
 
 /// The most schedules, and the most PENDING executions, one poll plans.
@@ -125,7 +125,7 @@ pub(super) struct Walk {
 impl Walk {
     /// The page asked for is the first: it asks for all due schedules at home.
     pub(super) fn is_first(&self) -> bool {
-        self.stage == Stage::Home && self.page.schedules == Due::All
+        self.stage == Stage::Home && self.page.schedules == DueRows::All
     }
 
     /// Notes how far the poll has come at home; returns the page to ask for next, if rows are left.
@@ -136,17 +136,17 @@ impl Walk {
         } else {
             self.pendings.1 = if key < self.newest { key } else { Page::END };
         }
-        let lanes = next.map_or(Due::Lanes(Vec::new()), |page| page.schedules);
+        let lanes = next.map_or(DueRows::Lanes(Vec::new()), |page| page.schedules);
         let mut next = Page { schedules: lanes, pendings: self.pendings.1, newest: false };
         match (&self.page.schedules, &mut next.schedules) {
-            (Due::All, Due::Lanes(lanes)) if !lanes.is_empty() => {
+            (DueRows::All, DueRows::Lanes(lanes)) if !lanes.is_empty() => {
                 (self.lanes, self.unasked) = (lanes.len(), lanes.len());
                 lanes.rotate_left(bookmark.turn % self.lanes);
             }
-            (Due::All, _) => {}
-            (Due::Lanes(_), _) => self.unasked = self.unasked.saturating_sub(bookmark.limit),
+            (DueRows::All, _) => {}
+            (DueRows::Lanes(_), _) => self.unasked = self.unasked.saturating_sub(bookmark.limit),
         }
-        let more = next.pendings != Page::END || next.schedules != Due::Lanes(Vec::new());
+        let more = next.pendings != Page::END || next.schedules != DueRows::Lanes(Vec::new());
         more.then_some(next)
     }
 

@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::grid::EXTRA_PAUSE;
 use super::*;
-use crate::domain::Kind;
+use crate::domain::ErrorKind;
 use crate::domain::shards::Member;
 use crate::fixtures::{calls_while_down, cron};
 use crate::machine::Operation;
@@ -104,7 +104,7 @@ fn a_slow_comparison_is_no_step_of_the_clock() {
 
 #[test]
 fn no_hot_loop_while_the_database_is_down() {
-    for kind in [Kind::Unavailable, Kind::Unknown, Kind::Refused] {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Refused] {
         let calls = calls_while_down(&mut machine(1_000_000), 1_000_000, kind, || Some(PollInput::Wake));
         assert!((20..=75).contains(&calls), "{calls} polls in a minute");
     }
@@ -193,7 +193,7 @@ fn a_poll_whose_decoding_hangs_plans_what_is_known() {
     machine.done(at(now), Ok(PollAnswer::Page(answer(now, vec![known, hangs]))));
     let Step::Do(PollOp::Decode(op)) = machine.next(at(now)) else { panic!("something is new") };
     op.hang(&op.jobs[0][0]);
-    machine.done(at(now + 3_000), Err(Error::new(Kind::Unknown, "no answer within 3 s")));
+    machine.done(at(now + 3_000), Err(Error::new(ErrorKind::Unknown, "no answer within 3 s")));
     let (_, told) = until_asked(&mut machine, now + 3_000);
     assert!(told.iter().any(|it| matches!(it, PollOutput::Event(Event::Undecodable { .. }))));
     assert!(!told.iter().any(|it| matches!(it, PollOutput::Event(Event::StoreFailed { .. }))));

@@ -16,7 +16,7 @@ mod tests;
 
 /// How large the pool may be and how long things last. Spans are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PoolLimits {
     /// Threads that are made before anything queues, and kept; at least 1 (0 counts as 1).
     pub core: usize,
     /// Threads at most; at least `core` (less counts as `core`).
@@ -31,7 +31,7 @@ pub struct Limits {
     pub retire_after: i64,
 }
 
-impl Limits {
+impl PoolLimits {
     /// Limits with the default spans.
     #[must_use]
     pub fn new(core: usize, max: usize, queue: usize) -> Self {
@@ -90,7 +90,7 @@ pub(super) enum Verdict {
 
 #[derive(Debug)]
 pub(super) struct Admission {
-    limits: Limits,
+    limits: PoolLimits,
     /// The latest time it was told; never decreases.
     now: i64,
     busy: usize,
@@ -117,10 +117,10 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: PoolLimits) -> Self {
         let core = limits.core.max(1);
         Self {
-            limits: Limits { core, max: limits.max.max(core), ..limits },
+            limits: PoolLimits { core, max: limits.max.max(core), ..limits },
             now: i64::MIN,
             busy: 0,
             spare: VecDeque::new(),

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::admission::{Figures, Limits, Seat};
+use super::admission::{Figures, PoolLimits, Seat};
 use super::floor::Floor;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, spawn};
 use crate::domain::user_code::guarded;
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Pool<T> {
     /// A pool without threads as yet. Each item goes to `run` on a thread `firetime-job-N`;
     /// `notify` must be quick and must not panic (a panic of either ends no thread).
     pub fn new(
-        limits: Limits,
+        limits: PoolLimits,
         run: impl Fn(T) + Send + Sync + 'static,
         notify: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Self {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::admission::{Admission, Figures, Limits, Seat, Verdict};
+use super::admission::{Admission, Figures, PoolLimits, Seat, Verdict};
 
 pub(crate) struct Floor<T> {
     admission: Admission,
@@ -16,7 +16,7 @@ pub(crate) struct Floor<T> {
 }
 
 impl<T> Floor<T> {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: PoolLimits) -> Self {
         Self { admission: Admission::new(limits), ready: VecDeque::new(), queue: VecDeque::new() }
     }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_permit_on_its_way_is_awaited_and_what_runs_is_not() {
-        let mut floor = Floor::new(Limits::new(1, 1, 1));
+        let mut floor = Floor::new(PoolLimits::new(1, 1, 1));
         assert!(!floor.is_awaited());
         let [thread, place] = [(); 2].map(|()| floor.reserve().expect("a seat"));
         assert!(floor.is_awaited());

@@ -25,6 +25,6 @@ mod tests;
 
 #[cfg(test)]
 use self::admission::Figures;
-pub use self::admission::Limits;
+pub use self::admission::PoolLimits;
 pub(crate) use self::admission::Seat;
 pub use self::core::{Notice, Permit, Pool};

@@ -11,7 +11,7 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::{check_pct, check_random, thread};
 
 use super::admission;
-use super::admission::{Limits, Seat};
+use super::admission::{PoolLimits, Seat};
 use super::floor;
 
 use self::core::{Notice, Permit, Pool};
@@ -97,7 +97,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(limits: Limits, run: impl Fn(u32) + Send + Sync + 'static) -> Arc<Self> {
+    fn new(limits: PoolLimits, run: impl Fn(u32) + Send + Sync + 'static) -> Arc<Self> {
         let (ran, runs, freed) = <(Arc<Mutex<Vec<u32>>>, Arc<Tally>, Arc<Tally>)>::default();
         let failed = Arc::<Mutex<Vec<io::Error>>>::default();
         let record = {
@@ -168,7 +168,7 @@ fn join<R>(threads: impl IntoIterator<Item = thread::JoinHandle<R>>) -> Vec<R> {
 #[test]
 fn no_item_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
     explore(|| {
-        let bench = Bench::new(Limits::new(1, 2, 1), |_| {});
+        let bench = Bench::new(PoolLimits::new(1, 2, 1), |_| {});
         let submitting = [[0, 1, 2], [3, 4, 5]]
             .map(|items| aside(&bench, move |bench| items.map(|item| bench.submit(item))));
         join(submitting);
@@ -179,7 +179,7 @@ fn no_item_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
 #[test]
 fn a_dropped_permit_is_a_seat_for_another() {
     explore(|| {
-        let bench = Bench::new(Limits::new(1, 1, 1), |_| {});
+        let bench = Bench::new(PoolLimits::new(1, 1, 1), |_| {});
         let dropping = [0; 2].map(|_| aside(&bench, |bench| drop((bench.reserve(), bench.pool.reserve()))));
         bench.submit(0);
         bench.submit(1);
@@ -203,7 +203,7 @@ fn a_promised_start_waits_for_no_other_item() {
                 begun.wait_for(if item < 5 { 3 } else { 0 });
             }
         };
-        let bench = Bench::new(Limits::new(1, 3, 2), run);
+        let bench = Bench::new(PoolLimits::new(1, 3, 2), run);
         // Spends the first thread seat once beforehand, so that a spare thread may be about.
         bench.submit(5);
         assert!(bench.pool.wait_idle(Duration::ZERO));
@@ -235,7 +235,7 @@ fn the_queue_moves_on_beside_a_promise() {
                 _ => begun.add(),
             }
         };
-        let bench = Bench::new(Limits::new(1, 2, 1), run);
+        let bench = Bench::new(PoolLimits::new(1, 2, 1), run);
         let [first, queued, promised] = [(); 3].map(|()| bench.pool.reserve().unwrap());
         let seats = [&first, &queued, &promised].map(|permit| permit.seat());
         assert_eq!(seats, [Seat::Thread, Seat::Place, Seat::Thread]);
@@ -253,7 +253,7 @@ fn the_queue_moves_on_beside_a_promise() {
 #[test]
 fn each_of_a_batch_is_run() {
     explore(|| {
-        let bench = Bench::new(Limits::new(1, 2, 2), |_| {});
+        let bench = Bench::new(PoolLimits::new(1, 2, 2), |_| {});
         let permits: Vec<_> = (0..4).map_while(|_| bench.pool.reserve()).collect();
         let submitting: Vec<_> = [permits.into_iter().zip(0..).collect::<Vec<_>>()]
             .map(|mut items| [items.split_off(1), items])
@@ -269,7 +269,7 @@ fn each_of_a_batch_is_run() {
 #[test]
 fn closing_beside_submits_loses_nothing() {
     explore(|| {
-        let bench = Bench::new(Limits::new(1, 2, 2), |_| {});
+        let bench = Bench::new(PoolLimits::new(1, 2, 2), |_| {});
         let permits: Vec<_> = (0..4).map_while(|_| bench.pool.reserve()).collect();
         let submitting: Vec<_> = (0..)
             .zip(permits)
@@ -295,7 +295,7 @@ fn a_tick_grows_the_pool_beside_submits_and_finishes() {
                 _ => {}
             }
         };
-        let bench = Bench::new(Limits::new(1, 3, 3), run);
+        let bench = Bench::new(PoolLimits::new(1, 3, 3), run);
         (0..2).for_each(|item| bench.submit(item));
         let beside = aside(&bench, |bench| bench.submit(2));
         let ticking = [1_001, 1_002].map(|now| aside(&bench, move |bench| bench.pool.tick(now)));
@@ -308,7 +308,7 @@ fn a_tick_grows_the_pool_beside_submits_and_finishes() {
 #[test]
 fn what_a_tick_hands_back_is_not_run() {
     explore(|| {
-        let bench = Bench::new(Limits::new(1, 1, 2), |_| {});
+        let bench = Bench::new(PoolLimits::new(1, 1, 2), |_| {});
         let submitting = aside(&bench, |bench| (0..4).for_each(|item| bench.submit(item)));
         let handed_back = join([aside(&bench, |bench| bench.pool.tick(5_001))]).concat();
         join([submitting]);
@@ -327,7 +327,7 @@ fn threads_retire_beside_submits() {
                 together.wait_for(3);
             }
         };
-        let bench = Bench::new(Limits::new(1, 3, 0), run);
+        let bench = Bench::new(PoolLimits::new(1, 3, 0), run);
         (0..3).for_each(|item| bench.submit(item));
         bench.runs.wait_for(3);
         assert!(bench.pool.wait_idle(Duration::ZERO));
@@ -341,7 +341,7 @@ fn threads_retire_beside_submits() {
 #[test]
 fn a_thread_that_cannot_be_made_loses_nothing() {
     explore(|| {
-        let bench = Bench::new(Limits::new(2, 3, 1), |_| {});
+        let bench = Bench::new(PoolLimits::new(2, 3, 1), |_| {});
         sync::fail_spawns(2);
         let submitting = [0, 1, 2].map(|item| aside(&bench, move |bench| bench.submit(item)));
         for now in (0..).take_while(|_| bench.runs.get() < 3) {

@@ -39,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: PoolLimits) -> Self {
         let (tell, events) = channel();
         let notices = tell.clone();
         let notify = move |notice| match notice {
@@ -120,7 +120,7 @@ fn announce_the_end_of_this_thread(tell: &Sender<Event>) {
 
 #[test]
 fn a_full_pool_neither_blocks_nor_loses() {
-    let bench = Bench::new(Limits::new(1, 2, 2));
+    let bench = Bench::new(PoolLimits::new(1, 2, 2));
     let permits = [(); 4].map(|()| bench.pool.reserve().expect("a seat"));
     let seats = permits.each_ref().map(Permit::seat);
     assert_eq!(seats, [Seat::Thread, Seat::Place, Seat::Place, Seat::Thread]);
@@ -157,7 +157,7 @@ fn a_full_pool_neither_blocks_nor_loses() {
 
 #[test]
 fn a_panic_is_an_outcome_not_a_dead_thread() {
-    let bench = Bench::new(Limits::new(1, 1, 10));
+    let bench = Bench::new(PoolLimits::new(1, 1, 10));
     for _ in 0..3 {
         let permit = bench.pool.reserve().expect("a seat");
         Permit::submit(vec![(permit, Work::Panic("on purpose"))], 0);
@@ -175,7 +175,7 @@ fn a_panic_is_an_outcome_not_a_dead_thread() {
 
 #[test]
 fn long_jobs_do_not_starve_the_queue() {
-    let mut bench = Bench::new(Limits::new(1, 2, 10));
+    let mut bench = Bench::new(PoolLimits::new(1, 2, 10));
     let _long = bench.job(1);
     assert_eq!(bench.next(), Began(1));
     let gates = [2, 3, 4].map(|id| bench.job(id));
@@ -196,7 +196,7 @@ fn long_jobs_do_not_starve_the_queue() {
 
 #[test]
 fn spare_threads_above_core_retire_and_core_stays() {
-    let mut bench = Bench::new(Limits::new(1, 3, 0));
+    let mut bench = Bench::new(PoolLimits::new(1, 3, 0));
     let gates = [1, 2, 3].map(|id| {
         let gate = bench.job(id);
         assert_eq!(bench.next(), Began(id));
@@ -221,7 +221,7 @@ fn spare_threads_above_core_retire_and_core_stays() {
 
 #[test]
 fn closing_returns_what_waits_and_lets_the_rest_finish() {
-    let bench = Bench::new(Limits::new(1, 1, 3));
+    let bench = Bench::new(PoolLimits::new(1, 1, 3));
     let running = bench.job(1);
     assert_eq!(bench.next(), Began(1));
     let _queued = [2, 3].map(|id| bench.job(id));
@@ -241,7 +241,7 @@ fn closing_returns_what_waits_and_lets_the_rest_finish() {
 
 #[test]
 fn a_dropped_permit_is_told_to_whom_was_turned_away() {
-    let bench = Bench::new(Limits::new(1, 1, 0));
+    let bench = Bench::new(PoolLimits::new(1, 1, 0));
     let permit = bench.pool.reserve().expect("a seat");
     assert!(bench.pool.reserve().is_none());
     drop(permit);
@@ -271,7 +271,7 @@ fn a_busy_pool_runs_each_item_once() {
             let _ = bell.send(());
         }
     };
-    let pool = Pool::new(Limits::new(1, 3, 2), run, ring);
+    let pool = Pool::new(PoolLimits::new(1, 3, 2), run, ring);
     thread::scope(|scope| {
         for (dispatcher, freed) in rings.into_iter().enumerate() {
             let pool = &pool;

@@ -23,7 +23,7 @@ use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine};
 use crate::pipeline::poll::{PollInput, PollMachine};
-use crate::pipeline::pool::Limits;
+use crate::pipeline::pool::PoolLimits;
 use crate::pipeline::pool::floor::Floor;
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::{Applied, Beat, Claimed, Figures, Pulse, Store};
@@ -111,7 +111,7 @@ impl Process {
         let Ok(Pulse::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
         let held = Arc::new(Held::default());
         let (core, max, queue) = LIMITS;
-        let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(Limits::new(core, max, queue))));
+        let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(PoolLimits::new(core, max, queue))));
         let always = wire.is(Sabotage::ClaimWithoutPermit);
         let seats = FloorSeats { floor: Arc::clone(&floor), always };
         let figures: fn() -> Figures = Figures::default;

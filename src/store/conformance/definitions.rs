@@ -85,7 +85,7 @@ pub(crate) fn a_payload_over_256_kib_is_refused(db: &Bench) {
         ..db.definition(&format!("s-{bytes}"))
     };
     let error = db.store.ensure(&of(262_146)).unwrap_err();
-    assert_eq!(error.kind(), crate::domain::Kind::Config);
+    assert_eq!(error.kind(), crate::domain::ErrorKind::Config);
     for word in ["262146", "262144", "s-262146", "key"] {
         assert!(error.to_string().contains(word), "{error} does not name {word}");
     }
@@ -130,7 +130,7 @@ pub(crate) fn a_description_is_one_line_of_at_most_500_characters(db: &Bench) {
         [("ü".repeat(501), "501 characters"), ("two\nlines".to_owned(), "control character")]
     {
         let error = db.store.ensure(&described("refused", text)).unwrap_err();
-        assert_eq!(error.kind(), crate::domain::Kind::Config);
+        assert_eq!(error.kind(), crate::domain::ErrorKind::Config);
         for word in ["\"refused\"", "description", problem] {
             assert!(error.to_string().contains(word), "{error} does not name {word}");
         }

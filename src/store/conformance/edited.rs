@@ -2,7 +2,7 @@
 //! neighbours go on in any case, and what quarantined a row is mended by a definition.
 
 use super::*;
-use crate::domain::{Kind, ScheduleState};
+use crate::domain::{ErrorKind, ScheduleState};
 use crate::pipeline::expand::expand;
 use crate::repair::decide;
 use crate::time::Window;
@@ -259,7 +259,7 @@ pub(crate) fn a_generation_that_cannot_grow_is_left_to_people(db: &Bench) {
         db.set(row, "generation", &end.to_string());
         let again = Definition { trigger: every(db.base + 500, 2_000, -1), ..definition };
         let error = db.store.ensure(&again).unwrap_err();
-        assert_eq!(error.kind(), Kind::Data);
+        assert_eq!(error.kind(), ErrorKind::Data);
         assert!(error.to_string().contains("generation") && error.to_string().contains("by hand"), "{error}");
         assert_eq!(db.number(row, "generation"), end);
     }
@@ -269,7 +269,7 @@ pub(crate) fn a_broken_row_is_found_with_its_reason(db: &Bench) {
     let entry = db.schedule("s");
     db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
     let error = db.store.find(&db.app, "s").unwrap_err();
-    assert_eq!(error.kind(), Kind::Data);
+    assert_eq!(error.kind(), ErrorKind::Data);
     assert!(error.to_string().contains("\"s\"") && error.to_string().contains("CALENDAR"), "{error}");
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn a_definition_nobody_could_understand_again_is_refused(db: &Bench) 
     ];
     for (definition, named) in cases {
         let error = db.store.ensure(&definition).unwrap_err();
-        assert_eq!(error.kind(), Kind::Config, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains("\"s\"") && error.to_string().contains(named), "{error}");
         assert_eq!(db.store.find(&db.app, "s").unwrap(), None);
     }

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::domain::{Error, ExecutionState, Kind, Reason, ScheduleState};
+use crate::domain::{Error, ErrorKind, ExecutionState, Reason, ScheduleState};
 use crate::store::rules::Verb;
 use crate::store::{Beat, Figures, Pulse};
 
@@ -30,7 +30,7 @@ fn race<T: Send>(threads: usize, racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
 fn patiently<T>(call: impl Fn() -> crate::store::Result<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     let is_locked = |error: &Error| {
-        error.kind() == Kind::Unavailable && error.to_string().ends_with("database is locked")
+        error.kind() == ErrorKind::Unavailable && error.to_string().ends_with("database is locked")
     };
     loop {
         let begun = Instant::now();

@@ -132,7 +132,7 @@ pub(crate) fn a_repair_that_cannot_write_all_rows_changes_nothing(db: &Bench) {
     let page = [fire_once(db, &db.schedule("other")), fire_once(db, &entry)];
     let before = (before.0, before.1, db.schedule_row(page[0].id));
     let error = db.store.repair(&page).unwrap_err();
-    assert_eq!(error.kind(), crate::domain::Kind::Data, "{error}");
+    assert_eq!(error.kind(), crate::domain::ErrorKind::Data, "{error}");
     assert_eq!((db.executions(), db.schedule_row(entry.id), db.schedule_row(page[0].id)), before);
 }
 

@@ -5,7 +5,7 @@ use super::tables::Tables;
 use crate::domain::{ExecutionState, Millis, ScheduleState, Token};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
-use crate::store::rules::{Brought, Held, Rule, Set};
+use crate::store::rules::{Brought, HeldRow, Rule, Set};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
@@ -22,7 +22,7 @@ impl Tables {
 
     fn apply_one(&mut self, change: &Change) -> Result<Applied> {
         let is_held = change.schedule().is_some_and(|id| self.is_held(id));
-        if is_held && change.rule().held == Held::Leave {
+        if is_held && change.rule().held == HeldRow::Leave {
             return Ok(Applied::Lost);
         }
         let done = match change {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::MemoryStore;
 use super::rows::{Run, Shape, Text};
 use super::tables::Tables;
-use crate::domain::{Error, ExecutionId, Kind, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
 use crate::store::columns::Cell;
@@ -36,12 +36,12 @@ pub(crate) struct Hooks {
 
 /// A row locked by "another transaction", until dropped.
 #[must_use]
-pub(crate) struct Held {
+pub(crate) struct RowLock {
     store: Arc<MemoryStore>,
     id: ScheduleId,
 }
 
-impl Drop for Held {
+impl Drop for RowLock {
     fn drop(&mut self) {
         self.store.tables().hooks.held.remove(&self.id);
         self.store.released.notify_all();
@@ -50,9 +50,9 @@ impl Drop for Held {
 
 impl MemoryStore {
     /// Holds a schedule's row as another transaction would.
-    pub(crate) fn hold(self: &Arc<Self>, id: ScheduleId) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>, id: ScheduleId) -> RowLock {
         self.tables().hooks.held.insert(id);
-        Held { store: Arc::clone(self), id }
+        RowLock { store: Arc::clone(self), id }
     }
 
     /// From now on a claim of this schedule fails (not loses) or no longer does.
@@ -222,7 +222,7 @@ impl Tables {
     /// Stands for an INSERT the database refuses for one row of a batch.
     pub(super) fn refuse_if_asked(&self, schedule: i64) -> Result<()> {
         if self.hooks.refused.contains(&schedule) {
-            return Err(Error::new(Kind::Data, "refused as the test asked"));
+            return Err(Error::new(ErrorKind::Data, "refused as the test asked"));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
-use super::rules::{Held, Verb};
+use super::rules::{HeldRow, Verb};
 use super::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
     ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
@@ -104,14 +104,14 @@ impl Store for MemoryStore {
         held.map(|gate| gate.recv().ok());
         let sample = self.transaction(|tables| tables.register(node).map(|()| Self::sample(tables)))?;
         if self.tables().hooks.registrations_lost {
-            return Err(crate::domain::Error::new(crate::domain::Kind::Unknown, "as the test asked"));
+            return Err(crate::domain::Error::new(crate::domain::ErrorKind::Unknown, "as the test asked"));
         }
         Ok(sample)
     }
 
     fn beat(&self, beat: &Beat) -> Result<Pulse> {
         self.transaction(|tables| match tables.hooks.beats_refused {
-            true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
+            true => Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked")),
             false => Ok(tables.beat(beat)),
         })
     }
@@ -136,11 +136,13 @@ impl Store for MemoryStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let waited_for = changes.iter().filter(|change| change.rule().held == Held::Wait);
+        let waited_for = changes.iter().filter(|change| change.rule().held == HeldRow::Wait);
         self.locking(waited_for.filter_map(Change::schedule), |tables| {
             let leaves = changes.iter().any(|change| change.verb() == Verb::Leave);
             match leaves && tables.hooks.leaves_refused {
-                true => Err(crate::domain::Error::new(crate::domain::Kind::Refused, "as the test asked")),
+                true => {
+                    Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked"))
+                }
                 false => tables.apply(changes),
             }
         })

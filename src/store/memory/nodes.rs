@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::rows::{Node, Schedule, Text};
 use super::tables::{Index, Tables};
-use crate::domain::{Entry, Error, ExecutionId, Kind, Millis, NodeId, Pending, ScheduleId, ScheduleState};
+use crate::domain::{
+    Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
+};
 use crate::store::columns::Column;
 use crate::store::guard;
 use crate::store::{
-    Beat, Due, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse, Result,
-    SMALL_PAYLOAD, when,
+    Beat, DueRows, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse,
+    Result, SMALL_PAYLOAD, when,
 };
 
 impl Tables {
@@ -20,7 +22,7 @@ impl Tables {
         let ended = self.nodes.get(&new.id).is_some_and(|node| node.ended.is_some());
         if ended {
             return Err(Error::new(
-                Kind::Refused,
+                ErrorKind::Refused,
                 format!("node {} has ended: it cannot join again under the same id", new.id),
             ));
         }
@@ -103,8 +105,8 @@ impl Tables {
             polled.earliest = earliest.filter(|at| *at < query.until);
             let wanted = self.wanted(index, query);
             let lanes = match &query.page.schedules {
-                Due::All => self.all_due(index, &wanted, query, &mut polled),
-                Due::Lanes(lanes) => self.due_in(index, lanes, query, &mut polled),
+                DueRows::All => self.all_due(index, &wanted, query, &mut polled),
+                DueRows::Lanes(lanes) => self.due_in(index, lanes, query, &mut polled),
             };
             let more = self.due_pendings(index, &wanted, query, &mut polled);
             polled.next = Page::behind(lanes, more);

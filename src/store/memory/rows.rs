@@ -268,7 +268,7 @@ pub(super) struct Run {
 
 /// Where an execution is looked up besides by its id.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Place {
+pub(super) enum IndexedBy {
     #[default]
     Nowhere,
     Waiting {
@@ -320,13 +320,13 @@ impl Run {
         (self.schedule, self.generation, self.origin, self.scheduled, self.attempt)
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> IndexedBy {
         if self.is(ExecutionState::Pending) {
             let application = Arc::clone(&self.application);
-            return Place::Waiting { application, schedule: self.schedule, due: self.due };
+            return IndexedBy::Waiting { application, schedule: self.schedule, due: self.due };
         }
         let owned = self.is(ExecutionState::Claimed) || self.is(ExecutionState::Running);
-        if owned { Place::Owned(self.node) } else { Place::Nowhere }
+        if owned { IndexedBy::Owned(self.node) } else { IndexedBy::Nowhere }
     }
 
     /// The next attempt at the same occurrence, nobody's yet.

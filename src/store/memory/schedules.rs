@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Entry, Error, Kind, Millis, shards};
+use crate::domain::{Entry, Error, ErrorKind, Millis, shards};
 use crate::store::columns::Settings;
 use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
 use crate::store::when::{self, NONE, Present};
@@ -12,7 +12,7 @@ use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, Sc
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
-        let senseless = |problem: String| refused(definition, Kind::Config, &problem);
+        let senseless = |problem: String| refused(definition, ErrorKind::Config, &problem);
         definition.check().map_err(senseless)?;
         let timing = definition.timing(self.now).map_err(|error| senseless(error.to_string()))?;
         let when = when::storable(&timing, self.now).map_err(senseless)?;
@@ -63,7 +63,7 @@ impl Tables {
             when: row.shape.columns.clone(),
         };
         let (edit, ensured) = wanted.edit(&stored, &settings).map_err(|problem| {
-            refused(wanted.definition, Kind::Data, &format!("{problem}: mend the row by hand"))
+            refused(wanted.definition, ErrorKind::Data, &format!("{problem}: mend the row by hand"))
         })?;
         if matches!(edit, Edit::None) {
             return Ok(ensured);
@@ -84,7 +84,7 @@ impl Tables {
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
         let found = self.schedule_named(application, name).and_then(|id| self.entry(id));
         found.transpose().map_err(|reason| {
-            Error::new(Kind::Data, format!("schedule {name:?} of {application:?}: {reason}"))
+            Error::new(ErrorKind::Data, format!("schedule {name:?} of {application:?}: {reason}"))
         })
     }
 
@@ -147,7 +147,7 @@ impl Tables {
     }
 }
 
-fn refused(definition: &Definition, kind: Kind, problem: &str) -> Error {
+fn refused(definition: &Definition, kind: ErrorKind, problem: &str) -> Error {
     Error::new(kind, format!("schedule {:?}: {problem}", definition.name))
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rows::{App, Job, Key, Node, Place, Run, Schedule};
-use crate::domain::{Entry, Error, ExecutionId, JobSpec, Kind, Millis, NodeId, ScheduleState};
+use super::rows::{App, IndexedBy, Job, Key, Node, Run, Schedule};
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
 use crate::store::change::PolicyChange;
 use crate::store::{Change, Result};
 
@@ -213,7 +213,7 @@ impl Tables {
         if let Some(other) = self.unique.get(&key) {
             let (schedule, generation, origin, scheduled, attempt) = key;
             return Err(Error::new(
-                Kind::Data,
+                ErrorKind::Data,
                 format!(
                     "execution {other} already records attempt {attempt} at {scheduled} of schedule {schedule} \
                      (generation {generation}, origin {origin}); nothing was changed"
@@ -287,27 +287,27 @@ impl Tables {
         before
     }
 
-    fn index_at(&mut self, id: i64, place: Place) {
+    fn index_at(&mut self, id: i64, place: IndexedBy) {
         match place {
-            Place::Nowhere => {}
-            Place::Waiting { application, schedule, due } => {
+            IndexedBy::Nowhere => {}
+            IndexedBy::Waiting { application, schedule, due } => {
                 self.waiting.insert((schedule, id));
                 self.indexes.entry(application).or_default().pending.insert((due, id));
             }
-            Place::Owned(node) => drop(self.owned.entry(node).or_default().insert(id)),
+            IndexedBy::Owned(node) => drop(self.owned.entry(node).or_default().insert(id)),
         }
     }
 
-    fn unindex(&mut self, id: i64, place: Place) {
+    fn unindex(&mut self, id: i64, place: IndexedBy) {
         match place {
-            Place::Nowhere => {}
-            Place::Waiting { application, schedule, due } => {
+            IndexedBy::Nowhere => {}
+            IndexedBy::Waiting { application, schedule, due } => {
                 self.waiting.remove(&(schedule, id));
                 if let Some(index) = self.indexes.get_mut(&application) {
                     index.pending.remove(&(due, id));
                 }
             }
-            Place::Owned(node) => {
+            IndexedBy::Owned(node) => {
                 if let Some(owned) = self.owned.get_mut(&node) {
                     owned.remove(&id);
                     if owned.is_empty() {

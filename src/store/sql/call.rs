@@ -1,4 +1,5 @@
-//! One store call: a connection, a transaction or none, further tries, and what an error means for the caller.
+//! One store call: a connection, a transaction or none, further tries, and what an error means for the
+//! caller.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +58,7 @@ impl SqlStore {
     }
 
     /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
-    /// COMMIT. An error that is not `Kind::Unknown` means that nothing of it was kept.
+    /// COMMIT. An error that is not `ErrorKind::Unknown` means that nothing of it was kept.
     pub(super) fn write<T>(
         &self,
         operation: &str,
@@ -155,8 +156,8 @@ impl SqlStore {
         }
     }
 
-    /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It looks
-    /// for deadlocks after as long.
+    /// Counts a refusal after [`LOCK_WAIT`] as a lock timeout: PostgreSQL's messages may be localised. It
+    /// looks for deadlocks after as long.
     fn lock_wait_by_duration(&self, began: Millis, fault: Fault) -> Fault {
         let waited = self.clock.now().boot - began >= LOCK_WAIT - 100;
         if fault.kind == FaultKind::Refused && waited {

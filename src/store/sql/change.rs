@@ -13,7 +13,7 @@ use super::statement::{self, Statement, ids, sql};
 use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, Reason, ScheduleState, Token};
 use crate::store::change::{Datum, NextAttempt, Seen};
 use crate::store::columns::Column;
-use crate::store::rules::{Brought, Held, Rule, Set, Table, Verb};
+use crate::store::rules::{Brought, HeldRow, Rule, Set, Table, Verb};
 use crate::store::when::NONE;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, guard};
 
@@ -62,7 +62,7 @@ fn size(dialect: Dialect, verb: Verb) -> usize {
 
 /// Whether its rows are locked first, so that it is known which of them change.
 fn locks(rule: &Rule, rows: usize) -> bool {
-    rule.held == Held::Leave || (!rule.repeats && rows > 1)
+    rule.held == HeldRow::Leave || (!rule.repeats && rows > 1)
 }
 
 /// Changes a batch of one kind; answers for each row whether it is so now.
@@ -87,7 +87,7 @@ fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<
 fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: Want) -> Step<Vec<i64>> {
     let (dialect, (table, alias)) = (session.dialect(), named(rule.table));
     let compared: Vec<&str> = rule.guard.every().map(Column::name).collect();
-    let lock = if rule.held == Held::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
+    let lock = if rule.held == HeldRow::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
     let lock = sql(format!("SELECT {alias}.id FROM ")).want(dialect, &want.of(&compared)).push(&format!(
         " {} {table} {alias} ON {}{lock}",
         dialect.join(),

@@ -25,7 +25,7 @@ use super::pending::{CLAIMABLE, Waiting, pending_want, win_pending};
 use super::planned::{LOCKED, Planned, claimable, planned_want};
 use super::session::Session;
 use super::statement::{ids, sql};
-use crate::domain::{Candidate, Error, ExecutionId, Kind};
+use crate::domain::{Candidate, Error, ErrorKind, ExecutionId};
 use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
@@ -53,8 +53,8 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
 /// more.
 pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>> {
     let unknown = |error: Error| match error.kind() {
-        Kind::Data => error,
-        _ => Error::new(Kind::Unknown, error.to_string()),
+        ErrorKind::Data => error,
+        _ => Error::new(ErrorKind::Unknown, error.to_string()),
     };
     let answers = or_apart(requests, &|part| {
         let once = |session: &mut dyn Session| resolve_once(session, part, claims);
@@ -78,7 +78,7 @@ fn or_apart(
         return Ok(Vec::new());
     }
     match once(requests) {
-        Err(error) if error.kind() == Kind::Data && requests.len() > 1 => {
+        Err(error) if error.kind() == ErrorKind::Data && requests.len() > 1 => {
             let (first, second) = requests.split_at(requests.len() / 2);
             let mut claims = or_apart(first, once)?;
             claims.append(&mut or_apart(second, once).map_err(|error| halfway(&claims, error))?);
@@ -89,12 +89,12 @@ fn or_apart(
 }
 
 fn alone_refused(error: Error) -> Result<Vec<Claim>> {
-    if error.kind() == Kind::Data { Ok(vec![Claim::Failed(error)]) } else { Err(error) }
+    if error.kind() == ErrorKind::Data { Ok(vec![Claim::Failed(error)]) } else { Err(error) }
 }
 
 fn halfway(claims: &[Claim], error: Error) -> Error {
     let kept = claims.iter().any(|claim| matches!(claim, Claim::Won(_)));
-    if kept { Error::new(Kind::Unknown, error.to_string()) } else { error }
+    if kept { Error::new(ErrorKind::Unknown, error.to_string()) } else { error }
 }
 
 fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {

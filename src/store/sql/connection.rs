@@ -16,8 +16,8 @@ use super::session::Session;
 use super::statement::{single, sql};
 use super::target::Target;
 use crate::domain::user_code::guarded;
-use crate::domain::{Error, Kind};
-use crate::store::{Limits, Result};
+use crate::domain::{Error, ErrorKind};
+use crate::store::{Result, StoreLimits};
 
 /// How long a call waits for a connection while none is being opened: all are in use, or the database
 /// refuses.
@@ -50,7 +50,7 @@ impl Drop for Open {
 /// What the pool opens connections with.
 pub(super) struct Manager {
     target: Target,
-    limits: Limits,
+    limits: StoreLimits,
     epoch: Arc<AtomicU64>,
     waiting: Arc<AtomicUsize>,
     connecting: Arc<AtomicUsize>,
@@ -108,7 +108,7 @@ fn openers(names: &str) -> Result<ScheduledThreadPool> {
         .thread_name_pattern(names)
         .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled);
     guarded(|| pool.build())
-        .map_err(|said| Error::new(Kind::System, format!("cannot start the threads {names}: {said}")))
+        .map_err(|said| Error::new(ErrorKind::System, format!("cannot start the threads {names}: {said}")))
 }
 
 /// The connections of one store.
@@ -123,7 +123,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn open(target: Target, limits: Limits) -> Result<Self> {
+    pub(super) fn open(target: Target, limits: StoreLimits) -> Result<Self> {
         let epoch = Arc::new(AtomicU64::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
         let connecting = Arc::new(AtomicUsize::new(0));
@@ -171,7 +171,7 @@ impl Connections {
                     turn = waited.min(within.saturating_sub(waited));
                     if turn.is_zero() || self.connecting.load(Ordering::Relaxed) == 0 {
                         let message = format!("no connection to the database within {waited:?}: {error}");
-                        return Err(Error::new(Kind::Unavailable, self.target.redact(&message)));
+                        return Err(Error::new(ErrorKind::Unavailable, self.target.redact(&message)));
                     }
                 }
             }
@@ -207,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::parse(&format!("sqlite:{}", folder.path().join("x.db").display())).unwrap();
         let connections =
-            Connections::open(target, Limits { call: 1_000, connections: 2, spare: 3 }).unwrap();
+            Connections::open(target, StoreLimits { call: 1_000, connections: 2, spare: 3 }).unwrap();
         let open = || connections.pool.state().connections;
         let taken: Vec<_> = (0..5).map(|_| connections.get(CONNECTION_WAIT).unwrap()).collect();
         assert_eq!(open(), 5);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn threads_that_cannot_be_made_are_an_error() {
         let error = openers("no thread has this \0 name").err().unwrap();
-        assert_eq!(error.kind(), Kind::System);
+        assert_eq!(error.kind(), ErrorKind::System);
         assert!(openers("firetime-connect-{}").is_ok());
     }
 }

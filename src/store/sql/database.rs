@@ -1,7 +1,6 @@
-//! What each database does in its own way as a whole: connecting, locking the schema, claiming a batch, finding
-//! executions under way and due rows. One room for each: [`sqlite`](super::sqlite),
-//! [`postgres`](super::postgres), [`mariadb`](super::mariadb). The differences of a line are in
-//! [`Dialect`].
+//! What each database does in its own way as a whole: connecting, locking the schema, claiming a batch,
+//! finding executions under way and due rows. One room for each: [`sqlite`](super::sqlite),
+//! [`postgres`](super::postgres), [`mariadb`](super::mariadb). The differences of a line are in [`Dialect`].
 
 use super::dialect::Dialect;
 use super::due::{self, Part};
@@ -13,7 +12,7 @@ use super::statement::Statement;
 use super::target::{Opened, Target};
 use super::under_way::{self, Whose};
 use crate::domain::{ExecutionState, Millis};
-use crate::store::{Limits, PollQuery};
+use crate::store::{PollQuery, StoreLimits};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
 pub(super) const LOCK_WAIT: Millis = 1_000;
@@ -25,23 +24,24 @@ pub(super) trait Database: Sync {
     fn dialect(&self) -> Dialect;
 
     /// Opens a session with its limits set. It may take as long as a store call.
-    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened>;
+    fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened>;
 
-    /// As [`Database::connect`], for the session a process opens first: refuses a pooler that others' sessions
-    /// share, and a server or client library that firetime cannot work with.
-    fn connect_first(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    /// As [`Database::connect`], for the session a process opens first: refuses a pooler that others'
+    /// sessions share, and a server or client library that firetime cannot work with.
+    fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         self.connect(target, limits)
     }
 
-    /// Sets what every session of ours has; see [`Limits`].
-    fn limit(&self, session: &mut dyn Session, limits: Limits) -> Step<()>;
+    /// Sets what every session of ours has; see [`StoreLimits`].
+    fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()>;
 
     /// BEGIN, COMMIT or ROLLBACK, in one round trip.
     fn control(&self, session: &mut dyn Session, text: &str) -> Step<()> {
         session.batch(text)
     }
 
-    /// Lifts a session's time limits for a migration; it still waits for locks no longer than [`SCHEMA_WAIT`].
+    /// Lifts a session's time limits for a migration; it still waits for locks no longer than
+    /// [`SCHEMA_WAIT`].
     fn lift_limits(&self, session: &mut dyn Session) -> Step<()>;
 
     /// Waits until no other node migrates the schema, and keeps the others out. Where the schema changes in

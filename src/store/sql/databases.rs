@@ -7,7 +7,7 @@ use super::mariadb::Mariadb;
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use super::target::{Opened, Target};
-use crate::store::Limits;
+use crate::store::StoreLimits;
 
 impl Dialect {
     /// What this database does in its own way.
@@ -18,12 +18,12 @@ impl Dialect {
 
 impl Target {
     /// See [`Database::connect`].
-    pub(super) fn connect(&self, limits: Limits) -> Step<Opened> {
+    pub(super) fn connect(&self, limits: StoreLimits) -> Step<Opened> {
         self.dialect.database().connect(self, limits)
     }
 
     /// See [`Database::connect_first`].
-    pub(super) fn connect_first(&self, limits: Limits) -> Step<Opened> {
+    pub(super) fn connect_first(&self, limits: StoreLimits) -> Step<Opened> {
         self.dialect.database().connect_first(self, limits)
     }
 }

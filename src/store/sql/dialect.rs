@@ -116,8 +116,8 @@ impl Dialect {
         }
     }
 
-    /// Locks the rows a SELECT brings until the transaction ends, waiting for them. SQLite's transactions that
-    /// write are alone anyway.
+    /// Locks the rows a SELECT brings until the transaction ends, waiting for them. SQLite's transactions
+    /// that write are alone anyway.
     pub(super) fn lock(self, alias: &str) -> String {
         match self {
             Self::Sqlite => String::new(),
@@ -142,8 +142,8 @@ impl Dialect {
         }
     }
 
-    /// Appends that a column is one of many ids. PostgreSQL hashes a list of so many values only where it is a
-    /// question of its own that cannot become a join: joins are nested loops here.
+    /// Appends that a column is one of many ids. PostgreSQL hashes a list of so many values only where it is
+    /// a question of its own that cannot become a join: joins are nested loops here.
     pub(super) fn among(self, question: Statement, column: &str, ids: Vec<i64>) -> Statement {
         match self {
             Self::Sqlite | Self::Mysql => question.push(&format!("{column} IN ")).list(ids),
@@ -303,8 +303,8 @@ impl Dialect {
     }
 
     /// Whether an error may leave a connection unusable, refusals too. MariaDB's may come halfway through a
-    /// result (a lock wait ends after the first rows are sent): the client's prepared statement then waits for
-    /// the rest, diesel finds it again, and executed once more it never returns.
+    /// result (a lock wait ends after the first rows are sent): the client's prepared statement then waits
+    /// for the rest, diesel finds it again, and executed once more it never returns.
     pub(super) fn errors_spoil_connections(self) -> bool {
         self == Self::Mysql
     }

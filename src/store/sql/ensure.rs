@@ -149,8 +149,8 @@ fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guar
     Ok(Some((guarded, StoredSchedule { state, version, generation, prev, settings, when })))
 }
 
-/// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the transaction
-/// as it was.
+/// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
+/// transaction as it was.
 fn create(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<bool> {
     let insert = insert(session, wanted)?;
     if session.dialect().counts_rows_left_alone() {

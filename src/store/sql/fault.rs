@@ -2,7 +2,7 @@
 
 use diesel::result::DatabaseErrorKind;
 
-use crate::domain::Kind;
+use crate::domain::ErrorKind;
 
 /// What a statement, or several of them, end with.
 pub(super) type Step<T> = Result<T, Fault>;
@@ -39,14 +39,14 @@ impl FaultKind {
     }
 
     /// The kind of the error that a caller is given.
-    pub(super) fn error_kind(self) -> Kind {
+    pub(super) fn error_kind(self) -> ErrorKind {
         match self {
-            Self::Unknown => Kind::Unknown,
-            Self::Lost | Self::Busy => Kind::Unavailable,
-            Self::Conflict => Kind::Conflict,
-            Self::Senseless => Kind::Config,
-            Self::Refused | Self::ReadOnly => Kind::Refused,
-            Self::Row | Self::Duplicate | Self::Undecodable => Kind::Data,
+            Self::Unknown => ErrorKind::Unknown,
+            Self::Lost | Self::Busy => ErrorKind::Unavailable,
+            Self::Conflict => ErrorKind::Conflict,
+            Self::Senseless => ErrorKind::Config,
+            Self::Refused | Self::ReadOnly => ErrorKind::Refused,
+            Self::Row | Self::Duplicate | Self::Undecodable => ErrorKind::Data,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::planned::Planned;
 use super::session::Session;
 use super::statement::{Value, single, sql};
 use super::target::{Opened, Target};
-use crate::store::Limits;
+use crate::store::StoreLimits;
 use crate::time::span;
 
 /// The migrating node's lock: one for each database of a server.
@@ -30,15 +30,15 @@ impl Database for Mariadb {
         Dialect::Mysql
     }
 
-    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         within_reach(target, limits, |_| Ok(()))
     }
 
-    fn connect_first(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         within_reach(target, limits, self_check)
     }
 
-    fn limit(&self, session: &mut dyn Session, limits: Limits) -> Step<()> {
+    fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()> {
         let call = limits.call.max(1);
         let (seconds, lock_wait) = ((call / 1_000).max(1), LOCK_WAIT / 1_000);
         session.batch(&format!(
@@ -88,7 +88,11 @@ impl Database for Mariadb {
 }
 
 /// Opens a session on a thread that can be left behind: MariaDB's client gives no connect up by itself.
-fn within_reach(target: &Target, limits: Limits, check: fn(&mut dyn Session) -> Step<()>) -> Step<Opened> {
+fn within_reach(
+    target: &Target,
+    limits: StoreLimits,
+    check: fn(&mut dyn Session) -> Step<()>,
+) -> Step<Opened> {
     let there = target.clone();
     target.reach.open(server(&target.address).as_deref(), span(limits.call), move || {
         let mut session = there.watched(open(&there)?, limits)?;

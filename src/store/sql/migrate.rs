@@ -13,8 +13,8 @@ use super::fault::{Fault, FaultKind};
 use super::session::Session;
 use super::statement::{single, sql};
 use super::target::Target;
-use crate::domain::{Error, Kind};
-use crate::store::{Limits, Result};
+use crate::domain::{Error, ErrorKind};
+use crate::store::{Result, StoreLimits};
 
 /// A version of the schema, and for each database the SQL that makes it out of the version before: an empty
 /// text if nothing changes there.
@@ -44,7 +44,7 @@ pub(crate) const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 /// How long opening a connection and reading the schema's version may take. A migration's own statements have
 /// no limit.
-const LIMITS: Limits = Limits { call: 60_000, connections: 1, spare: 0 };
+const LIMITS: StoreLimits = StoreLimits { call: 60_000, connections: 1, spare: 0 };
 
 /// What a migration did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ impl<'a> Migration<'a> {
 /// Brings the database's schema to this build's version. Several nodes may do so at once.
 ///
 /// # Errors
-/// [`Kind::Schema`] if the schema is newer than this build; it is then left as it is. [`Kind::Config`] behind
-/// a pooler whose clients share sessions.
+/// [`ErrorKind::Schema`] if the schema is newer than this build; it is then left as it is.
+/// [`ErrorKind::Config`] behind a pooler whose clients share sessions.
 pub fn migrate(url: &str) -> Result<MigrationReport> {
     migrate_by(url, MIGRATIONS)
 }
@@ -80,18 +80,18 @@ fn migrate_by(url: &str, migrations: &[Migration<'_>]) -> Result<MigrationReport
 /// Whether the database's schema is the one this build works with.
 ///
 /// # Errors
-/// [`Kind::Schema`] if it is missing, older or newer; says which and what to do. [`Kind::Config`] behind a
-/// pooler whose clients share sessions.
+/// [`ErrorKind::Schema`] if it is missing, older or newer; says which and what to do.
+/// [`ErrorKind::Config`] behind a pooler whose clients share sessions.
 pub(crate) fn check_schema(url: &str) -> Result<()> {
     let target = Target::parse(url)?;
     if let Some(file) = target.missing_file().map(|file| target.redact(file)) {
         let message =
             format!("there is no database file {file:?}: run `firetime migrate` if it is to be made");
-        return Err(Error::new(Kind::Schema, message));
+        return Err(Error::new(ErrorKind::Schema, message));
     }
     let mut session = target.connect_first(LIMITS).map_err(|fault| failed(&fault))?;
     let version = installed(session.as_mut()).map_err(|fault| failed(&target.clean(fault)))?;
-    fits(version, VERSION).map_err(|message| Error::new(Kind::Schema, message))
+    fits(version, VERSION).map_err(|message| Error::new(ErrorKind::Schema, message))
 }
 
 /// Whether the installed version is the needed one; the error says what to do if not.
@@ -115,9 +115,9 @@ fn newer(installed: i64, needed: i64) -> String {
 
 fn failed(fault: &Fault) -> Error {
     let kind = match fault.kind {
-        FaultKind::Lost | FaultKind::Busy => Kind::Unavailable,
-        FaultKind::Senseless => return Error::new(Kind::Config, fault.message.as_str()),
-        _ => Kind::Schema,
+        FaultKind::Lost | FaultKind::Busy => ErrorKind::Unavailable,
+        FaultKind::Senseless => return Error::new(ErrorKind::Config, fault.message.as_str()),
+        _ => ErrorKind::Schema,
     };
     Error::new(kind, format!("the schema of the database: {}", fault.message))
 }

@@ -74,8 +74,8 @@ use target::Target;
 
 use super::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, Limits, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
-    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
+    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
+    ScheduleRow, Stalled, StalledQuery, Store, StoreLimits, StrandedPage,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -85,13 +85,13 @@ use crate::time::{Clock, TimeSample, span};
 /// A SQLite database in memory (`sqlite::memory:`) is migrated at once: nobody else could.
 ///
 /// # Errors
-/// `Kind::Config` if the URL names no database this build can speak to.
-pub(crate) fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
+/// `ErrorKind::Config` if the URL names no database this build can speak to.
+pub(crate) fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(SqlStore::open(url, limits, clock)?))
 }
 
 impl SqlStore {
-    fn open(url: &str, limits: Limits, clock: Arc<Clock>) -> Result<Self> {
+    fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<Self> {
         let target = Target::parse(url)?;
         let memory = target.memory;
         let wary = AtomicBool::new(false);

@@ -62,7 +62,8 @@ fn own_jobs(
             (seen != spec.policy).then_some(Change::Policy(change))
         });
         let changed: Vec<Change> = changed.collect();
-        // Where another node has just written its own policy nothing is changed: the last to start wins anyway.
+        // Where another node has just written its own policy nothing is changed: the last to start wins
+        // anyway.
         change::make(session, &changed)?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::statement::{Row, Statement, padded, sql};
 use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards};
 use crate::store::{
-    Due, Lane, LargePayload, Page, PollQuery, Polled, Stalled, StalledQuery, Unstarted, when,
+    DueRows, Lane, LargePayload, Page, PollQuery, Polled, Stalled, StalledQuery, Unstarted, when,
 };
 use crate::time::{Clock, TimeSample};
 
@@ -49,7 +49,7 @@ fn due(
     parts: &[Part<'_>],
     polled: &mut Polled,
 ) -> Result<Vec<Lane>, Fault> {
-    let Due::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
+    let DueRows::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
     let (rows, next) = share_out(session, &query.application, lanes, query.limit, &due_entry)?;
     rows.into_iter().filter_map(|(_, row)| row).for_each(|row| row.put(polled));
     Ok(next)

@@ -25,7 +25,7 @@ use super::statement::{Statement, Value};
 use super::target::{Opened, Target};
 use super::under_way::Whose;
 use crate::domain::ExecutionState;
-use crate::store::{Limits, PollQuery};
+use crate::store::{PollQuery, StoreLimits};
 use crate::time::span;
 
 pub(super) struct Postgres;
@@ -36,16 +36,16 @@ impl Database for Postgres {
     }
 
     /// libpq gives a connect up by itself.
-    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         limited(target, open(target)?, limits)
     }
 
-    fn connect_first(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         let (there, wait) = (target.clone(), span(limits.call));
         target.reach.open(None, wait, move || limited(&there, open_unshared(&there)?, limits))
     }
 
-    fn limit(&self, session: &mut dyn Session, limits: Limits) -> Step<()> {
+    fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()> {
         let call = limits.call.max(1);
         // Only a superuser may choose the language of messages; others keep theirs.
         if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.kind == FaultKind::Lost) {
@@ -106,9 +106,10 @@ impl Database for Postgres {
         notes::in_states(question, states)
     }
 
-    /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and without
-    /// statistics reads every row of the application instead. So each job and shard, or each name, is a seek of
-    /// its own, and OFFSET keeps the planner from turning them into a join that begins with the schedules.
+    /// PostgreSQL seeks a list of values in an index only where its statistics say that this pays, and
+    /// without statistics reads every row of the application instead. So each job and shard, or each name, is
+    /// a seek of its own, and OFFSET keeps the planner from turning them into a join that begins with the
+    /// schedules.
     fn due_rows(&self, query: &PollQuery, part: &Part<'_>, limit: usize) -> Statement {
         let (seeks, sought, among) = match part.among {
             Among::Shards(shards) => (
@@ -137,7 +138,7 @@ impl Database for Postgres {
     }
 }
 
-fn limited(target: &Target, session: Opened, limits: Limits) -> Step<Opened> {
+fn limited(target: &Target, session: Opened, limits: StoreLimits) -> Step<Opened> {
     let mut session = target.watched(session, limits)?;
     Postgres.limit(session.as_mut(), limits).map_err(|fault| target.clean(fault))?;
     Ok(session)

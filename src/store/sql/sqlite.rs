@@ -16,7 +16,7 @@ use super::planned::{Planned, all_of, insert_moved, move_cursors, planned_want};
 use super::session::Session;
 use super::statement::ids;
 use super::target::{Opened, Target};
-use crate::store::Limits;
+use crate::store::StoreLimits;
 
 pub(super) struct Sqlite;
 
@@ -25,13 +25,13 @@ impl Database for Sqlite {
         Dialect::Sqlite
     }
 
-    fn connect(&self, target: &Target, limits: Limits) -> Step<Opened> {
+    fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         let mut session = open(target).map_err(|fault| unopened(target, fault))?;
         self.limit(session.as_mut(), limits).map_err(|fault| unopened(target, fault))?;
         Ok(session)
     }
 
-    fn limit(&self, session: &mut dyn Session, _: Limits) -> Step<()> {
+    fn limit(&self, session: &mut dyn Session, _: StoreLimits) -> Step<()> {
         session.batch(&format!("PRAGMA busy_timeout = {LOCK_WAIT}"))?;
         write_ahead(session)?;
         session.batch("PRAGMA synchronous = FULL")
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_opened_is_named_unless_it_looks_like_a_login() {
         let opened = |url: &str| {
-            let limits = Limits { call: 1_000, connections: 1, spare: 0 };
+            let limits = StoreLimits { call: 1_000, connections: 1, spare: 0 };
             Target::parse(url).unwrap().connect(limits).err().expect("no such folder").message
         };
         let said = opened("sqlite:/nowhere/at/all/x.db");

@@ -9,8 +9,8 @@ use super::reach::Reach;
 use super::secrets::secrets;
 use super::session::Session;
 use super::watched::Watched;
-use crate::domain::{Error, Kind};
-use crate::store::{Limits, Result};
+use crate::domain::{Error, ErrorKind};
+use crate::store::{Result, StoreLimits};
 use crate::time::span;
 
 /// A session that has just been opened.
@@ -47,11 +47,11 @@ impl Target {
                 "this build cannot speak to that database: firetime's feature `{feature}` is off; the program has all \
                          three with `cargo install --path . --features cli,postgres,mysql`"
             );
-            return Err(Error::new(Kind::Config, message));
+            return Err(Error::new(ErrorKind::Config, message));
         }
         if address.is_empty() {
             return Err(Error::new(
-                Kind::Config,
+                ErrorKind::Config,
                 "the URL of a SQLite database names its file: `sqlite:path`",
             ));
         }
@@ -78,7 +78,7 @@ impl Target {
     }
 
     /// The session, or one that gives its statements up, where nobody else does and a server may be silent.
-    pub(super) fn watched(&self, session: Opened, limits: Limits) -> Step<Opened> {
+    pub(super) fn watched(&self, session: Opened, limits: StoreLimits) -> Step<Opened> {
         if limits.spare > 0 {
             return Ok(session);
         }
@@ -104,7 +104,7 @@ fn absolute(file: String) -> String {
 fn unknown(what: &str) -> Error {
     let known =
         "`postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, or a path ending in .db or .sqlite";
-    Error::new(Kind::Config, format!("unknown database {what}: write {known}"))
+    Error::new(ErrorKind::Config, format!("unknown database {what}: write {known}"))
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(dialect("mariadb://h/d").unwrap(), (Dialect::Mysql, "mysql://h/d".into()));
         for url in ["oracle://h/d", "sqlit:shop.db", "nothing", ""] {
             let error = Target::parse(url).err().unwrap();
-            assert_eq!(error.kind(), Kind::Config);
+            assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.to_string().contains("postgres://"), "{error}");
         }
     }
@@ -141,7 +141,7 @@ mod tests {
     #[cfg(not(feature = "mysql"))]
     fn a_database_that_was_not_built_in_is_named() {
         let error = Target::parse("mysql://h/d").err().unwrap();
-        assert_eq!(error.kind(), Kind::Config);
+        assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("`mysql`"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! The size of batches, and those that fail.
 
 use super::*;
-use crate::domain::{Entry, Error, Kind, MisfirePolicy, ScheduleId};
+use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
 use crate::machine::Machine;
 use crate::repair::MOST_PASSED;
@@ -80,7 +80,7 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
 
 #[test]
 fn one_row_that_is_refused_is_found_by_halves_and_keeps_no_other_from_repair() {
-    for kind in [Kind::Data, Kind::Refused, Kind::Unavailable, Kind::Unknown] {
+    for kind in [ErrorKind::Data, ErrorKind::Refused, ErrorKind::Unavailable, ErrorKind::Unknown] {
         let mut machine = in_a_pass(None);
         machine.done(at(0), overdue(1..=100));
         let (mut boot, mut done, mut calls) = (0, Vec::new(), 0);

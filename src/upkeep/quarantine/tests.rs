@@ -1,7 +1,7 @@
 //! The walk in search of unreadable rows.
 
 use super::*;
-use crate::domain::{Error, Kind};
+use crate::domain::{Error, ErrorKind};
 use crate::machine::Machine;
 use crate::store::Applied;
 use crate::upkeep::MisfireAnswer;
@@ -45,7 +45,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                     Ok(MisfireAnswer::Unreadable(BrokenPage { broken: vec![broken(1), broken(2)], next }))
                 }
                 MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, Applied::Lost)),
-                MisfireOp::Quarantine(_) => Err(Error::new(Kind::Unknown, "away")),
+                MisfireOp::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),
                 op => Ok(nothing_found(&op)),
             });
         }

@@ -1,7 +1,7 @@
 //! An audit of the tests' own: triggers write down every change of an execution's row, as it is made.
 
 use super::hand::Hand;
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 
 /// The table the triggers fill; `was` and `becomes` are empty where there is no row before or after.
 const TABLE: &str = "CREATE TABLE chaos_change (id BIGINT NOT NULL PRIMARY KEY AUTO, at BIGINT NOT NULL, \
@@ -18,11 +18,11 @@ const VERBS: [(&str, &str, &str); 3] = [
 ];
 
 /// Makes table and triggers. The clock is the database's, read when the row is locked.
-pub fn install(hand: &mut Hand, kind: Kind) {
+pub fn install(hand: &mut Hand, kind: ServerKind) {
     let mut run = |text: String| hand.run(&text).unwrap();
     match kind {
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => {
+        ServerKind::Sqlite => {
             run(TABLE.replace("BIGINT NOT NULL PRIMARY KEY AUTO", "INTEGER PRIMARY KEY AUTOINCREMENT"));
             let clock = "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)";
             for (verb, id, states) in VERBS {
@@ -32,7 +32,7 @@ pub fn install(hand: &mut Hand, kind: Kind) {
             }
         }
         #[cfg(feature = "postgres")]
-        Kind::Postgres => {
+        ServerKind::Postgres => {
             run(TABLE.replace("NOT NULL PRIMARY KEY AUTO", "GENERATED ALWAYS AS IDENTITY PRIMARY KEY"));
             let clock = "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)";
             for (verb, id, states) in VERBS {
@@ -44,7 +44,7 @@ pub fn install(hand: &mut Hand, kind: Kind) {
             }
         }
         #[cfg(feature = "mysql")]
-        Kind::Mariadb => {
+        ServerKind::Mariadb => {
             run(TABLE.replace("PRIMARY KEY AUTO", "AUTO_INCREMENT PRIMARY KEY"));
             let clock = "CAST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000) AS SIGNED)";
             for (verb, id, states) in VERBS {

@@ -22,7 +22,7 @@ use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
 use super::wire::{Commit, Protocol};
-use crate::support::database::{Database, Kind};
+use crate::support::database::{Database, ServerKind};
 use crate::support::node::{self, APPLICATION, Line, Nodes};
 
 /// The clock of the host, and so of every database here.
@@ -66,7 +66,7 @@ pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
 
 pub struct Cluster {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ServerKind,
     /// The role the nodes log in as; the database's name too.
     pub role: String,
     pub client: Client,
@@ -96,7 +96,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// A fresh database with the audit in place.
-    pub fn new(name: &str, kind: Kind) -> Self {
+    pub fn new(name: &str, kind: ServerKind) -> Self {
         let database = kind.fresh();
         let (role, url) = database.common_role();
         firetime::migrate(&url).unwrap();
@@ -127,7 +127,7 @@ impl Cluster {
     }
 
     /// A new database with so many nodes alike on it.
-    pub fn start(name: &str, kind: Kind, nodes: usize, setup: Setup) -> Self {
+    pub fn start(name: &str, kind: ServerKind, nodes: usize, setup: Setup) -> Self {
         let mut cluster = Self::new(name, kind);
         for _ in 0..nodes {
             cluster.add(setup);
@@ -460,14 +460,14 @@ impl Drop for Settled {
     }
 }
 
-pub fn protocol(kind: Kind) -> Option<Protocol> {
+pub fn protocol(kind: ServerKind) -> Option<Protocol> {
     match kind {
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => None,
+        ServerKind::Sqlite => None,
         #[cfg(feature = "postgres")]
-        Kind::Postgres => Some(Protocol::Postgres),
+        ServerKind::Postgres => Some(Protocol::Postgres),
         #[cfg(feature = "mysql")]
-        Kind::Mariadb => Some(Protocol::Mariadb),
+        ServerKind::Mariadb => Some(Protocol::Mariadb),
     }
 }
 

@@ -4,7 +4,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 
 pub enum Hand {
     #[cfg(feature = "sqlite")]
@@ -22,18 +22,18 @@ struct Line {
 }
 
 impl Hand {
-    pub fn open(kind: Kind, url: &str) -> ConnectionResult<Self> {
+    pub fn open(kind: ServerKind, url: &str) -> ConnectionResult<Self> {
         match kind {
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite => {
+            ServerKind::Sqlite => {
                 let mut connection = SqliteConnection::establish(url.trim_start_matches("sqlite:"))?;
                 connection.batch_execute("PRAGMA busy_timeout = 20000").unwrap();
                 Ok(Self::Sqlite(connection))
             }
             #[cfg(feature = "postgres")]
-            Kind::Postgres => PgConnection::establish(url).map(Self::Postgres),
+            ServerKind::Postgres => PgConnection::establish(url).map(Self::Postgres),
             #[cfg(feature = "mysql")]
-            Kind::Mariadb => MysqlConnection::establish(url).map(Self::Mariadb),
+            ServerKind::Mariadb => MysqlConnection::establish(url).map(Self::Mariadb),
         }
     }
 

@@ -30,13 +30,13 @@ mod wire;
 
 use libtest_mimic::Trial;
 
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 use crate::trial;
 
 /// Set to `short` or `full` by `scripts/chaos.sh`.
 const FORM: &str = "FIRETIME_CHAOS";
 
-type Run = (&'static str, fn(Kind));
+type Run = (&'static str, fn(ServerKind));
 
 const EVERYWHERE: &[Run] = &[
     ("a_killed_nodes_work_is_done_by_others", runs::a_killed_nodes_work_is_done_by_others),
@@ -113,7 +113,7 @@ pub fn add_own(trials: &mut Vec<Trial>) {
     ));
 }
 
-pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
+pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let Ok(form) = std::env::var(FORM) else { return };
     let full = form == "full";
     let served = is_served(kind);
@@ -140,6 +140,6 @@ pub fn add(trials: &mut Vec<Trial>, kind: Kind) {
 }
 
 /// Whether the database is a server.
-fn is_served(kind: Kind) -> bool {
+fn is_served(kind: ServerKind) -> bool {
     kind.name() != "sqlite"
 }

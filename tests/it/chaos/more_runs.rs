@@ -11,23 +11,23 @@ use super::dice::Dice;
 use super::hand::Hand;
 use super::proxy::{Cut, Mode};
 use super::runs::{CONNECTIONS, LOG_LINES, RESUME, SETTLE};
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A process stops between two instructions and goes on 10 s later, before anybody may think it dead.
-pub fn a_stop_of_10_s_loses_nothing(kind: Kind) {
+pub fn a_stop_of_10_s_loses_nothing(kind: ServerKind) {
     let cluster = stopped("sigstop_10s", kind, 10, 25, false);
     assert_eq!(cluster.said("declared dead"), 0, "10 s of silence is no death");
 }
 
 /// It goes on when all it held has long been given to others.
-pub fn a_stop_of_90_s_costs_the_node_its_name(kind: Kind) {
+pub fn a_stop_of_90_s_costs_the_node_its_name(kind: ServerKind) {
     // A process stopped inside a write keeps all of SQLite from writing, deaths included.
     stopped("sigstop_90s", kind, 90, 95, kind.name() != "sqlite");
 }
 
-fn stopped(name: &str, kind: Kind, seconds: u32, span: i64, rejoins: bool) -> Cluster {
+fn stopped(name: &str, kind: ServerKind, seconds: u32, span: i64, rejoins: bool) -> Cluster {
     let mut cluster = Cluster::start(name, kind, 3, PATIENT);
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 12, from, from + 1_000 * span);
@@ -57,7 +57,7 @@ impl Cluster {
 }
 
 /// One node alone hears nothing for 45 s; what it had sent arrives after it was declared dead.
-pub fn a_node_cut_off_comes_back_under_a_new_name(kind: Kind) {
+pub fn a_node_cut_off_comes_back_under_a_new_name(kind: ServerKind) {
     let mut cluster = Cluster::start("cut_off", kind, 3, PATIENT);
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 12, from, from + 50_000);
@@ -74,7 +74,7 @@ pub fn a_node_cut_off_comes_back_under_a_new_name(kind: Kind) {
 }
 
 /// Every piece is 40 ms late in each direction.
-pub fn a_slow_network_only_slows(kind: Kind) {
+pub fn a_slow_network_only_slows(kind: ServerKind) {
     let mut cluster = Cluster::start("delay", kind, 3, PATIENT);
     cluster.set_all(Mode::Delay(Duration::from_millis(40)));
     let from = now() + 4_000;
@@ -89,7 +89,7 @@ pub fn a_slow_network_only_slows(kind: Kind) {
 }
 
 /// The nodes may have fewer connections in all than they need.
-pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
+pub fn a_connection_limit_starves_but_loses_nothing(kind: ServerKind) {
     let mut cluster = Cluster::start("connection_limit", kind, 3, PATIENT);
     let role = cluster.role.clone();
     let limit = |most: i64| match kind.name() {
@@ -114,7 +114,7 @@ pub fn a_connection_limit_starves_but_loses_nothing(kind: Kind) {
 }
 
 /// The database may be read and not written: a failover in slow motion.
-pub fn a_read_only_database_loses_nothing(kind: Kind) {
+pub fn a_read_only_database_loses_nothing(kind: ServerKind) {
     let mut cluster = Cluster::start("read_only", kind, 3, PATIENT);
     let from = now() + 3_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 25_000);
@@ -133,7 +133,7 @@ pub fn a_read_only_database_loses_nothing(kind: Kind) {
 }
 
 /// No write beyond the first part of a file succeeds.
-pub fn a_full_disk_loses_nothing(kind: Kind) {
+pub fn a_full_disk_loses_nothing(kind: ServerKind) {
     const FULL: u64 = 256 * 1024;
     let mut cluster = Cluster::start("disk_full", kind, 3, PATIENT);
     let limit = |cluster: &Cluster, most: Option<u64>| {
@@ -162,7 +162,7 @@ pub fn a_full_disk_loses_nothing(kind: Kind) {
 }
 
 /// The database is away for longer than any misfire threshold.
-pub fn a_long_outage_is_accounted_for(kind: Kind) {
+pub fn a_long_outage_is_accounted_for(kind: ServerKind) {
     let mut cluster = Cluster::start("long_outage", kind, 3, PATIENT);
     let from = now() + 3_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 100_000);
@@ -183,7 +183,7 @@ pub fn a_long_outage_is_accounted_for(kind: Kind) {
 }
 
 /// Every node is killed at once; what comes up afterwards knows nothing of them.
-pub fn a_power_cut_loses_nothing(kind: Kind) {
+pub fn a_power_cut_loses_nothing(kind: ServerKind) {
     let mut cluster = Cluster::start("power_cut", kind, 3, PATIENT);
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
@@ -206,7 +206,7 @@ pub fn a_power_cut_loses_nothing(kind: Kind) {
 }
 
 /// The server is killed and comes back 6 s later.
-pub fn a_killed_database_loses_nothing(kind: Kind) {
+pub fn a_killed_database_loses_nothing(kind: ServerKind) {
     let server = kind.name().to_uppercase();
     let variable = |what: &str| std::env::var(format!("FIRETIME_TEST_{server}_{what}"));
     let down = variable("DOWN").expect("run by scripts/chaos.sh: only there a killed server comes back");
@@ -254,7 +254,7 @@ impl Cluster {
 }
 
 /// Five nodes and everything at once for a minute, by chance.
-pub fn a_storm_loses_nothing(kind: Kind) {
+pub fn a_storm_loses_nothing(kind: ServerKind) {
     let mut dice = Dice::fresh();
     println!("{}: the storm's seed is {}", kind.name(), dice.seed);
     let mut cluster = Cluster::start("storm", kind, 5, QUICK);

@@ -8,12 +8,12 @@ use super::cluster::{address, protocol};
 use super::hand::Hand;
 use super::proxy::{Cut, Mode, Proxy};
 use super::wire::Commit;
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 
 const SOON: Duration = Duration::from_secs(20);
 
 struct Bench {
-    kind: Kind,
+    kind: ServerKind,
     proxy: Proxy,
     url: String,
     /// Past the proxy.
@@ -21,7 +21,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ServerKind) -> Self {
         let database = kind.fresh();
         let proxy = Proxy::new(address(&database.url), protocol(kind).unwrap());
         let url =
@@ -40,13 +40,13 @@ impl Bench {
     }
 }
 
-fn begin_insert_commit(kind: Kind, hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
+fn begin_insert_commit(kind: ServerKind, hand: &mut Hand, id: i64) -> diesel::QueryResult<()> {
     let insert = format!("INSERT INTO QRTZ_RUN VALUES ({id})");
     ["START TRANSACTION", &insert, "COMMIT"].iter().try_for_each(|text| transact(kind, hand, text))
 }
 
 /// The client is told the same; the row tells them apart.
-pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
+pub fn a_commit_is_cut_before_or_after_it_is_done(kind: ServerKind) {
     let mut bench = Bench::new(kind);
     begin_insert_commit(kind, &mut bench.connect(), 1).unwrap();
     bench.proxy.cut_commit(Cut::After, None);
@@ -65,7 +65,7 @@ pub fn a_commit_is_cut_before_or_after_it_is_done(kind: Kind) {
 
 /// A claim on PostgreSQL is one prepared statement that commits by itself, and so is an outcome on both;
 /// inside a transaction they do not.
-pub fn a_claim_or_an_outcome_is_seen_to_commit_by_itself(kind: Kind) {
+pub fn a_claim_or_an_outcome_is_seen_to_commit_by_itself(kind: ServerKind) {
     for (commit, before, change, after) in [
         (Commit::Claim, "1", "INSERT INTO QRTZ_RUN VALUES (2)", "1 2"),
         (Commit::Other, "1", "UPDATE QRTZ_RUN SET id = 3", "3"),
@@ -85,7 +85,7 @@ pub fn a_claim_or_an_outcome_is_seen_to_commit_by_itself(kind: Kind) {
 }
 
 /// As the store does it: begin and commit are text on PostgreSQL, everything is prepared on MariaDB.
-fn transact(kind: Kind, hand: &mut Hand, text: &str) -> diesel::QueryResult<()> {
+fn transact(kind: ServerKind, hand: &mut Hand, text: &str) -> diesel::QueryResult<()> {
     match text {
         "START TRANSACTION" if kind.name() == "postgres" => hand.run("BEGIN"),
         "COMMIT" | "ROLLBACK" if kind.name() == "postgres" => hand.run(text),
@@ -94,7 +94,7 @@ fn transact(kind: Kind, hand: &mut Hand, text: &str) -> diesel::QueryResult<()> 
 }
 
 /// What is held neither arrives nor fails, and arrives later.
-pub fn a_black_hole_holds_what_is_sent(kind: Kind) {
+pub fn a_black_hole_holds_what_is_sent(kind: ServerKind) {
     let mut bench = Bench::new(kind);
     let mut hand = bench.connect();
     bench.proxy.set(Mode::Hold);
@@ -109,7 +109,7 @@ pub fn a_black_hole_holds_what_is_sent(kind: Kind) {
 }
 
 /// While it is down nobody gets through; afterwards everybody does.
-pub fn what_is_down_refuses_and_comes_back(kind: Kind) {
+pub fn what_is_down_refuses_and_comes_back(kind: ServerKind) {
     let bench = Bench::new(kind);
     let mut hand = bench.connect();
     bench.proxy.set(Mode::Down);

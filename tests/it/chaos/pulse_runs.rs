@@ -12,7 +12,7 @@ use super::is_served;
 use super::job::{BULKY, PULSE, TICK, UNLISTED, failure};
 use super::load::instant;
 use super::runs::{CONNECTIONS, LOG_LINES};
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 use crate::support::poison_jobs::peak_memory;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl Cluster {
 }
 
 /// A job fails with a long text while the database refuses writes for a minute.
-pub fn a_failure_while_writes_are_refused_stays_small(kind: Kind) {
+pub fn a_failure_while_writes_are_refused_stays_small(kind: ServerKind) {
     let mut cluster = Cluster::start("refused_failures", kind, 1, PATIENT);
     let from = now() + 3_000;
     cluster.load.pulse(&cluster.client, from, from + 100_000);
@@ -130,7 +130,7 @@ pub fn a_failure_while_writes_are_refused_stays_small(kind: Kind) {
 }
 
 /// For 20 s the ledger cannot grow: a server's full disk, in its own words.
-pub fn a_full_disk_of_the_server_loses_nothing(kind: Kind) {
+pub fn a_full_disk_of_the_server_loses_nothing(kind: ServerKind) {
     let (fill, free) = match kind.name() {
         "postgres" => (
             "CREATE FUNCTION chaos_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
@@ -165,7 +165,7 @@ pub fn a_full_disk_of_the_server_loses_nothing(kind: Kind) {
 }
 
 /// Somebody holds the rows of three schedules for longer than their misfire threshold.
-pub fn a_long_lock_on_some_rows_holds_up_no_others(kind: Kind) {
+pub fn a_long_lock_on_some_rows_holds_up_no_others(kind: ServerKind) {
     let mut cluster = Cluster::start("row_lock", kind, 3, PATIENT);
     let from = now() + 3_000;
     cluster.load.pulse(&cluster.client, from, from + 90_000);
@@ -187,7 +187,7 @@ pub fn a_long_lock_on_some_rows_holds_up_no_others(kind: Kind) {
 }
 
 /// Somebody holds a whole table, as a change of its schema does: that of the schedules, then the ledger.
-pub fn a_long_lock_on_a_table_loses_nothing(kind: Kind) {
+pub fn a_long_lock_on_a_table_loses_nothing(kind: ServerKind) {
     let (lock, release) = match kind.name() {
         "postgres" => ("BEGIN; LOCK TABLE TABLE_NAME IN ACCESS EXCLUSIVE MODE", "ROLLBACK"),
         _ => ("LOCK TABLES TABLE_NAME WRITE", "UNLOCK TABLES"),
@@ -215,14 +215,14 @@ pub fn a_long_lock_on_a_table_loses_nothing(kind: Kind) {
 }
 
 /// A node's logger and observer panic at each event: what they write to has no reader any more.
-pub fn a_log_without_a_reader_stops_no_node(kind: Kind) {
+pub fn a_log_without_a_reader_stops_no_node(kind: ServerKind) {
     let mut cluster = Cluster::start("log_gone", kind, 1, Setup { listener: Listener::Pipe, ..PATIENT });
     cluster.log_readers.clear();
     listened_to(&mut cluster, 12_000);
 }
 
 /// A node's observer does not return for 20 s.
-pub fn an_observer_that_blocks_stops_no_node(kind: Kind) {
+pub fn an_observer_that_blocks_stops_no_node(kind: ServerKind) {
     let from = now() + 10_000;
     let listener = Listener::Blocked { from, until: from + 20_000 };
     let mut cluster = Cluster::start("observer_blocked", kind, 1, Setup { listener, ..PATIENT });
@@ -242,7 +242,7 @@ fn listened_to(cluster: &mut Cluster, millis: i64) {
 }
 
 /// 2,000 schedules with payloads of 200 KB are due at the same instant.
-pub fn large_payloads_due_at_once_hold_up_no_others(kind: Kind) {
+pub fn large_payloads_due_at_once_hold_up_no_others(kind: ServerKind) {
     let mut cluster = Cluster::start("large_payloads", kind, 2, PATIENT);
     let from = now() + 3_000;
     cluster.load.pulse(&cluster.client, from, from + 45_000);
@@ -258,15 +258,15 @@ pub fn large_payloads_due_at_once_hold_up_no_others(kind: Kind) {
 }
 
 /// Schedules of a job that no node lists are overdue.
-pub fn overdue_schedules_of_no_node_hold_up_no_others(kind: Kind) {
+pub fn overdue_schedules_of_no_node_hold_up_no_others(kind: ServerKind) {
     unlisted("unlisted", kind, 100_000, 12_000);
 }
 
-pub fn a_million_overdue_schedules_of_no_node_hold_up_no_others(kind: Kind) {
+pub fn a_million_overdue_schedules_of_no_node_hold_up_no_others(kind: ServerKind) {
     unlisted("a_million_unlisted", kind, 1_000_000, 45_000);
 }
 
-fn unlisted(name: &str, kind: Kind, count: usize, millis: i64) {
+fn unlisted(name: &str, kind: ServerKind, count: usize, millis: i64) {
     let mut cluster = Cluster::new(name, kind);
     cluster.mass(UNLISTED, &0, count, now() - 120_000);
     for _ in 0..2 {
@@ -286,7 +286,7 @@ fn unlisted(name: &str, kind: Kind, count: usize, millis: i64) {
 }
 
 /// 20,000 schedules (on SQLite 2,000) are two minutes overdue when the database comes back.
-pub fn thousands_overdue_after_an_outage_begin_soon(kind: Kind) {
+pub fn thousands_overdue_after_an_outage_begin_soon(kind: ServerKind) {
     let mut cluster = Cluster::start("catch_up", kind, 3, PATIENT);
     let from = now() + 3_000;
     cluster.load.pulse(&cluster.client, from, from + 60_000);
@@ -313,7 +313,7 @@ pub fn thousands_overdue_after_an_outage_begin_soon(kind: Kind) {
 }
 
 /// One node after the other is asked to stop and replaced, while jobs run.
-pub fn nodes_that_stop_in_order_leave_nothing_behind(kind: Kind) {
+pub fn nodes_that_stop_in_order_leave_nothing_behind(kind: ServerKind) {
     const NODES: usize = 3;
     let mut cluster = Cluster::start("stops", kind, NODES, PATIENT);
     let from = now() + 3_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cluster::{Cluster, PATIENT, QUICK, Setup, now};
 use super::proxy::{Cut, Mode};
 use super::wire::Commit;
-use crate::support::database::Kind;
+use crate::support::database::ServerKind;
 
 /// Unclaimed work of a killed node begins elsewhere within this.
 const PICK_UP: i64 = 8_000;
@@ -20,7 +20,7 @@ pub const CONNECTIONS: i64 = 30;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A node dies while it runs jobs and holds others, and while work comes that it alone had planned.
-pub fn a_killed_nodes_work_is_done_by_others(kind: Kind) {
+pub fn a_killed_nodes_work_is_done_by_others(kind: ServerKind) {
     let mut cluster = Cluster::start("sigkill", kind, 3, PATIENT);
     let from = now() + 4_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
@@ -43,7 +43,7 @@ pub fn a_killed_nodes_work_is_done_by_others(kind: Kind) {
 }
 
 /// Connections break where a node cannot know whether its commit was done.
-pub fn a_commit_without_an_answer_is_found_out(kind: Kind) {
+pub fn a_commit_without_an_answer_is_found_out(kind: ServerKind) {
     let mut cluster = Cluster::start("cut_commit", kind, 3, QUICK);
     let from = now() + 2_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 30_000);
@@ -72,7 +72,7 @@ pub fn a_commit_without_an_answer_is_found_out(kind: Kind) {
 
 /// Nothing comes through and nobody is told, for longer than a node may be silent; then it ends for one after
 /// the other, and the first must not take the rest for dead.
-pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
+pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: ServerKind) {
     let mut cluster = Cluster::start("black_hole", kind, 3, QUICK);
     let from = now() + 2_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 25_000);
@@ -97,7 +97,7 @@ pub fn a_black_hole_kills_nobody_and_loses_nothing(kind: Kind) {
 
 /// A network that forgets its connections without a word, again and again: those that were open stay silent
 /// for ever, and what waits on them is not to use up what a node may leave behind.
-pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
+pub fn connections_that_stay_silent_are_given_up(kind: ServerKind) {
     let mut cluster = Cluster::start("silent", kind, 3, QUICK);
     let from = now() + 3_000;
     cluster.load.ticks(&cluster.client, 24, from, from + 50_000);
@@ -120,7 +120,7 @@ pub fn connections_that_stay_silent_are_given_up(kind: Kind) {
 }
 
 /// The database is away, and a node is asked to stop meanwhile.
-pub fn an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline(kind: Kind) {
+pub fn an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline(kind: ServerKind) {
     const GRACE: Duration = Duration::from_secs(4);
     let mut cluster = Cluster::start("outage", kind, 3, Setup { grace: GRACE, ..PATIENT });
     let from = now() + 3_000;
@@ -164,7 +164,7 @@ impl Cluster {
 }
 
 /// Each node believes another wall clock; all work by the database's.
-pub fn a_clock_offset_per_node_changes_nothing(kind: Kind) {
+pub fn a_clock_offset_per_node_changes_nothing(kind: ServerKind) {
     const OFFSETS: [i64; 4] = [3_600_000, -90_000, 1_500, 0];
     let mut cluster = Cluster::new("clock_offset", kind);
     for wall in OFFSETS {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     #[cfg(feature = "sqlite")]
     Sqlite,
     #[cfg(feature = "postgres")]
@@ -19,21 +19,21 @@ pub enum Kind {
 }
 
 /// Every kind this build can speak to.
-pub fn all() -> Vec<Kind> {
+pub fn all() -> Vec<ServerKind> {
     vec![
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite,
+        ServerKind::Sqlite,
         #[cfg(feature = "postgres")]
-        Kind::Postgres,
+        ServerKind::Postgres,
         #[cfg(feature = "mysql")]
-        Kind::Mariadb,
+        ServerKind::Mariadb,
     ]
 }
 
 /// A database of a test's own.
 #[derive(Clone)]
 pub struct Database {
-    pub kind: Kind,
+    pub kind: ServerKind,
     pub url: String,
     /// Removed with the last handle.
     _folder: Option<Arc<TempDir>>,
@@ -49,16 +49,16 @@ impl Database {
     pub fn batch(&self, text: &str) {
         let done = match self.kind {
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite => {
+            ServerKind::Sqlite => {
                 let file = self.url.strip_prefix("sqlite:").unwrap();
                 let mut connection = diesel::SqliteConnection::establish(file).unwrap();
                 connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
                 connection.batch_execute(text)
             }
             #[cfg(feature = "postgres")]
-            Kind::Postgres => diesel::PgConnection::establish(&self.url).unwrap().batch_execute(text),
+            ServerKind::Postgres => diesel::PgConnection::establish(&self.url).unwrap().batch_execute(text),
             #[cfg(feature = "mysql")]
-            Kind::Mariadb => diesel::MysqlConnection::establish(&self.url).unwrap().batch_execute(text),
+            ServerKind::Mariadb => diesel::MysqlConnection::establish(&self.url).unwrap().batch_execute(text),
         };
         done.unwrap_or_else(|error| panic!("{text}: {error}"));
     }
@@ -66,7 +66,7 @@ impl Database {
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-impl Kind {
+impl ServerKind {
     pub fn name(self) -> &'static str {
         match self {
             #[cfg(feature = "sqlite")]
@@ -120,9 +120,9 @@ impl Database {
         let name = self.url.rsplit('/').next().unwrap().to_owned();
         match self.kind {
             #[cfg(feature = "sqlite")]
-            Kind::Sqlite => (name, self.url.clone()),
+            ServerKind::Sqlite => (name, self.url.clone()),
             #[cfg(feature = "postgres")]
-            Kind::Postgres => {
+            ServerKind::Postgres => {
                 let mut connection = diesel::PgConnection::establish(&self.url).unwrap();
                 let make = format!(
                     "CREATE ROLE {name} LOGIN PASSWORD 'secret'; ALTER DATABASE {name} OWNER TO {name}"
@@ -132,7 +132,7 @@ impl Database {
                 (name, url)
             }
             #[cfg(feature = "mysql")]
-            Kind::Mariadb => {
+            ServerKind::Mariadb => {
                 let mut connection = diesel::MysqlConnection::establish(&self.url).unwrap();
                 let make = format!(
                     "CREATE USER {name}@'%' IDENTIFIED BY 'secret'; GRANT ALL ON {name}.* TO {name}@'%'"

@@ -31,7 +31,7 @@ fn done(count: usize) -> Result<Vec<Applied>, Error> {
     Ok(vec![Applied::Done; count])
 }
 
-fn failed(kind: Kind) -> Result<Vec<Applied>, Error> {
+fn failed(kind: ErrorKind) -> Result<Vec<Applied>, Error> {
     Err(Error::new(kind, "not now"))
 }
 
@@ -49,17 +49,17 @@ fn what_waits_is_settled_together_up_to_a_batch() {
 fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
     let mut machine = machine(3);
     assert_eq!(batch(&mut machine, at(0)), 3);
-    machine.done(at(0), failed(Kind::Refused));
+    machine.done(at(0), failed(ErrorKind::Refused));
     (3..8).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
     for _ in 0..2 {
         assert_eq!(batch(&mut machine, at(10_000)), 1);
         machine.done(at(10_000), done(1));
     }
     assert_eq!(batch(&mut machine, at(10_000)), 1);
-    machine.done(at(10_000), failed(Kind::Refused));
+    machine.done(at(10_000), failed(ErrorKind::Refused));
     assert_eq!(batch(&mut machine, at(10_001)), 0, "it pauses");
     assert_eq!(batch(&mut machine, at(20_000)), 1, "the one that failed alone stays alone");
-    machine.done(at(20_000), failed(Kind::Refused));
+    machine.done(at(20_000), failed(ErrorKind::Refused));
     assert_eq!(batch(&mut machine, at(20_000)), 5);
     machine.done(at(20_000), done(5));
     assert_eq!(batch(&mut machine, at(20_001)), 0);
@@ -70,7 +70,7 @@ fn what_failed_together_is_tried_apart_and_what_comes_after_together_again() {
 
 /// Each outcome in a batch of its own size; the row of execution `bad` cannot be stored. A minute of calls:
 /// at which instant, how many together, and whether it failed.
-fn a_minute_beside(bad: i64, kind: Kind) -> Vec<(Millis, usize, bool)> {
+fn a_minute_beside(bad: i64, kind: ErrorKind) -> Vec<(Millis, usize, bool)> {
     let mut machine = machine(BATCH as i64);
     let (mut now, mut calls, mut stored) = (0, Vec::new(), 0);
     while now < 60_000 {
@@ -100,7 +100,7 @@ fn a_minute_beside(bad: i64, kind: Kind) -> Vec<(Millis, usize, bool)> {
 
 #[test]
 fn an_outcome_that_is_never_stored_costs_the_others_a_few_calls_once() {
-    for kind in [Kind::Data, Kind::Refused, Kind::Unavailable] {
+    for kind in [ErrorKind::Data, ErrorKind::Refused, ErrorKind::Unavailable] {
         for bad in [0, 1, 499, 500, 998, 999] {
             let calls = a_minute_beside(bad, kind);
             let together = calls.iter().filter(|(_, size, failed)| *failed && *size > 1);
@@ -124,7 +124,7 @@ fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
         match machine.next(at(now)) {
             Step::Do(SettleOp(_)) => {
                 calls += 1;
-                machine.done(at(now), failed(Kind::Data));
+                machine.done(at(now), failed(ErrorKind::Data));
             }
             Step::Wait(until) => now = until,
             Step::Tell(_) => {}
@@ -137,7 +137,7 @@ fn many_outcomes_that_are_never_stored_leave_room_for_the_others() {
     machine.receive(at(now), CompleteInput::Settle(finish(101, "no"), None));
     let sizes = [(), ()].map(|()| {
         let size = batch(&mut machine, at(now));
-        machine.done(at(now), if size == 1 { failed(Kind::Data) } else { done(size) });
+        machine.done(at(now), if size == 1 { failed(ErrorKind::Data) } else { done(size) });
         size
     });
     assert!(sizes.contains(&2), "{sizes:?}");
@@ -150,7 +150,7 @@ fn what_an_outage_set_aside_is_stored_together_after_it() {
     let mut now = 0;
     while machine.aside.len() < 5 {
         match machine.next(at(now)) {
-            Step::Do(SettleOp(_)) => machine.done(at(now), failed(Kind::Unavailable)),
+            Step::Do(SettleOp(_)) => machine.done(at(now), failed(ErrorKind::Unavailable)),
             Step::Wait(until) => now = until,
             Step::Tell(_) => {}
             Step::Stop => panic!("stopped"),
@@ -172,7 +172,7 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
     let mut now = 0;
     for pause in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
         assert!(batch(&mut machine, at(now)) > 0);
-        machine.done(at(now), failed(Kind::Unavailable));
+        machine.done(at(now), failed(ErrorKind::Unavailable));
         assert!(matches!(
             machine.next(at(now)),
             Step::Tell(CompleteOutput::Event(Event::StoreFailed { .. }))
@@ -185,7 +185,7 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
     machine.done(at(now), done(1));
     machine.receive(at(now), CompleteInput::Settle(finish(2, "no"), None));
     assert_eq!(batch(&mut machine, at(now)), 1);
-    machine.done(at(now), failed(Kind::Unavailable));
+    machine.done(at(now), failed(ErrorKind::Unavailable));
     assert!(matches!(machine.next(at(now)), Step::Tell(_)));
     assert!(matches!(machine.next(at(now)), Step::Wait(until) if until == now + FIRST_PAUSE));
 }
@@ -261,7 +261,7 @@ fn first(machine: &CompleteMachine) -> &ExecutionChange {
 }
 
 /// One outcome with this text, tried alone as often as there are answers; its text afterwards.
-fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
+fn tried(text: &str, answers: impl IntoIterator<Item = ErrorKind>) -> String {
     let mut machine = machine(0);
     machine.receive(at(0), CompleteInput::Settle(finish(1, text), None));
     let mut now = 0;
@@ -275,14 +275,16 @@ fn tried(text: &str, answers: impl IntoIterator<Item = Kind>) -> String {
 
 #[test]
 fn a_text_the_database_cannot_hold_is_written_in_ascii() {
-    for (kind, text) in [(Kind::Data, IN_ASCII), (Kind::Refused, NOISY), (Kind::Unavailable, NOISY)] {
+    for (kind, text) in
+        [(ErrorKind::Data, IN_ASCII), (ErrorKind::Refused, NOISY), (ErrorKind::Unavailable, NOISY)]
+    {
         assert_eq!(tried(NOISY, [kind]), text, "{kind:?}");
     }
 }
 
 #[test]
 fn a_text_is_escaped_once_however_often_it_is_refused() {
-    for kind in [Kind::Data, Kind::Refused] {
+    for kind in [ErrorKind::Data, ErrorKind::Refused] {
         let many = || std::iter::repeat_n(kind, 20);
         let plain = NOISY.replace(['ï', '☕'], "-");
         assert_eq!(tried(&plain, many()), plain, "{kind:?}: nothing in it needs an escape");
@@ -297,15 +299,15 @@ fn a_text_refused_while_other_outcomes_are_stored_is_written_in_ascii() {
     let mut machine = machine(0);
     machine.receive(at(0), CompleteInput::Settle(finish(1, NOISY), None));
     assert_eq!(batch(&mut machine, at(0)), 1);
-    machine.done(at(0), failed(Kind::Refused));
+    machine.done(at(0), failed(ErrorKind::Refused));
     machine.receive(at(0), CompleteInput::Settle(finish(2, NOISY), None));
     // The first is tried again, then the second; only one of them is stored.
     assert_eq!(batch(&mut machine, at(10_000)), 1);
-    machine.done(at(10_000), failed(Kind::Refused));
+    machine.done(at(10_000), failed(ErrorKind::Refused));
     assert_eq!(batch(&mut machine, at(10_000)), 1);
     machine.done(at(10_000), done(1));
     assert_eq!(batch(&mut machine, at(20_000)), 1);
-    machine.done(at(20_000), failed(Kind::Refused));
+    machine.done(at(20_000), failed(ErrorKind::Refused));
     assert_eq!(first(&machine).error.as_deref(), Some(IN_ASCII));
 }
 

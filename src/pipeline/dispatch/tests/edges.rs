@@ -57,7 +57,7 @@ fn a_failed_claims_pause_is_slept_through() {
     let (mut bench, due) = planned();
     bench.now = due;
     claim_due(&mut bench);
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unavailable, "down")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "down")));
     assert_eq!(waits_until(&mut bench), due + FAILURE_PAUSE);
 }
 
@@ -95,7 +95,7 @@ fn in_doubt() -> (Bench, Vec<ClaimRequest>) {
     bench.poll(START + 3_000);
     bench.now = START + 1_000;
     let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("two claims are due") };
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke")));
     assert_eq!(waits_until(&mut bench), bench.now + FAILURE_PAUSE);
     bench.now += FAILURE_PAUSE;
     (bench, requests.to_vec())
@@ -161,7 +161,7 @@ fn a_doubt_that_cannot_be_asked_about_holds_up_no_others() {
     answer_the_first(&mut bench, &requests);
     bench.now += DOUBT_PAUSE;
     assert_eq!(doubts(&mut bench), [requests[1].token]);
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "no answer")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
     bench.now = waits_until(&mut bench);
     assert_eq!(bench.chairs.load(Ordering::Relaxed), 8, "its seat is for others meanwhile");
     assert_eq!(claim_due(&mut bench).candidate.entry().id, requests[0].candidate.entry().id);
@@ -174,7 +174,7 @@ fn the_last_that_came_into_doubt_is_asked_about_with_the_others() {
     answer_the_first(&mut bench, &requests);
     bench.now = START + 2_000;
     let next = claim_due(&mut bench);
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke again")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke again")));
     bench.now += FAILURE_PAUSE;
     assert_eq!(doubts(&mut bench), [next.token, requests[1].token]);
 }
@@ -191,7 +191,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
     let planned = Planned { pendings: vec![retry], ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(planned));
     let retried = claim_due(&mut bench);
-    bench.machine.done(bench.now(), Err(Error::new(Kind::Unknown, "the connection broke again")));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke again")));
     bench.now += FAILURE_PAUSE;
     assert_eq!(doubts(&mut bench), [retried.token]);
     answer(&mut bench, Claim::Lost);
@@ -245,7 +245,7 @@ fn a_node_does_not_stop_while_a_claim_is_in_doubt() {
 }
 
 fn too_large() -> Claim {
-    Claim::Failed(Error::new(Kind::Data, "too large"))
+    Claim::Failed(Error::new(ErrorKind::Data, "too large"))
 }
 
 /// Answers the claim of two schedules: the first fails alone, the second is won or not.
@@ -481,7 +481,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
         };
         machine.receive(now, DispatchInput::Planned(planned));
         let held = Ok(ClaimAnswer::Claims(vec![Claim::Skipped]));
-        for answer in [Err(Error::new(Kind::Unknown, "the connection broke")), held] {
+        for answer in [Err(Error::new(ErrorKind::Unknown, "the connection broke")), held] {
             while !matches!(machine.next(now), Step::Do(_)) {}
             machine.done(now, answer);
             now = Now { db: now.db + DOUBT_PAUSE, boot: now.boot + DOUBT_PAUSE, ..now };

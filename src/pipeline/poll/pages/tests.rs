@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Error, ExecutionId, Kind, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, Token};
 use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::tests::{
@@ -73,7 +73,7 @@ fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
         let query;
         (now, query) = asked(&mut machine, now);
         limits.push(query.limit);
-        let failed = Err(Error::new(Kind::Unknown, "no answer"));
+        let failed = Err(Error::new(ErrorKind::Unknown, "no answer"));
         machine.done(at(now), if n < 10 { failed } else { Ok(PollAnswer::Page(answer(now, Vec::new()))) });
     }
     let falling = [25_000, 12_500, 6_250, 3_125, 1_562, 781, 390, 195, 97, 64];
@@ -86,7 +86,7 @@ fn lane(job: i64) -> Lane {
 }
 
 fn lanes(query: &PollQuery) -> Vec<i64> {
-    let Due::Lanes(lanes) = &query.page.schedules else { return Vec::new() };
+    let DueRows::Lanes(lanes) = &query.page.schedules else { return Vec::new() };
     lanes.iter().map(|lane| lane.job).collect()
 }
 
@@ -96,7 +96,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let mut machine = machine(1_000_000);
     machine.bookmark.limit = 2;
     let page = |jobs: &[i64], walked| Page {
-        schedules: Due::Lanes(jobs.iter().copied().map(lane).collect()),
+        schedules: DueRows::Lanes(jobs.iter().copied().map(lane).collect()),
         pendings: walked,
         newest: false,
     };
@@ -129,7 +129,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
 fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_took() {
     let mut machine = machine(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    let next = Some(Page { schedules: Due::Lanes(vec![lane(1)]), pendings: Page::END, newest: false });
+    let next = Some(Page { schedules: DueRows::Lanes(vec![lane(1)]), pendings: Page::END, newest: false });
     let late = now + 2 * PATIENCE;
     machine.done(at(late), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (again, query) = asked(&mut machine, late);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Error, Kind};
+use crate::domain::{Error, ErrorKind};
 use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::pages::PATIENCE;
@@ -93,7 +93,7 @@ fn a_slow_poll_fetches_some_large_payloads_and_fewer_after_a_failure() {
     };
     let (now, ids) = poll(&mut machine, 1_000_000);
     assert_eq!(ids.len(), 20);
-    let error = Error::new(Kind::Unknown, "no answer within 3 s");
+    let error = Error::new(ErrorKind::Unknown, "no answer within 3 s");
     machine.done(at(now), Err(error));
     let (now, ids) = poll(&mut machine, now);
     assert_eq!(ids.len(), 10);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::shards::Member;
-use crate::domain::{Error, Event, Kind, NodeId};
+use crate::domain::{Error, ErrorKind, Event, NodeId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::messages::LOOK;
 use crate::pipeline::poll::tests::{PERIOD, asked, at, decode, machine, told_earliest};
@@ -35,7 +35,7 @@ fn comes_after(machine: &mut PollMachine, now: Millis, takes: Millis, earliest: 
 }
 
 fn comes_to_nothing(machine: &mut PollMachine, now: Millis) {
-    machine.done(at(now), Err(Error::new(Kind::Unknown, "no answer in time")));
+    machine.done(at(now), Err(Error::new(ErrorKind::Unknown, "no answer in time")));
 }
 
 /// Where polls that skip begin after one that was asked for then and knew of nothing due.

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits =
-    Limits { core: 2, max: 4, queue: 2, grow_after: 1_000, give_back_after: 5_000, retire_after: 6_000 };
+const LIMITS: PoolLimits =
+    PoolLimits { core: 2, max: 4, queue: 2, grow_after: 1_000, give_back_after: 5_000, retire_after: 6_000 };
 
 /// (busy, spare, queued, promised threads, promised places)
 type Counts = (usize, usize, usize, usize, usize);
@@ -50,7 +50,7 @@ fn a_seat_given_back_is_free_again() {
 
 /// One thread that has been given so many items since 0, and is through with them.
 fn worked(starts: usize) -> Admission {
-    let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 1, 0) });
+    let mut pool = Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(1, 1, 0) });
     pool.observe(0);
     pool.spawned();
     for _ in 0..starts {
@@ -93,8 +93,10 @@ fn a_queue_that_moves_fast_is_full_when_the_next_could_not_start_soon() {
 #[test]
 fn spare_threads_are_for_those_ahead_in_a_queue_that_moves_fast() {
     let next = |pace: usize| {
-        let mut pool =
-            Admission { pace: Some(pace), ..Admission::new(Limits { queue: 1_000, ..Limits::new(2, 2, 0) }) };
+        let mut pool = Admission {
+            pace: Some(pace),
+            ..Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(2, 2, 0) })
+        };
         let claim = [(); 3].map(|()| pool.reserve());
         assert_eq!(claim, [Some(Seat::Thread), Some(Seat::Thread), Some(Seat::Soon)]);
         // It is answered; what it won is on its way.
@@ -170,7 +172,7 @@ fn what_the_first_few_tell_is_forgotten_when_they_are_over() {
 /// Else the first thousand of a backlog would each wait for the answer to its start.
 #[test]
 fn a_queue_nobody_has_measured_takes_a_few_and_waits_until_it_is() {
-    let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(1, 2, 0) });
+    let mut pool = Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(1, 2, 0) });
     pool.observe(0);
     pool.spawned();
     pool.started();
@@ -201,7 +203,7 @@ fn a_pool_at_rest_has_been_measured_only_if_it_was_fast() {
 #[test]
 fn a_pool_that_waits_for_its_claims_is_asked_for_more_each_time() {
     let most = |claim_takes: i64| {
-        let mut pool = Admission::new(Limits { queue: 1_000, ..Limits::new(4, 16, 0) });
+        let mut pool = Admission::new(PoolLimits { queue: 1_000, ..PoolLimits::new(4, 16, 0) });
         let rounds = (1..=8).map(|round| {
             let seats: Vec<Seat> = std::iter::from_fn(|| pool.reserve()).collect();
             for seat in &seats {
@@ -340,9 +342,9 @@ fn a_closed_pool_gives_no_seats_and_keeps_no_spare_thread() {
 
 #[test]
 fn limits_that_make_no_sense_are_raised() {
-    let pool = Admission::new(Limits::new(0, 0, 0));
+    let pool = Admission::new(PoolLimits::new(0, 0, 0));
     assert_eq!((pool.limits.core, pool.limits.max), (1, 1));
-    assert_eq!(Admission::new(Limits::new(5, 3, 0)).limits.max, 5);
+    assert_eq!(Admission::new(PoolLimits::new(5, 3, 0)).limits.max, 5);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -375,7 +377,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: PoolLimits) -> Self {
         let admission = Admission::new(limits);
         Self { admission, permits: VecDeque::new(), queue: VecDeque::new(), wanted: false }
     }
@@ -465,7 +467,7 @@ proptest! {
         (core, more, queue) in (1..4_usize, 0..3_usize, 0..4_usize),
         ops in prop::collection::vec(op(), 0..200),
     ) {
-        let mut pool = Pool::new(Limits::new(core, core + more, queue));
+        let mut pool = Pool::new(PoolLimits::new(core, core + more, queue));
         for op in ops {
             pool.play(op);
             pool.settle();

@@ -77,8 +77,8 @@ pub(in crate::store::sql) fn lock_free(want: &Want) -> Statement {
 }
 
 /// Moves the cursors of these schedules, whose rows are locked, and gives those that it moved. InnoDB locks
-/// places in an index too: a row that is free cannot be moved to one that somebody else holds. Those are found
-/// by halves, without waiting: they must not keep the others from being claimed.
+/// places in an index too: a row that is free cannot be moved to one that somebody else holds. Those are
+/// found by halves, without waiting: they must not keep the others from being claimed.
 fn move_free(session: &mut dyn Session, want: &Want, schedules: &[i64]) -> Step<Vec<i64>> {
     let moves = move_cursors(Dialect::Mysql, &want.clone().only(schedules));
     let text = format!("{NOT_WAITING}{}", moves.text);

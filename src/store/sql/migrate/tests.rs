@@ -109,7 +109,7 @@ fn a_schema_is_brought_up_from_where_it_is(own: &Own) {
 fn a_missing_schema_is_reported_and_left_missing(own: &Own) {
     for _ in 0..2 {
         let error = check_schema(&own.url).unwrap_err();
-        assert_eq!(error.kind(), Kind::Schema);
+        assert_eq!(error.kind(), ErrorKind::Schema);
         assert!(error.to_string().contains("firetime migrate"), "{error}");
     }
 }
@@ -117,7 +117,7 @@ fn a_missing_schema_is_reported_and_left_missing(own: &Own) {
 fn a_newer_schema_is_refused_and_left_alone(own: &Own) {
     let newest = migrate_by(&own.url, &all()).unwrap().version;
     for error in [migrate(&own.url).unwrap_err(), check_schema(&own.url).unwrap_err()] {
-        assert_eq!(error.kind(), Kind::Schema);
+        assert_eq!(error.kind(), ErrorKind::Schema);
         let said = format!("version {newest}, newer than this firetime's {VERSION}");
         assert!(error.to_string().contains(&said), "{error}");
     }
@@ -175,7 +175,7 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
 
 /// A change of a whole ledger takes longer than any other statement may.
 fn a_migration_that_takes_longer_than_a_statement_may_is_finished(own: &Own, slow: &'static str) {
-    let limits = Limits { call: 500, ..LIMITS };
+    let limits = StoreLimits { call: 500, ..LIMITS };
     let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();
     assert!(session.batch(slow).is_err(), "the session has a limit");
     let mut session = Target::parse(&own.url).unwrap().connect(limits).unwrap();

@@ -8,7 +8,7 @@ use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::sql;
-use crate::store::{Claim, ClaimRequest, Limits, Store};
+use crate::store::{Claim, ClaimRequest, Store, StoreLimits};
 use crate::time::Clock;
 
 /// Claims all, starts all, gives all back.
@@ -38,7 +38,7 @@ fn prepared(store: &SqlStore) -> String {
 }
 
 fn batches_of_like_size_share_their_statements(database: &Database) {
-    let limits = Limits { connections: 1, ..LIMITS };
+    let limits = StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let entries = schedules(&store, &super::application(), 5 + 9 + 16 + 5);
     let (first, rest) = entries.split_at(5);
@@ -56,7 +56,7 @@ fn batches_of_like_size_share_their_statements(database: &Database) {
 /// What is the same for a whole batch is bound by itself: its length may change from one execution to the
 /// next.
 fn a_kept_statement_takes_a_longer_text(database: &Database) {
-    let limits = Limits { connections: 1, ..LIMITS };
+    let limits = StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let entries = schedules(&store, &super::application(), 2);
     let errors = [String::new(), "x".repeat(4_000)];

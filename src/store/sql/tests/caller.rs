@@ -7,7 +7,7 @@ use diesel::Connection;
 use diesel::connection::SimpleConnection;
 
 use super::fixture::{self, Database, LIMITS};
-use crate::domain::Kind;
+use crate::domain::ErrorKind;
 use crate::store::sql::ensure::{CallerConnection, ensure_in};
 use crate::store::sql::open;
 use crate::store::{Definition, Ensured, Store};
@@ -74,7 +74,7 @@ where
     let case = Case::new(database);
     let committed = connection.transaction(|connection| {
         let error = ensure_in(connection, &definition(&case.application, &"x".repeat(201))).unwrap_err();
-        assert_eq!(error.kind(), Kind::Config);
+        assert_eq!(error.kind(), ErrorKind::Config);
         assert_eq!(case.ensure(connection, "after"), Ensured::Created);
         Ok::<_, diesel::result::Error>(())
     });

@@ -40,7 +40,7 @@ fn counted<T>(call: impl FnOnce() -> T) -> (T, (usize, u64)) {
 /// A batch of claims, and of outcomes: at most so many statements, and so many allocations for each of it.
 fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize, u64)) {
     count::begin();
-    let limits = crate::store::Limits { connections: 1, ..LIMITS };
+    let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let entries = schedules(&store, &application(), 4 * EXECUTIONS);
     // The first prepares its statements, and any may meet a lock of the tests beside this one and be tried
@@ -63,7 +63,7 @@ fn a_batch_costs(database: &Database, claims: (usize, u64), settlements: (usize,
 fn a_node_joins_in_a_few_statements(database: &Database) {
     const JOBS: usize = 300;
     count::begin();
-    let limits = crate::store::Limits { connections: 1, ..LIMITS };
+    let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let (app, spec) = (application(), definition("", "").job);
     let policy = |max_tries| JobPolicy { max_tries, ..spec.policy };

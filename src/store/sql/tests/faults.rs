@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, definition, request};
-use crate::domain::{Candidate, Entry, Error, Kind, NodeId, Outcome};
+use crate::domain::{Candidate, Entry, Error, ErrorKind, NodeId, Outcome};
 use crate::fixtures::Changes;
 use crate::store::sql::database::LOCK_WAIT;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
-    Applied, Beat, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Limits, Pulse, Store,
+    Applied, Beat, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Pulse, Store, StoreLimits,
 };
 use crate::time::Clock;
 
@@ -25,7 +25,7 @@ struct Case {
 
 impl Case {
     fn new(database: &Database) -> Self {
-        let limits = Limits { connections: 1, ..LIMITS };
+        let limits = StoreLimits { connections: 1, ..LIMITS };
         let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
         let application = super::application();
         store.ensure(&definition(&application, "report")).unwrap();
@@ -120,7 +120,7 @@ fn a_lone_change_on_a_connection_the_server_closed_is_not_repeated(database: &Da
     let case = Case::new(database);
     kill(database, case.connection());
     let pause = || case.store.pause(case.entry.id, case.entry.version, "test", "");
-    assert_eq!(pause().unwrap_err().kind(), Kind::Unknown);
+    assert_eq!(pause().unwrap_err().kind(), ErrorKind::Unknown);
     assert!(pause().unwrap());
 }
 
@@ -137,7 +137,7 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     // The wait lasts a second, and the pool may choose another connection: not every try is caught waiting.
     let error =
         (0..10).find_map(|_| killed_while_waiting(database, &case, &outcome)).expect("never seen waiting");
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     holder.batch("ROLLBACK").unwrap();
     assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
 }
@@ -167,7 +167,7 @@ fn a_lock_held_too_long_ends_the_wait(database: &Database) {
     let begun = Instant::now();
     let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    assert_eq!(paused.kind(), Kind::Unavailable, "{paused}");
+    assert_eq!(paused.kind(), ErrorKind::Unavailable, "{paused}");
     drop(held);
     drop(case.run().give_back(AT));
 }
@@ -186,7 +186,7 @@ fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait(database: &Databa
     let held = database.lock(second);
     for _ in 0..2 {
         let begun = Instant::now();
-        assert_eq!(lock().unwrap_err().kind(), Kind::Unavailable);
+        assert_eq!(lock().unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     }
     drop(held);
@@ -239,7 +239,7 @@ fn a_connection_lost_during_the_commit_is_unknown_until_resolved(database: &Data
     let request = case.request();
     let error = case.store.claim(std::slice::from_ref(&request)).unwrap_err();
     session.batch(&format!("DROP TRIGGER {name} ON QRTZ_RUN; DROP FUNCTION {name}()")).unwrap();
-    assert_eq!(error.kind(), Kind::Unknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert!(error.to_string().contains("may have been made"), "{error}");
     let claimed = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
     let again = won(case.store.resolve(std::slice::from_ref(&request), true).unwrap());
@@ -270,7 +270,7 @@ fn an_unreachable_server_is_told_soon_and_without_the_password(url: &str) {
     let begun = Instant::now();
     let error = store.time().unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(3));
-    assert_eq!(error.kind(), Kind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(!error.to_string().contains("hunter2"), "{error}");
     assert_eq!(error.to_string().lines().count(), 1, "{error}");
 }
@@ -286,7 +286,7 @@ mod sqlite {
         let mut holder = database.session();
         holder.batch("BEGIN IMMEDIATE").unwrap();
         let error = case.store.claim(&[case.request()]).unwrap_err();
-        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         holder.batch("ROLLBACK").unwrap();
         drop(case.run().give_back(AT));
     }
@@ -307,7 +307,7 @@ mod sqlite {
         case.store.read("set up", |session| session.batch("PRAGMA foreign_keys = ON")).unwrap();
         let request = case.request();
         let error = case.store.claim(std::slice::from_ref(&request)).unwrap_err();
-        assert_eq!(error.kind(), Kind::Unknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         assert_eq!(case.store.find(&case.application, "report").unwrap().unwrap(), *case.entry);
 
         session.batch("DROP TRIGGER orphans").unwrap();
@@ -416,7 +416,7 @@ mod postgres {
              (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
         let fault = session.batch(insert).unwrap_err();
         session.batch("ROLLBACK").unwrap();
-        assert_eq!(fault.kind.error_kind(), Kind::Refused, "{}", fault.message);
+        assert_eq!(fault.kind.error_kind(), ErrorKind::Refused, "{}", fault.message);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::store::sql::session::Session;
 use crate::store::sql::statement::sql;
 use crate::store::sql::target::Target;
 use crate::store::sql::{migrate, open};
-use crate::store::{ClaimRequest, Definition, Limits, Store};
+use crate::store::{ClaimRequest, Definition, Store, StoreLimits};
 use crate::time::{Clock, Lease};
 use crate::trigger::{Simple, Trigger};
 
@@ -22,7 +22,7 @@ pub(in crate::store::sql) fn server(variable: &str) -> String {
 }
 
 /// As a node's loops have them.
-pub(super) const LIMITS: Limits = Limits { call: 3_000, connections: 8, spare: 1 };
+pub(super) const LIMITS: StoreLimits = StoreLimits { call: 3_000, connections: 8, spare: 1 };
 
 /// An application name nobody else uses.
 pub(in crate::store::sql) fn application() -> String {

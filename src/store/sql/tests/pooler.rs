@@ -7,7 +7,7 @@ use diesel::sql_types::Text;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
 use super::fixture::{LIMITS, application, definition, request, server};
-use crate::domain::{Kind, NodeId};
+use crate::domain::{ErrorKind, NodeId};
 use crate::store::sql::{check_schema, migrate, open};
 use crate::store::{Claim, Store};
 use crate::time::Clock;
@@ -21,7 +21,7 @@ fn a_pooler_that_shares_sessions_is_refused_and_its_other_sessions_stay_as_they_
     let url = pooled("transaction");
     let mut other = PgConnection::establish(&url).unwrap();
     for error in [migrate(&url).unwrap_err(), check_schema(&url).unwrap_err()] {
-        assert_eq!(error.kind(), Kind::Config, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains("session mode"), "{error}");
     }
     let left = "current_setting('enable_seqscan') || ' ' || current_setting('statement_timeout') || ' ' \
