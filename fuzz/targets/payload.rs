@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 
-#[path = "../../src/payload.rs"]
+#[path = "../../src/domain/payload.rs"]
 #[allow(dead_code, reason = "a node decodes more than it encodes here")]
 mod payload;
 
@@ -19,12 +19,12 @@ struct Order {
     lines: Vec<(String, i32, f64)>,
     #[serde(rename = "to")]
     address: Option<Box<Order>>,
-    kind: ErrorKind,
+    kind: Kind,
 }
 
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "only decoding counts")]
-enum ErrorKind {
+enum Kind {
     Plain,
     Weighed(f32),
     Sent { at: i64, tags: BTreeMap<String, char> },

@@ -428,8 +428,8 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.outbox.push_back(DispatchOutput::WakeHeart);
         }
         let tend = self.tend(now);
-        // Before what was won is told: the database has something to do while others run it. Observers may
-        // take their time, and what is claimed would wait for them: they come first.
+        // Send the next claim before handing over the won ones, so that the database works while they run.
+        // Events go first: an observer may block, and no claim may wait behind it.
         let only_won = self.outbox.iter().all(|output| matches!(output, DispatchOutput::Won(_)));
         if only_won && let Some(requests) = self.batch(now) {
             self.ahead.asked(now.boot);

@@ -32,7 +32,6 @@ impl Revocation {
             verb: if goes_on { Verb::TakeBack } else { Verb::Abandon },
             execution: self.stranded.id,
             token: self.stranded.token,
-            state: self.stranded.state,
             becomes: self.to,
             fresh: goes_on.then_some(self.fresh),
             reason: Some(self.reason),

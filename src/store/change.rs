@@ -28,9 +28,9 @@ pub(crate) enum Change {
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// It is so: by this call, or, where the rule says so, by an earlier one whose answer was lost.
+    /// The row has the new values, written by this call or by an earlier one whose answer was lost.
     Done,
-    /// The row is another than the one that was seen, or somebody holds it: nothing of it was changed.
+    /// Another transaction changed or holds the row; nothing was written.
     Lost,
 }
 
@@ -66,7 +66,7 @@ impl Datum<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Seen<'a> {
     Same(Datum<'a>),
-    /// A number of a row that nobody understands: NULL, or what is no number, counts as -1.
+    /// Compares a number of an unreadable row; NULL and non-numbers count as -1.
     Loosely(i64),
     /// No state of ours, NULL and what is no text included.
     NoState,
@@ -77,10 +77,8 @@ pub(crate) enum Seen<'a> {
 pub(crate) struct ExecutionChange {
     pub verb: Verb,
     pub execution: ExecutionId,
-    /// The guard: it is under this token
+    /// The guard: it is under this token, in a state from which the rule leads.
     pub token: Token,
-    /// and in this state, where the rule does not name the states.
-    pub state: ExecutionState,
     pub becomes: ExecutionState,
     /// The token it has as nobody's.
     pub fresh: Option<Token>,
@@ -114,7 +112,9 @@ impl ExecutionChange {
     fn seen(&self, column: Column) -> Seen<'_> {
         Seen::Same(match column {
             Column::Id => Datum::Number(self.execution.0),
-            Column::State => Datum::Text(self.state.as_str()),
+            Column::State => {
+                self.verb.rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
+            }
             Column::ClaimToken => Datum::Uuid(self.token.0),
             _ => column.absent(Datum::Null),
         })
@@ -177,7 +177,6 @@ impl Unstarted {
             verb: Verb::Supersede,
             execution: self.execution,
             token: self.token,
-            state: ExecutionState::Pending,
             becomes: ExecutionState::Skipped,
             fresh: None,
             reason: Some(Reason::Superseded),

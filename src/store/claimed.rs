@@ -83,8 +83,7 @@ impl Claimed {
 
     /// CLAIMED becomes RUNNING.
     pub(crate) fn start(&self, now: Millis) -> ExecutionChange {
-        let change = self.change(Verb::Start, ExecutionState::Running, now);
-        ExecutionChange { state: ExecutionState::Claimed, ..change }
+        self.change(Verb::Start, ExecutionState::Running, now)
     }
 
     /// The row says RUNNING now.
@@ -113,7 +112,6 @@ impl Claimed {
             verb,
             execution: self.execution,
             token: self.token,
-            state: ExecutionState::Running,
             becomes,
             fresh: None,
             reason: None,

@@ -3,7 +3,7 @@
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
 //! columns of a schedule that its definition says: their lists are what is inserted, updated, loaded,
 //! compared and checked, and what the search for unreadable rows asks for. A column of these two is added
-//! here and in the migrations, and nowhere else in `store/`.
+//! here, in the migrations and as a field of `Definition`, and nowhere else in `store/`.
 
 use std::sync::Arc;
 
@@ -262,8 +262,10 @@ impl Settings {
             if length > longest {
                 return Err(format!("its {name} has {length} characters: at most {longest} are possible"));
             }
-            if text.contains('\0') || matches!(spec.holds, Holds::Line(_)) && text.contains(char::is_control)
-            {
+            if text.contains('\0') {
+                return Err(format!("its {name} holds a NUL"));
+            }
+            if matches!(spec.holds, Holds::Line(_)) && text.contains(char::is_control) {
                 return Err(format!("its {name} holds a control character: leave it out"));
             }
         }

@@ -14,8 +14,8 @@ use super::guard::{self, Guard};
 use crate::domain::ExecutionState::{Abandoned, Claimed, Failed, Pending, Running, Skipped, Succeeded};
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 
-/// The kinds of changes, in the order in which one call makes them: rows are locked in the order of
-/// application, node, schedule, execution, and an execution starts before it ends.
+/// The kinds of changes, in the order in which one call makes them: nodes, schedules, then executions, each
+/// kind by id; an execution starts before it ends. A call that waits for held schedules has one kind of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Verb {
     /// A node that did not beat is declared dead.
@@ -77,7 +77,7 @@ pub(crate) struct Rule {
     pub operation: &'static str,
     pub table: Table,
     pub guard: &'static Guard,
-    /// The states of an execution that the guard lets pass; none: the one that was seen.
+    /// The states of an execution from which this change is allowed; none for other rows.
     pub from: &'static [ExecutionState],
     /// The states that an execution may have afterwards.
     #[cfg_attr(not(test), allow(dead_code, reason = "compared with the state machine by a test"))]
@@ -164,12 +164,12 @@ pub(crate) enum Set {
     Clock,
     /// One more.
     OneMore,
-    /// One more; what is no count that can grow begins anew at 0.
+    /// Adds one; a NULL, negative, non-numeric or maximal value becomes 0.
     Recount,
     /// More by what the change brings. A figure for people, which stands still before it overflows.
     More(Brought),
-    /// The empty text if the change brings this state and the reason is one of those an attempt is made for:
-    /// why a failed attempt was made is not why it failed.
+    /// Clears the reason when the execution enters this state and the reason only said why the attempt was
+    /// made.
     EmptyOn(ExecutionState, &'static [Reason]),
 }
 
@@ -356,6 +356,15 @@ mod tests {
             for (from, to) in rule.from.iter().flat_map(|from| rule.to.iter().map(move |to| (from, to))) {
                 assert!(from.can_become(*to), "{} leads from {from:?} to {to:?}", rule.operation);
             }
+        }
+    }
+
+    /// A row's id alone is no guard: it says nothing of what was seen.
+    #[test]
+    fn no_guard_compares_the_id_alone() {
+        for verb in ALL {
+            let seen = verb.rule().guard.every().filter(|it| !matches!(it, Column::Id | Column::Uuid));
+            assert!(seen.count() > 0, "{verb:?}");
         }
     }
 

@@ -102,7 +102,6 @@ fn changed(n: i64, verb: Verb, becomes: ExecutionState) -> ExecutionChange {
         verb,
         execution: ExecutionId(n),
         token: Token::fresh(),
-        state: verb.rule().from[0],
         becomes,
         fresh: (verb == Verb::GiveBack).then(Token::fresh),
         reason: None,

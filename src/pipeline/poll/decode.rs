@@ -113,7 +113,7 @@ impl Verdicts {
         self.recent.insert(entry.id, (entry.version, decodes));
     }
 
-    /// The same, and what is asked for is kept.
+    /// The verdict, which is kept for longer because it was asked for.
     fn ask(&mut self, entry: &Entry) -> Option<bool> {
         let known = self.get(entry);
         if let Some(decodes) = known

@@ -69,12 +69,11 @@ pub(crate) enum Seat {
 
 /// How fast the queue moves is measured over at least so long, in milliseconds; at first over less.
 const PACED: i64 = 20;
-/// In so many times [`PACED`] an item starts soon: it may be called started when it is claimed.
+/// How many pace intervals ahead an execution may be recorded as RUNNING by its claim.
 const SOON: usize = 5;
 /// Faster than this many starts in [`PACED`], and what cannot start soon is better left to other nodes.
 const FAST: usize = 20;
-/// So many may wait while nobody knows how fast the queue moves, or twice as many as the pool was just
-/// through with.
+/// The queue's limit before its pace has been measured; or twice as many as the pool has just worked off.
 const UNMEASURED: usize = 8;
 /// Behind what starts soon, so many more may wait. Each needs a statement of its own when it starts: a long
 /// queue of them would be slow for that alone, and stay so.
@@ -106,7 +105,7 @@ pub(super) struct Admission {
     pace: Option<usize>,
     /// What `pace` will be at least, while that is not known; forgotten when these [`PACED`] are over.
     early: Option<usize>,
-    /// So many may wait while the pace is not known.
+    /// The queue's limit while its pace is not known.
     allowed: usize,
     paced_at: i64,
     /// The last thread could not be made: count on those there are until one can.

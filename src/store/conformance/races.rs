@@ -124,7 +124,6 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             verb: Verb::GiveBack,
             execution: first.id,
             token: requests[winner].token,
-            state: ExecutionState::Claimed,
             becomes: ExecutionState::Pending,
             fresh: Some(Token::fresh()),
             reason: Some(Reason::GivenBack),

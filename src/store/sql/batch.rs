@@ -169,10 +169,9 @@ impl Want {
         serde_json::to_string(&rows).map_or(Value::Null, Value::Text)
     }
 
-    /// What is the same for all is asked for by a question of its own: as a plain parameter PostgreSQL would
-    /// know it when it plans, and take a partial index for a state that it believes to be rare. Columns are
-    /// unnested side by side: among what is selected they are read row by row, in FROM each would be stored
-    /// first.
+    /// Binds a common value in a subquery: PostgreSQL would use a plain parameter when planning and might
+    /// choose a partial index for a state it believes rare. Columns are unnested in the SELECT list, where
+    /// they are read row by row; in FROM each would be stored first.
     fn unnested(&self) -> String {
         let same = self.same.iter().map(|(name, _)| format!("(SELECT ?) AS {name}"));
         let each = self.each.iter().map(|(name, _)| format!("unnest(?) AS {name}"));

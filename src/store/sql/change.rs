@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::batch::{Want, guarded, update};
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
 use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, Reason, ScheduleState, Token};
@@ -17,10 +17,11 @@ use crate::store::rules::{Brought, HeldRow, Rule, Set, Table, Verb};
 use crate::store::when::NONE;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, guard};
 
-type Step<T> = Result<T, Fault>;
-
-/// The most characters of the reason for which a schedule is in ERROR.
+/// The most characters stored of a reason or an actor.
 const LONGEST_REASON: usize = 500;
+
+/// The second of two states from which a change is allowed, in a batch.
+const OTHER_STATE: &str = "other";
 
 /// Whether it takes a single statement, which is its own transaction.
 pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
@@ -54,10 +55,14 @@ pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
     Ok(applied)
 }
 
-/// The most rows of a statement.
+/// The most rows of a statement: one where the guard compares another thing for each row, or names rows by
+/// another key than their id, by which locked rows are told apart.
 fn size(dialect: Dialect, verb: Verb) -> usize {
-    // What its guard compares differs from row to row.
-    if verb == Verb::Quarantine { 1 } else { dialect.batch() }
+    if verb == Verb::Quarantine || !has_id(verb.rule()) { 1 } else { dialect.batch() }
+}
+
+fn has_id(rule: &Rule) -> bool {
+    rule.guard.every().any(|column| column == Column::Id)
 }
 
 /// Whether its rows are locked first, so that it is known which of them change.
@@ -86,7 +91,7 @@ fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<
 /// ids. They are locked in id order.
 fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: Want) -> Step<Vec<i64>> {
     let (dialect, (table, alias)) = (session.dialect(), named(rule.table));
-    let compared: Vec<&str> = rule.guard.every().map(Column::name).collect();
+    let compared: Vec<&str> = rule.guard.every().map(Column::name).chain([OTHER_STATE]).collect();
     let lock = if rule.held == HeldRow::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
     let lock = sql(format!("SELECT {alias}.id FROM ")).want(dialect, &want.of(&compared)).push(&format!(
         " {} {table} {alias} ON {}{lock}",
@@ -156,7 +161,9 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
     let compared = |column: Column| {
         let (is, was) = (format!("{alias}.{}", column.name()), format!("w.{}", column.name()));
         match rows.first().map(|row| row.seen(column)) {
-            _ if column == Column::State && rule.from.len() > 1 => format!("{is} IN ({was}, w.other)"),
+            _ if column == Column::State && rule.from.len() > 1 => {
+                format!("{is} IN ({was}, w.{OTHER_STATE})")
+            }
             Some(Seen::Loosely(_)) => format!("{} = {was}", dialect.loosely(&is)),
             Some(Seen::NoState) => {
                 let known: Vec<String> =
@@ -176,7 +183,7 @@ fn want(rule: &Rule, rows: &[&Change]) -> Want {
         Column::State if rule.from.len() > 1 => rule
             .from
             .iter()
-            .zip(["state", "other"])
+            .zip(["state", OTHER_STATE])
             .fold(want, |want, (state, name)| want.same(name, state.as_str())),
         Column::State => alike(want, column.name(), rows, usize::MAX, |row| datum(row, column)),
         Column::ClaimToken | Column::Uuid => {
@@ -231,11 +238,7 @@ fn datum(change: &Change, column: Column) -> Datum<'_> {
 
 /// Where a change comes among those of its kind: rows are locked in id order.
 fn place(change: &Change) -> i64 {
-    if change.rule().guard.every().any(|column| column == Column::Id) {
-        number(change, Column::Id)
-    } else {
-        0
-    }
+    if has_id(change.rule()) { number(change, Column::Id) } else { 0 }
 }
 
 fn as_number(value: Datum<'_>) -> i64 {
@@ -341,7 +344,7 @@ fn supersede(session: &mut dyn Session, repairs: &[&Repair]) -> Step<()> {
     make(session, &give_way.collect::<Vec<_>>())
 }
 
-/// Makes changes of one kind, whichever of them are still to be made.
+/// Makes changes of one kind whose losses do not matter.
 pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
     for some in changes.chunks(session.dialect().batch()) {
         let rows: Vec<&Change> = some.iter().collect();

@@ -1,7 +1,7 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
 use super::entry::{self, Payload, Raw};
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::session::{Session, now};
 use super::statement::{Statement, Value, guarded_by, listed, set_all, single, sql};
@@ -11,8 +11,6 @@ use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
 use crate::store::when::{self, Present};
 use crate::store::{Definition, Ensured, Result, guard};
 use crate::trigger::Timing;
-
-type Step<T> = std::result::Result<T, Fault>;
 
 /// A database connection of the application's own.
 ///

@@ -1,7 +1,7 @@
 //! The store on SQLite, PostgreSQL and MariaDB: one implementation, and what differs behind
 //! [`Dialect`](dialect::Dialect) and [`Database`](database::Database).
 //!
-//! Files import those above them in this table, or to their left, and none in a circle:
+//! Files import those above them in this table, or to their left. None do so in a circle:
 //! `tests/it/architecture.rs` sees to that.
 //!
 //! ```text

@@ -127,7 +127,7 @@ pub(super) fn listed(prefix: &str, columns: &[Spec]) -> String {
     columns.iter().map(|column| format!("{prefix}{}", column.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// `a = ?, b = ?, c = ?`
+/// Appends `, a = ?, b = ?, c = ?`.
 pub(super) fn set_all(statement: Statement, columns: &[Spec], cells: Vec<Cell>) -> Statement {
     columns.iter().zip(cells).fold(statement, |statement, (column, cell)| {
         statement.push(&format!(", {} = ?", column.name)).bind(cell)

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, NodeId,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
     Occurrence, ScheduleId, ScheduleState, Token,
 };
+use crate::store::change::PolicyChange;
 use crate::store::rules::Verb;
 use crate::store::sql::batch::{Want, update};
 use crate::store::sql::dialect::Dialect;
@@ -19,7 +20,8 @@ use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::under_way::Whose;
 use crate::store::sql::{change, claim, due, node, planned, poll, purge, stranded, unreadable};
 use crate::store::{
-    BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, Page, PollQuery, Purge, StalledQuery,
+    Broken, BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, Page, Pause,
+    PollQuery, Purge, StalledQuery,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -64,6 +66,27 @@ fn numbers(dialect: Dialect, after: i64) -> String {
     }
 }
 
+/// One change each of those that are no batch of executions.
+fn others() -> Vec<(&'static str, Change)> {
+    let (by, reason) = (String::new(), "why".to_owned());
+    let broken = Broken {
+        id: ScheduleId(1),
+        name: "1".into(),
+        version: 0,
+        state: "EXECUTING".to_owned(),
+        reason: reason.clone(),
+    };
+    let becomes = JobPolicy { max_tries: 7, ..JobPolicy::DEFAULT };
+    let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
+    vec![
+        ("pause", Change::Pause(Pause { id: ScheduleId(1), version: 0, by, reason })),
+        ("quarantine", Change::Quarantine(broken)),
+        ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
+        ("declare dead", end(Some(1))),
+        ("leave", end(None)),
+    ]
+}
+
 /// The executions 1 to `count` begin.
 fn starts(count: i64) -> Vec<Change> {
     changes(count, Verb::Start, ExecutionState::Running)
@@ -79,7 +102,6 @@ fn changes(count: i64, verb: Verb, becomes: ExecutionState) -> Vec<Change> {
         verb,
         execution: ExecutionId(id),
         token: Token::fresh(),
-        state: verb.rule().from[0],
         becomes,
         fresh: None,
         reason: None,
@@ -290,6 +312,8 @@ fn the_hot_path_never_scans(database: &Database) {
         });
         statements.push(("settle", change::statement_for_test(dialect, &starts(count))));
     }
+    let others = others().into_iter();
+    statements.extend(others.map(|(name, change)| (name, change::statement_for_test(dialect, &[change]))));
     for (name, statement) in statements {
         assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{name}: {}", statement.text);
     }
