@@ -363,7 +363,7 @@ fn the_misfire_threshold_is_not_a_literal_in_two_classes() {
         .collect();
     // The others are how long a migration may take, and how far before now polls begin.
     let others = [
-        "store/sql/migrate.rs: const LIMITS: Limits = Limits { call: 60_000,",
+        "store/sql/migrate.rs: const LIMITS: StoreLimits = StoreLimits { call: 60_000,",
         "pipeline/poll/skipping.rs: const MARGIN: Millis = 60_000;",
     ];
     let is_other = |line: &&String| others.iter().any(|other| line.starts_with(other));
