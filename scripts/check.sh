@@ -15,8 +15,8 @@ for tool in fmt clippy; do
 done
 
 # package: packs what would be published. Any warning of cargo is an error, except those of the network.
-# --no-metadata, as there is no public address to name yet; --allow-dirty, as changes are checked before they are
-# committed.
+# --no-metadata, as there is no public address to name yet; --allow-dirty, as changes are checked before they
+# are committed.
 package() {
     local log
     log=$(cargo package --locked --no-verify --no-metadata --allow-dirty 2>&1) || { echo "$log"; return 1; }

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Holds dependencies to deny.toml: licences, banned crates, "*", sources. Exit 0: held; 1: broken; 2: cannot tell.
+"""Holds dependencies to deny.toml: licences, banned crates, "*", sources.
+
+Exit 0: held; 1: broken; 2: cannot tell.
 
 cargo-deny does more (it reads the licence texts and knows advisories), but is not on every machine.
 """
