@@ -157,17 +157,6 @@ pub(crate) fn searched(entry: &Entry, repair: &Repair) -> u64 {
 }
 
 pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> Repair {
-    Repair {
-        id: entry.id,
-        generation: entry.generation,
-        state: entry.state,
-        cursor: entry.cursor,
-        version: entry.version,
-        to: Cursor { prev: Some(missed.last), next: missed.following },
-        passed: missed.count,
-        rows,
-        supersede: Vec::new(),
-        resume: false,
-        now,
-    }
+    let to = Cursor { prev: Some(missed.last), next: missed.following };
+    Repair { rows, ..Repair::of(entry, to, missed.count, now) }
 }

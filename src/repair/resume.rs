@@ -15,18 +15,6 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
             let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
             Repair { resume: missed.is_whole(now), ..moved(entry, &missed, rows, now) }
         }
-        None => Repair {
-            id: entry.id,
-            generation: entry.generation,
-            state: entry.state,
-            cursor: entry.cursor,
-            version: entry.version,
-            to: entry.cursor,
-            passed: 0,
-            rows: Vec::new(),
-            supersede: Vec::new(),
-            resume: true,
-            now,
-        },
+        None => Repair { resume: true, ..Repair::of(entry, entry.cursor, 0, now) },
     })
 }

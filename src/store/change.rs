@@ -9,7 +9,8 @@ use super::rules::Brought::{self, Becomes, Error, Fresh, MaxAttempts, MaxTries, 
 use super::rules::Brought::{Recover, RetryDelay, ToNext, ToPrev, Why};
 use super::rules::{Rule, Verb};
 use crate::domain::{
-    Cursor, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason, ScheduleId, ScheduleState, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason, ScheduleId, ScheduleState,
+    Token,
 };
 use crate::time::millis;
 
@@ -209,6 +210,56 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
+    /// Moves the entry's cursor over so many planned occurrences, without a row.
+    pub(crate) fn of(entry: &Entry, to: Cursor, passed: u64, now: Millis) -> Self {
+        Self {
+            id: entry.id,
+            generation: entry.generation,
+            state: entry.state,
+            cursor: entry.cursor,
+            version: entry.version,
+            to,
+            passed,
+            rows: Vec::new(),
+            supersede: Vec::new(),
+            resume: false,
+            now,
+        }
+    }
+
+    /// A row to run has a fresh token, a skipped one is finished.
+    pub(crate) fn columns_of(&self, row: &LedgerRow) -> LedgerColumns {
+        let id = self.id.0;
+        match *row {
+            LedgerRow::Skipped { from, to, count, prev, following, reason } => LedgerColumns {
+                id,
+                at: from,
+                until: Some(to),
+                occurrences: i64::try_from(count).unwrap_or(i64::MAX),
+                state: ExecutionState::Skipped,
+                reason,
+                due: from,
+                token: None,
+                finished: Some(self.now),
+                prev,
+                following,
+            },
+            LedgerRow::Pending { at, due, prev, following, reason } => LedgerColumns {
+                id,
+                at,
+                until: None,
+                occurrences: 1,
+                state: ExecutionState::Pending,
+                reason,
+                due,
+                token: Some(Token::fresh()),
+                finished: None,
+                prev,
+                following,
+            },
+        }
+    }
+
     fn verb(&self) -> Verb {
         match self.state {
             _ if self.resume => Verb::Resume,
@@ -245,6 +296,21 @@ pub(crate) enum LedgerRow {
     },
     /// One occurrence to run once it is `due`.
     Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
+}
+
+/// What the columns of QRTZ_RUN hold for a [`LedgerRow`].
+pub(crate) struct LedgerColumns {
+    pub id: i64,
+    pub at: Millis,
+    pub until: Option<Millis>,
+    pub occurrences: i64,
+    pub state: ExecutionState,
+    pub reason: Reason,
+    pub due: Millis,
+    pub token: Option<Token>,
+    pub finished: Option<Millis>,
+    pub prev: Option<Millis>,
+    pub following: Option<Millis>,
 }
 
 /// A schedule's row that cannot be understood, with the values its guard compares.

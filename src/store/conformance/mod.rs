@@ -367,19 +367,8 @@ impl Bench {
     /// A repair that moves the entry's cursor over its next occurrence, without a row.
     pub fn repair(&self, entry: &Arc<Entry>) -> Repair {
         let head = Occurrence::head(entry).expect("something is left");
-        Repair {
-            id: entry.id,
-            generation: entry.generation,
-            state: entry.state,
-            cursor: entry.cursor,
-            version: entry.version,
-            to: crate::domain::Cursor { prev: Some(head.at), next: head.following },
-            passed: 1,
-            rows: Vec::new(),
-            supersede: Vec::new(),
-            resume: false,
-            now: self.now,
-        }
+        let to = crate::domain::Cursor { prev: Some(head.at), next: head.following };
+        Repair::of(entry, to, 1, self.now)
     }
 
     /// Puts a schedule's cursor back by hand, as a restored backup would.

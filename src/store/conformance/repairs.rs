@@ -18,14 +18,8 @@ impl Bench {
 fn fire_once(db: &Bench, entry: &Entry) -> Repair {
     let [first, second, third, fourth] = seconds(db, entry);
     let prev = entry.cursor.prev;
+    let to = Cursor { prev: Some(third), next: Some(fourth) };
     Repair {
-        id: entry.id,
-        generation: entry.generation,
-        state: entry.state,
-        cursor: entry.cursor,
-        version: entry.version,
-        to: Cursor { prev: Some(third), next: Some(fourth) },
-        passed: 3,
         rows: vec![
             LedgerRow::Skipped {
                 from: first,
@@ -43,9 +37,7 @@ fn fire_once(db: &Bench, entry: &Entry) -> Repair {
                 reason: Reason::Misfire,
             },
         ],
-        supersede: Vec::new(),
-        resume: false,
-        now: db.now,
+        ..Repair::of(entry, to, 3, db.now)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The table of changes on the tables in memory.
 
-use super::rows::{Run, Schedule, Text};
+use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Millis, ScheduleState, Token};
+use crate::domain::{Millis, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
 use crate::store::rules::{Brought, HeldRow, Rule, Set};
@@ -144,50 +144,27 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
 }
 
 fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
-    let blank = Run {
-        schedule: repair.id.0,
+    let line = repair.columns_of(line);
+    Run {
+        schedule: line.id,
         application: row.application.clone(),
         generation: repair.generation,
         origin: 0,
-        scheduled: 0,
-        until: None,
-        count: 1,
+        scheduled: line.at,
+        until: line.until,
+        count: line.occurrences,
         attempt: 1,
-        state: Text::default(),
-        reason: Text::default(),
-        due: 0,
-        token: None,
+        state: line.state.as_str().into(),
+        reason: line.reason.as_str().into(),
+        due: line.due,
+        token: line.token,
         fence: 0,
         node: None,
         claimed: None,
         started: None,
-        finished: None,
-        prev: None,
-        following: None,
+        finished: line.finished,
+        prev: line.prev,
+        following: line.following,
         error: String::new(),
-    };
-    match *line {
-        LedgerRow::Skipped { from, to, count, prev, following, reason } => Run {
-            scheduled: from,
-            until: Some(to),
-            count: i64::try_from(count).unwrap_or(i64::MAX),
-            state: ExecutionState::Skipped.as_str().into(),
-            reason: reason.as_str().into(),
-            due: from,
-            finished: Some(repair.now),
-            prev,
-            following,
-            ..blank
-        },
-        LedgerRow::Pending { at, due, prev, following, reason } => Run {
-            scheduled: at,
-            state: ExecutionState::Pending.as_str().into(),
-            reason: reason.as_str().into(),
-            due,
-            token: Some(Token::fresh()),
-            prev,
-            following,
-            ..blank
-        },
     }
 }

@@ -10,8 +10,8 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
-use crate::domain::{ExecutionState, LONGEST_ERROR, Millis, Reason, ScheduleState, Token};
-use crate::store::change::{Datum, NextAttempt, Seen};
+use crate::domain::{LONGEST_ERROR, Millis, ScheduleState};
+use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
 use crate::store::rules::{Brought, HeldRow, Rule, Set, Table, Verb};
 use crate::store::when::NONE;
@@ -354,75 +354,26 @@ pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
     Ok(())
 }
 
-/// A row of the ledger, as its columns hold it.
-struct Line {
-    id: i64,
-    at: Millis,
-    until: Option<Millis>,
-    occurrences: i64,
-    state: ExecutionState,
-    reason: Reason,
-    due: Millis,
-    token: Option<Token>,
-    finished: Option<Millis>,
-    behind: Option<Millis>,
-    following: Option<Millis>,
-}
-
-impl Line {
-    fn of(repair: &Repair, row: &LedgerRow) -> Self {
-        let id = repair.id.0;
-        match *row {
-            LedgerRow::Skipped { from, to, count, prev, following, reason } => Self {
-                id,
-                at: from,
-                until: Some(to),
-                occurrences: i64::try_from(count).unwrap_or(i64::MAX),
-                state: ExecutionState::Skipped,
-                reason,
-                due: from,
-                token: None,
-                finished: Some(repair.now),
-                behind: prev,
-                following,
-            },
-            LedgerRow::Pending { at, due, prev, following, reason } => Self {
-                id,
-                at,
-                until: None,
-                occurrences: 1,
-                state: ExecutionState::Pending,
-                reason,
-                due,
-                token: Some(Token::fresh()),
-                finished: None,
-                behind: prev,
-                following,
-            },
-        }
-    }
-
-    fn want(lines: &[Self]) -> Want {
-        let lines = || lines.iter();
-        let time = |time: Option<Millis>| time.unwrap_or(NONE);
-        Want::new(lines().map(|it| it.id))
-            .ints("at", lines().map(|it| it.at))
-            .ints("until", lines().map(|it| time(it.until)))
-            .ints("occurrences", lines().map(|it| it.occurrences))
-            .texts("state", lines().map(|it| it.state.as_str().to_owned()))
-            .texts("reason", lines().map(|it| it.reason.as_str().to_owned()))
-            .ints("due", lines().map(|it| it.due))
-            .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
-            .ints("finished", lines().map(|it| time(it.finished)))
-            .ints("behind", lines().map(|it| time(it.behind)))
-            .ints("following", lines().map(|it| time(it.following)))
-    }
+fn ledger_want(lines: &[LedgerColumns]) -> Want {
+    let lines = || lines.iter();
+    let time = |time: Option<Millis>| time.unwrap_or(NONE);
+    Want::new(lines().map(|it| it.id))
+        .ints("at", lines().map(|it| it.at))
+        .ints("until", lines().map(|it| time(it.until)))
+        .ints("occurrences", lines().map(|it| it.occurrences))
+        .texts("state", lines().map(|it| it.state.as_str().to_owned()))
+        .texts("reason", lines().map(|it| it.reason.as_str().to_owned()))
+        .ints("due", lines().map(|it| it.due))
+        .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
+        .ints("finished", lines().map(|it| time(it.finished)))
+        .ints("behind", lines().map(|it| time(it.prev)))
+        .ints("following", lines().map(|it| time(it.following)))
 }
 
 fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {
     let dialect = session.dialect();
-    let lines: Vec<Line> = rows.iter().map(|(repair, row)| Line::of(repair, row)).collect();
-    let want = Line::want(&lines);
+    let lines: Vec<_> = rows.iter().map(|(repair, row)| repair.columns_of(row)).collect();
+    let want = ledger_want(&lines);
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
