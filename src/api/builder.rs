@@ -88,9 +88,9 @@ impl Builder {
         self
     }
 
-    /// After how long without a heartbeat a node counts as dead. Default: 25 s. Neither a hundredth of it (at
-    /// least 1 s) nor the store timeout is part of a lease, and what is left must be at least two heartbeats,
-    /// and one heartbeat plus the store timeout. All nodes of an application must agree on it and on the
+    /// After how long without a heartbeat a node counts as dead. Default: 25 s. A hundredth of it (at least
+    /// 1 s) and the store timeout are not part of a lease; the rest must be at least two heartbeats, and one
+    /// heartbeat plus the store timeout. All nodes of an application must agree on it and on the
     /// store timeout: one that declares others dead earlier than they expect takes work from nodes that still
     /// run it.
     #[must_use]
@@ -99,8 +99,8 @@ impl Builder {
         self
     }
 
-    /// How often one node of the application repairs what was left behind. Default: 15 s; at least the poll
-    /// interval.
+    /// How often one node of the application repairs overdue schedules and the executions of dead nodes.
+    /// Default: 15 s; at least the poll interval.
     #[must_use]
     pub fn misfire_interval(mut self, interval: Duration) -> Self {
         self.raw.election = interval;
@@ -110,8 +110,8 @@ impl Builder {
     /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever.
     /// Default: 30 days; at least one hour, and never less than the misfire threshold.
     ///
-    /// Counted by the database's clock. What is pending or runs is never removed, nor what its schedule
-    /// planned after it. Where nodes of an application differ, the shortest span counts. A completed one-shot
+    /// Counted by the database's clock. Pending and running executions are never removed, nor
+    /// are later ones of the same schedule. Where nodes of an application differ, the shortest span counts. A completed one-shot
     /// whose executions are gone, and a node that ended that long ago, are removed too.
     #[must_use]
     pub fn retention(mut self, span: Option<Duration>) -> Self {

@@ -65,8 +65,8 @@ impl Scheduler {
         self.node.wait()
     }
 
-    /// Stops in order: no more polls and claims, what waits in the queue goes back, running jobs may end,
-    /// their outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
+    /// Stops in order: no more polls and claims, queued executions go back, running jobs may end, their
+    /// outcomes are stored, the node leaves. Returns by `deadline` even while the database is away.
     ///
     /// True if everything ended in time and the node's row says that it has left. Otherwise the jobs still
     /// running are left to themselves and other nodes treat this one as dead once its heartbeat has been

@@ -3,7 +3,7 @@
 //! A lease is what the last confirmed heartbeat allows: until `sent + d - q - 1 s` on the boot clock this
 //! node may start what it claims. The boot clock does not count how long a hypervisor pauses the machine.
 //! Whoever set the wall clock right afterwards drives the two apart; no lease from before that holds, and
-//! what was claimed under it goes back.
+//! executions claimed under it go back.
 //!
 //! The machine that joins, beats, ends dead nodes and leaves.
 
