@@ -110,9 +110,9 @@ impl Builder {
     /// How long the ledger keeps an occurrence after its last attempt ended; `None` keeps it for ever.
     /// Default: 30 days; at least one hour, and never less than the misfire threshold.
     ///
-    /// Counted by the database's clock. Pending and running executions are never removed, nor
-    /// are later ones of the same schedule. Where nodes of an application differ, the shortest span counts. A completed one-shot
-    /// whose executions are gone, and a node that ended that long ago, are removed too.
+    /// Counted by the database's clock. Pending and running executions are never removed, nor are later ones
+    /// of the same schedule. Where nodes of an application differ, the shortest span counts. A completed
+    /// one-shot whose executions are gone, and a node that ended that long ago, are removed too.
     #[must_use]
     pub fn retention(mut self, span: Option<Duration>) -> Self {
         self.raw.retention = span;
