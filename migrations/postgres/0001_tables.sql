@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     job_description VARCHAR(250) NOT NULL DEFAULT '',
     update_time BIGINT NOT NULL DEFAULT -1,
     recover BIGINT NOT NULL DEFAULT 1,
-    max_attempts BIGINT NOT NULL DEFAULT 3,
+    max_attempts BIGINT NOT NULL DEFAULT 2,
     max_tries BIGINT NOT NULL DEFAULT 1,
     retry_delay BIGINT NOT NULL DEFAULT 0,
     UNIQUE (application, job_class)

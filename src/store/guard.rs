@@ -80,7 +80,7 @@ pub(crate) mod blind {
 
     use std::cell::RefCell;
 
-    use super::{Column, Guard};
+    use super::*;
 
     thread_local! {
         static BLIND: RefCell<Vec<(&'static str, Column)>> = const { RefCell::new(Vec::new()) };
@@ -91,6 +91,27 @@ pub(crate) mod blind {
             BLIND.with_borrow(|blind| !blind.contains(&(self.name, column)))
         }
     }
+
+    /// Every guard.
+    pub(crate) const GUARDS: [&Guard; 17] = [
+        &CLAIM,
+        &REPAIR,
+        &REMOVE,
+        &RETIME,
+        &EDIT,
+        &TAKE,
+        &START,
+        &OUTCOME,
+        &SUPERSEDE,
+        &REVOKE,
+        &SETTLED,
+        &QUARANTINE,
+        &POLICY,
+        &BEAT,
+        &HEARTBEAT,
+        &LEAVE,
+        &ELECT,
+    ];
 
     /// Runs `work` while these guards do not compare these columns on this thread.
     pub(crate) fn to<T>(columns: &[(&Guard, Column)], work: impl FnOnce() -> T) -> T {

@@ -365,6 +365,7 @@ mod tests {
         for verb in ALL {
             let seen = verb.rule().guard.every().filter(|it| !matches!(it, Column::Id | Column::Uuid));
             assert!(seen.count() > 0, "{verb:?}");
+            assert!(guard::blind::GUARDS.contains(&verb.rule().guard), "{verb:?}: no test blinds its guard");
         }
     }
 

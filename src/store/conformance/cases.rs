@@ -41,6 +41,9 @@ macro_rules! conformance {
                 a_revocation_loses_if_only_the_id_differs,
                 a_revocation_loses_if_only_the_state_differs,
                 a_revocation_loses_if_only_the_token_differs,
+                a_superseding_loses_if_only_the_state_differs,
+                a_superseding_loses_if_only_the_token_differs,
+                a_policy_loses_if_only_one_of_its_values_differs,
                 a_pause_loses_if_only_the_id_differs,
                 a_pause_loses_if_only_the_state_differs,
                 a_pause_loses_if_only_the_version_differs,
@@ -285,6 +288,10 @@ macro_rules! for_each_case {
     ($database:ident, $fixture:ty; $($theme:ident { $($case:ident,)+ })+) => {
         mod $database {
             use super::*;
+
+            #[allow(dead_code, reason = "only the model's tests run the whole list")]
+            pub(super) const CASES: &[fn(&$crate::store::conformance::Bench)] =
+                &[$($($crate::store::conformance::$theme::$case,)+)+];
 
             $(mod $theme {
                 use super::*;

@@ -4,6 +4,9 @@
 use super::*;
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::Revocation;
+use crate::store::change::PolicyChange;
+use crate::store::conformance::repairs::fire_once;
+use crate::time::millis;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -254,6 +257,45 @@ pub(crate) fn a_revocation_loses_if_only_the_token_differs(db: &Bench) {
             won
         });
     });
+}
+
+/// The unstarted work of an earlier repair, as a later one would end it.
+fn a_superseding_loses(db: &Bench, altered: impl Fn(&Unstarted) -> Altered<'static>) {
+    let entry = db.schedule("s");
+    assert!(db.repaired(&fire_once(db, &entry)));
+    let [unstarted] = db.unstarted(entry.id)[..] else { panic!("one execution is left") };
+    let change = Change::from(unstarted.supersede(db.now));
+    altered(&unstarted).decides(db, || db.applied(&change));
+}
+
+pub(crate) fn a_superseding_loses_if_only_the_state_differs(db: &Bench) {
+    let claimed = ExecutionState::Claimed.as_str();
+    a_superseding_loses(db, |it| Altered::text(RowKey::Execution(it.execution), "state", "PENDING", claimed));
+}
+
+pub(crate) fn a_superseding_loses_if_only_the_token_differs(db: &Bench) {
+    a_superseding_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.execution), "claim_token", &seen, &other)
+    });
+}
+
+/// Another node has told its own policy meanwhile.
+pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
+    let row = RowKey::Job(&db.app, JOB);
+    let (id, becomes) = (db.number(row, "id"), JobPolicy { max_tries: 9, ..JobPolicy::DEFAULT });
+    let seen = job(JOB).policy;
+    for (column, before) in [
+        ("recover", i64::from(seen.recover)),
+        ("max_attempts", i64::from(seen.max_attempts)),
+        ("max_tries", i64::from(seen.max_tries)),
+        ("retry_delay", millis(seen.retry_delay)),
+    ] {
+        let change = Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now });
+        Altered::number(row, column, before, 1 - before.min(1)).decides(db, || db.applied(&change));
+        let back = Change::Policy(PolicyChange { job: id, seen: becomes, becomes: seen, now: db.now });
+        assert!(db.applied(&back));
+    }
 }
 
 fn pause(db: &Bench, entry: &Entry) -> bool {

@@ -50,7 +50,7 @@ use crate::domain::{
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
 use crate::store::{
-    Applied, Broken, BrokenQuery, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange,
+    Applied, Broken, BrokenQuery, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange,
     ExecutionQuery, ExecutionRow, NewNode, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow,
     StalledQuery, Store, Stranded, Unstarted,
 };
@@ -348,6 +348,11 @@ impl Bench {
 
     pub fn revoked(&self, revocation: &Revocation) -> bool {
         self.store.revoke(std::slice::from_ref(revocation)).unwrap() == [true]
+    }
+
+    /// Makes one change of the table.
+    pub fn applied(&self, change: &Change) -> bool {
+        self.store.apply(std::slice::from_ref(change)).unwrap() == [Applied::Done]
     }
 
     pub fn broken(&self) -> Vec<Broken> {

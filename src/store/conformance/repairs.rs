@@ -15,7 +15,7 @@ impl Bench {
 }
 
 /// Three occurrences missed: two skipped, the third to run now.
-fn fire_once(db: &Bench, entry: &Entry) -> Repair {
+pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
     let [first, second, third, fourth] = seconds(db, entry);
     let prev = entry.cursor.prev;
     let to = Cursor { prev: Some(third), next: Some(fourth) };

@@ -13,7 +13,8 @@ use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
-use crate::store::columns::Cell;
+use crate::store::change::Datum;
+use crate::store::columns::{Cell, Column};
 use crate::store::conformance::RowKey;
 
 #[derive(Debug, Default)]
@@ -174,6 +175,12 @@ enum Literal {
     Text(String),
 }
 
+/// The column of QRTZ_JOB that holds this part of a policy.
+fn policy_column(name: &str) -> Option<Column> {
+    let columns = [Column::Recover, Column::MaxAttempts, Column::MaxTries, Column::RetryDelay];
+    columns.into_iter().find(|column| column.name() == name)
+}
+
 impl Literal {
     fn parse(text: &str) -> Self {
         let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
@@ -212,7 +219,7 @@ impl Literal {
 }
 
 /// One column's value as text: outside, whether there is such a column; inside, whether it is NULL.
-type Column = Option<Option<String>>;
+type ColumnText = Option<Option<String>>;
 
 impl Tables {
     pub(super) fn is_held(&self, id: ScheduleId) -> bool {
@@ -268,8 +275,10 @@ impl Tables {
 
     fn set_job(&mut self, application: &str, name: &str, column: &str, value: Literal) -> Option<()> {
         let id = *self.index(application)?.jobs.get(name)?;
-        match column {
-            "state" => self.jobs.get_mut(&id)?.state = value.text()?.into(),
+        let job = self.jobs.get_mut(&id)?;
+        match (column, value) {
+            ("state", value) => job.state = value.text()?.into(),
+            (_, Literal::Number(number)) => job.set(policy_column(column)?, Datum::Number(number)),
             _ => return None,
         }
         Some(())
@@ -309,7 +318,7 @@ impl Tables {
         self.edit_run(id, |before| *before = run).then_some(())
     }
 
-    fn get_app(&self, name: &str, column: &str) -> Column {
+    fn get_app(&self, name: &str, column: &str) -> ColumnText {
         let app = self.apps.get(name)?;
         Some(match column {
             "state" => Some(app.state.to_string()),
@@ -320,7 +329,7 @@ impl Tables {
         })
     }
 
-    fn get_node(&self, id: NodeId, column: &str) -> Column {
+    fn get_node(&self, id: NodeId, column: &str) -> ColumnText {
         let node = self.nodes.get(&id)?;
         Some(match column {
             "state" => Some(node.state.to_string()),
@@ -329,15 +338,20 @@ impl Tables {
         })
     }
 
-    fn get_job(&self, application: &str, name: &str, column: &str) -> Column {
-        let job = self.jobs.get(self.index(application)?.jobs.get(name)?)?;
+    fn get_job(&self, application: &str, name: &str, column: &str) -> ColumnText {
+        let id = *self.index(application)?.jobs.get(name)?;
+        let job = self.jobs.get(&id)?;
         Some(match column {
+            "id" => Some(id.to_string()),
             "state" => Some(job.state.to_string()),
-            _ => return None,
+            _ => match job.value(id, policy_column(column)?) {
+                Datum::Number(number) => Some(number.to_string()),
+                _ => return None,
+            },
         })
     }
 
-    fn get_schedule(&self, id: i64, column: &str) -> Column {
+    fn get_schedule(&self, id: i64, column: &str) -> ColumnText {
         let row = self.schedule(id)?;
         Some(match column {
             "state" => Some(row.state.to_string()),
@@ -351,7 +365,7 @@ impl Tables {
         })
     }
 
-    fn get_execution(&self, id: ExecutionId, column: &str) -> Column {
+    fn get_execution(&self, id: ExecutionId, column: &str) -> ColumnText {
         let run = self.run(id)?;
         let time = |time: Option<Millis>| time.map(|time| time.to_string());
         Some(match column {

@@ -1,5 +1,6 @@
 //! What is special about the databases: the conformance suite tests what all stores share.
 
+mod between;
 mod cache;
 mod caller;
 mod costs;
