@@ -1,6 +1,6 @@
 //! Rows of QRTZ_EXECUTE as values, and values as columns.
 
-use super::fault::Fault;
+use super::fault::Step;
 use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
 use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};
@@ -63,7 +63,7 @@ pub(super) struct Raw {
 
 impl Raw {
     /// Reads [`columns`]. A column that holds another type than its own reads as NULL.
-    pub(super) fn read(row: &mut Row) -> Result<Self, Fault> {
+    pub(super) fn read(row: &mut Row) -> Step<Self> {
         let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
         let left_out = usize::try_from(row.loose_int()?).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! What people look at: read loosely, so that a row written by hand is shown with the others.
 
 use super::dialect::Dialect;
-use super::fault::Fault;
+use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
 use crate::store::columns::{Settings, When};
@@ -34,7 +34,7 @@ fn of_application(statement: Statement, alias: &str, application: Option<&str>) 
     }
 }
 
-pub(super) fn applications(session: &mut dyn Session) -> Result<Vec<String>, Fault> {
+pub(super) fn applications(session: &mut dyn Session) -> Step<Vec<String>> {
     let question = sql("SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB ORDER BY 1");
     session.rows(&question)?.into_iter().map(|mut row| row.loose_text()).collect()
 }
@@ -45,7 +45,7 @@ pub(super) fn nodes(
     application: Option<&str>,
     after: Option<&NodeRow>,
     limit: usize,
-) -> Result<Vec<NodeRow>, Fault> {
+) -> Step<Vec<NodeRow>> {
     let question = sql(
         "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
                         n.busy, n.queued, n.started_time, n.beat_time, n.ended_time, n.end_reason \
@@ -59,7 +59,7 @@ pub(super) fn nodes(
     session.rows(&question)?.into_iter().map(|mut row| node(&mut row)).collect()
 }
 
-fn node(row: &mut Row) -> Result<NodeRow, Fault> {
+fn node(row: &mut Row) -> Step<NodeRow> {
     Ok(NodeRow {
         id: row.loose_text()?,
         application: row.loose_text()?,
@@ -79,7 +79,7 @@ fn node(row: &mut Row) -> Result<NodeRow, Fault> {
     })
 }
 
-fn count(row: &mut Row) -> Result<usize, Fault> {
+fn count(row: &mut Row) -> Step<usize> {
     Ok(usize::try_from(row.loose_int()?).unwrap_or(0))
 }
 
@@ -89,7 +89,7 @@ pub(super) fn schedules(
     application: Option<&str>,
     after: Option<&ScheduleRow>,
     limit: usize,
-) -> Result<Vec<ScheduleRow>, Fault> {
+) -> Step<Vec<ScheduleRow>> {
     let rows = session.rows(&schedules_page(session.dialect(), application, after, limit))?;
     rows.into_iter().map(|mut row| schedule(&mut row)).collect()
 }
@@ -126,7 +126,7 @@ pub(super) fn schedules_page(
     question.push(" ORDER BY e.application, e.name LIMIT ?").bind(limit)
 }
 
-fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
+fn schedule(row: &mut Row) -> Step<ScheduleRow> {
     Ok(ScheduleRow {
         id: row.int()?,
         application: row.loose_text()?,
@@ -145,10 +145,7 @@ fn schedule(row: &mut Row) -> Result<ScheduleRow, Fault> {
     })
 }
 
-pub(super) fn executions(
-    session: &mut dyn Session,
-    filter: &ExecutionQuery,
-) -> Result<Vec<ExecutionRow>, Fault> {
+pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
     let question =
         sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
                         r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, \
@@ -175,7 +172,7 @@ pub(super) fn executions(
     session.rows(&question)?.into_iter().map(|mut row| execution(&mut row)).collect()
 }
 
-fn execution(row: &mut Row) -> Result<ExecutionRow, Fault> {
+fn execution(row: &mut Row) -> Step<ExecutionRow> {
     Ok(ExecutionRow {
         id: row.int()?,
         application: row.loose_text()?,

@@ -9,7 +9,7 @@
 //! weaker lock that the migration has.
 
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{single, sql};
 use super::target::Target;
@@ -123,16 +123,13 @@ fn failed(fault: &Fault) -> Error {
 }
 
 /// Brings up a SQLite database in memory, which only this session sees.
-pub(super) fn bring_up_memory(session: &mut dyn Session) -> std::result::Result<MigrationReport, Fault> {
+pub(super) fn bring_up_memory(session: &mut dyn Session) -> Step<MigrationReport> {
     bring_up(session, MIGRATIONS)
 }
 
 /// Brings a session's database to the last of these versions, under a lock that only one session holds at a
 /// time.
-fn bring_up(
-    session: &mut dyn Session,
-    migrations: &[Migration<'_>],
-) -> std::result::Result<MigrationReport, Fault> {
+fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
     let database = session.dialect().database();
     database.lift_limits(session)?;
     database.lock_schema(session)?;
@@ -141,10 +138,7 @@ fn bring_up(
     report.and_then(|report| unlocked.map(|()| report))
 }
 
-fn apply(
-    session: &mut dyn Session,
-    migrations: &[Migration<'_>],
-) -> std::result::Result<MigrationReport, Fault> {
+fn apply(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
     let dialect = session.dialect();
     let last = migrations.last().map_or(0, |migration| migration.version);
     let before = installed(session)?.unwrap_or(0);
@@ -171,7 +165,7 @@ fn apply(
 }
 
 /// The version in QRTZ_SCHEMA; `None` without that table or a row in it.
-fn installed(session: &mut dyn Session) -> std::result::Result<Option<i64>, Fault> {
+fn installed(session: &mut dyn Session) -> Step<Option<i64>> {
     let exists = sql(session.dialect().schema_table());
     if single(session.rows(&exists)?)? == 0 {
         return Ok(None);

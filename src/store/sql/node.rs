@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::change;
 use super::dialect::Dialect;
-use super::fault::Fault;
+use super::fault::{Fault, Step};
 use super::session::Session;
 use super::statement::{Row, Statement, Value, guarded_by, sql};
 use super::under_way::{Whose, owns};
@@ -14,7 +14,7 @@ use crate::store::columns::Column;
 use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, called, guard};
 use crate::time::{far_election, millis, span};
 
-pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), Fault> {
+pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     app(session, &node.application)?;
     own_jobs(session, &node.application, &node.jobs, node.now)?;
     let names: Vec<&str> = node.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -35,7 +35,7 @@ pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Result<(), 
 }
 
 /// The application's row, made if missing; true if it was.
-pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<bool, Fault> {
+pub(super) fn app(session: &mut dyn Session, application: &str) -> Step<bool> {
     let known = sql("SELECT COUNT(*) FROM QRTZ_APP WHERE application = ?").bind(application);
     let missing = super::statement::single(session.rows(&known)?)? == 0;
     if missing {
@@ -46,12 +46,7 @@ pub(super) fn app(session: &mut dyn Session, application: &str) -> Result<bool, 
 }
 
 /// The rows of the jobs this node has handlers for, with their policies; a few statements, however many.
-fn own_jobs(
-    session: &mut dyn Session,
-    application: &str,
-    specs: &[JobSpec],
-    now: Millis,
-) -> Result<(), Fault> {
+fn own_jobs(session: &mut dyn Session, application: &str, specs: &[JobSpec], now: Millis) -> Step<()> {
     let mut specs: Vec<&JobSpec> = specs.iter().collect();
     specs.sort_by(|one, other| one.name.cmp(&other.name));
     for specs in specs.chunks(session.dialect().batch()) {
@@ -75,7 +70,7 @@ pub(super) fn job(
     application: &str,
     spec: &JobSpec,
     now: Millis,
-) -> Result<(i64, JobPolicy), Fault> {
+) -> Step<(i64, JobPolicy)> {
     let found = jobs_there(session, application, &[spec], now)?.remove(&spec.name);
     found.ok_or_else(|| Fault::undecodable(format!("job {:?} is not there after its INSERT", spec.name)))
 }
@@ -86,7 +81,7 @@ fn jobs_there(
     application: &str,
     specs: &[&JobSpec],
     now: Millis,
-) -> Result<HashMap<String, (i64, JobPolicy)>, Fault> {
+) -> Step<HashMap<String, (i64, JobPolicy)>> {
     let rows = job_rows(session, application, specs)?;
     let missing: Vec<&&JobSpec> = specs.iter().filter(|spec| !rows.contains_key(&spec.name)).collect();
     if missing.is_empty() {
@@ -116,7 +111,7 @@ fn job_rows(
     session: &mut dyn Session,
     application: &str,
     specs: &[&JobSpec],
-) -> Result<HashMap<String, (i64, JobPolicy)>, Fault> {
+) -> Step<HashMap<String, (i64, JobPolicy)>> {
     let question = sql("SELECT j.job_class, j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay \
                         FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ");
     let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
@@ -125,7 +120,7 @@ fn job_rows(
 }
 
 /// Reads `recover, max_attempts, max_tries, retry_delay`.
-fn policy(row: &mut Row) -> Result<JobPolicy, Fault> {
+fn policy(row: &mut Row) -> Step<JobPolicy> {
     let count = |value: i64| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
     Ok(JobPolicy {
         recover: row.maybe_int()? != Some(0),
@@ -141,7 +136,7 @@ pub(super) fn elect(
     application: &str,
     now: Millis,
     interval: Millis,
-) -> Result<Applied, Fault> {
+) -> Step<Applied> {
     let update = sql("UPDATE QRTZ_APP SET time_pre = ?, time_next = ?, time_interval = ?")
         .bind(now)
         .bind(now.saturating_add(interval))
@@ -160,7 +155,7 @@ pub(super) fn elect(
 
 /// Adds one to the node's beat, and may switch it off; lost if its row is ended or gone, or its beat can grow
 /// no more.
-pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<Applied, Fault> {
+pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Step<Applied> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
                       state = CASE WHEN ? = 1 THEN 'N' ELSE state END");
@@ -179,7 +174,7 @@ pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Result<Applied, Fa
     Ok((session.execute(&update.push(" AND beat < ?").bind(i64::MAX))? == 1).into())
 }
 
-pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Result<Pulse, Fault> {
+pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Step<Pulse> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
         let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, row.loose_text()?);
@@ -201,7 +196,7 @@ pub(super) fn live(dialect: Dialect, application: &str, node: NodeId) -> Stateme
         .bind(application)
 }
 
-fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault> {
+fn owned(session: &mut dyn Session, beat: &Beat) -> Step<Vec<Stranded>> {
     let own = Whose::Node(beat.node);
     let database = session.dialect().database();
     database.sweep(session, &beat.application, own)?;
@@ -210,7 +205,7 @@ fn owned(session: &mut dyn Session, beat: &Beat) -> Result<Vec<Stranded>, Fault>
 }
 
 /// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
-pub(super) fn stranded(row: &mut Row) -> Result<Stranded, Fault> {
+pub(super) fn stranded(row: &mut Row) -> Step<Stranded> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());

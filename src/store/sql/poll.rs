@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::dialect::Dialect;
 use super::due::{Part, parts};
 use super::entry::{self, Payload, Raw};
-use super::fault::Fault;
+use super::fault::{Fault, Step};
 use super::session::Session;
 use super::statement::{Row, Statement, padded, sql};
 use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards};
@@ -18,7 +18,7 @@ use crate::store::{
 };
 use crate::time::{Clock, TimeSample};
 
-pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Polled, Fault> {
+pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Polled> {
     let signs = signs(session, query, clock)?;
     let mut polled = Polled {
         time: signs.time,
@@ -48,7 +48,7 @@ fn due(
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Result<Vec<Lane>, Fault> {
+) -> Step<Vec<Lane>> {
     let DueRows::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
     let (rows, next) = share_out(session, &query.application, lanes, query.limit, &due_entry)?;
     rows.into_iter().filter_map(|(_, row)| row).for_each(|row| row.put(polled));
@@ -62,7 +62,7 @@ fn share_out<T>(
     lanes: &[Lane],
     limit: usize,
     understand: &dyn Fn(Raw) -> Keyed<T>,
-) -> Result<(Vec<Keyed<T>>, Vec<Lane>), Fault> {
+) -> Step<(Vec<Keyed<T>>, Vec<Lane>)> {
     let (asked, waiting) = lanes.split_at(lanes.len().min(limit));
     let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
     if asked.is_empty() {
@@ -90,7 +90,7 @@ fn all_due(
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Result<Vec<Lane>, Fault> {
+) -> Step<Vec<Lane>> {
     let (named, shares): (Vec<&Part<'_>>, Vec<&Part<'_>>) = parts.iter().partition(|part| part.is_named());
     let mut rows: Vec<Keyed<Brought>> = Vec::new();
     let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<Brought>>| {
@@ -122,7 +122,7 @@ fn pendings(
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Result<Option<(Millis, i64)>, Fault> {
+) -> Step<Option<(Millis, i64)>> {
     if query.page.pendings == Page::END || parts.is_empty() {
         return Ok(None);
     }
@@ -141,10 +141,7 @@ fn pendings(
 }
 
 /// The payloads of these schedules.
-pub(super) fn payloads(
-    session: &mut dyn Session,
-    schedules: &[ScheduleId],
-) -> Result<Vec<LargePayload>, Fault> {
+pub(super) fn payloads(session: &mut dyn Session, schedules: &[ScheduleId]) -> Step<Vec<LargePayload>> {
     let question = sql("SELECT e.id, e.version, e.payload FROM QRTZ_EXECUTE e WHERE e.id IN ");
     let rows = session.rows(&question.list(schedules.iter().map(|id| id.0)))?;
     let read = |mut row: Row| {
@@ -156,7 +153,7 @@ pub(super) fn payloads(
 
 /// The ids of an application's active jobs, by name. Questions for due rows name the job by its id, a
 /// constant: only then does MariaDB seek the fire time in the index as well.
-pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Result<HashMap<String, i64>, Fault> {
+pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap<String, i64>> {
     let question = sql("SELECT job_class, id FROM QRTZ_JOB WHERE application = ? AND state = 'EXECUTING'");
     let rows = session.rows(&question.bind(application))?;
     rows.into_iter().map(|mut row| Ok((row.text()?, row.int()?))).collect()
@@ -174,7 +171,7 @@ struct Signs {
     earliest: Option<Millis>,
 }
 
-fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Result<Signs, Fault> {
+fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Signs> {
     let question = look(session.dialect(), query);
     let asked = clock.host();
     let row = session.rows(&question)?.pop();
@@ -262,7 +259,7 @@ pub(super) fn read_lanes(
     share: usize,
     payload: Payload,
     see: &mut dyn FnMut(usize, Raw),
-) -> Result<(), Fault> {
+) -> Step<()> {
     for (chunk, first) in lanes.chunks(LANES).zip((0..).step_by(LANES)) {
         let question = lane_rows(session.dialect(), application, chunk, share, payload);
         session.each(&question, &mut |mut row| {
@@ -368,7 +365,7 @@ fn waiting(
     mut row: Row,
     known: &mut HashMap<i64, Option<Arc<Entry>>>,
     large: &mut HashMap<ScheduleId, usize>,
-) -> Result<Keyed<Pending>, Fault> {
+) -> Step<Keyed<Pending>> {
     let (id, due, wanted) = (row.int()?, row.loose_int()?, row.int()? == 1);
     if !wanted {
         return Ok(((due, id), None));
@@ -393,7 +390,7 @@ fn waiting(
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
-pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result<Stalled, Fault> {
+pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Step<Stalled> {
     let jobs = listed(session, &query.application)?;
     let mut lanes = match &query.lanes {
         Some(lanes) => lanes.clone(),
@@ -409,7 +406,7 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Result
 }
 
 /// The lanes of all jobs that have rows behind.
-fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Result<Vec<Lane>, Fault> {
+fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Step<Vec<Lane>> {
     let due = query.from..query.before;
     let rows = session.rows(&behind(&query.application, &due))?;
     let lane = |mut row: Row| Ok(Lane::new(row.int()?, row.int()?, due.clone()));
@@ -426,11 +423,7 @@ pub(super) fn behind(application: &str, due: &Range<Millis>) -> Statement {
 
 /// What earlier misfire repairs of these schedules left PENDING and may give way. Their ids are no reason to
 /// read the schedules' whole ledgers: what is PENDING is found by its own index.
-fn unstarted(
-    session: &mut dyn Session,
-    application: &str,
-    entries: &[Entry],
-) -> Result<Vec<Unstarted>, Fault> {
+fn unstarted(session: &mut dyn Session, application: &str, entries: &[Entry]) -> Step<Vec<Unstarted>> {
     let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
     let give_way: Vec<i64> = give_way.map(|entry| entry.id.0).collect();
     if give_way.is_empty() {
@@ -465,7 +458,7 @@ pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i
 }
 
 /// The ids of the active jobs that some live node has a handler for, while the application is switched on.
-pub(super) fn listed(session: &mut dyn Session, application: &str) -> Result<Vec<i64>, Fault> {
+pub(super) fn listed(session: &mut dyn Session, application: &str) -> Step<Vec<i64>> {
     let names = listed_jobs(session, application)?;
     if names.is_empty() {
         return Ok(Vec::new());
@@ -475,7 +468,7 @@ pub(super) fn listed(session: &mut dyn Session, application: &str) -> Result<Vec
 }
 
 /// The jobs that nodes not ended say they have handlers for; none of an application that is switched off.
-fn listed_jobs(session: &mut dyn Session, application: &str) -> Result<Vec<String>, Fault> {
+fn listed_jobs(session: &mut dyn Session, application: &str) -> Step<Vec<String>> {
     let question =
         sql("SELECT DISTINCT n.jobs FROM QRTZ_NODE n JOIN QRTZ_APP a ON a.application = n.application \
          WHERE n.application = ? AND n.ended_time = -1 AND a.state = 'Y'");

@@ -6,7 +6,7 @@
 
 use super::batch::{Want, delete, guarded};
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
 use super::under_way::owned_by_none;
@@ -45,7 +45,7 @@ struct Found {
     generations: usize,
 }
 
-pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Result<Purged, Fault> {
+pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let before = now(session)?.saturating_sub(purge.keep);
     let page = session.rows(&oldest(purge, before))?;
     let mut at_end = page.len() < PAGE;
@@ -99,13 +99,7 @@ pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
 
 impl Found {
     /// Reads a schedule's generations from the oldest on; whether it came to the last.
-    fn read(
-        &mut self,
-        session: &mut dyn Session,
-        schedule: i64,
-        before: Millis,
-        limit: usize,
-    ) -> Result<bool, Fault> {
+    fn read(&mut self, session: &mut dyn Session, schedule: i64, before: Millis, limit: usize) -> Step<bool> {
         let mut generation = i64::MIN;
         loop {
             let Some((first, last)) = generations(session, schedule, generation)? else { return Ok(true) };
@@ -126,7 +120,7 @@ impl Found {
 }
 
 /// The first and last generation of a schedule's ledger, from one on.
-fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Result<Option<(i64, i64)>, Fault> {
+fn generations(session: &mut dyn Session, schedule: i64, from: i64) -> Step<Option<(i64, i64)>> {
     let mut rows = session.rows(&first_and_last(schedule, from))?;
     let Some(row) = rows.first_mut() else { return Ok(None) };
     Ok(row.maybe_int()?.zip(row.maybe_int()?))
@@ -148,7 +142,7 @@ fn ended_before(
     kind: &str,
     before: Millis,
     limit: usize,
-) -> Result<Vec<Old>, Fault> {
+) -> Step<Vec<Old>> {
     let mut old = Vec::new();
     for mut row in session.rows(&occurrences(schedule, generation, kind, before, limit))? {
         let (origin, scheduled) = (row.maybe_int()?, row.maybe_int()?);
@@ -185,7 +179,7 @@ pub(super) fn occurrences(
     .bind(limit)
 }
 
-fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Result<(), Fault> {
+fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Step<()> {
     let mark = sql("UPDATE QRTZ_APP SET ledger_from = ? WHERE application = ? AND ledger_from < ?");
     super::node::app(session, application)?;
     session.execute(&mark.bind(before).bind(application).bind(before))?;
@@ -193,12 +187,7 @@ fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Re
 }
 
 /// Nodes that ended before, but for those that executions under way name; how many.
-fn remove_nodes(
-    session: &mut dyn Session,
-    application: &str,
-    before: Millis,
-    limit: usize,
-) -> Result<usize, Fault> {
+fn remove_nodes(session: &mut dyn Session, application: &str, before: Millis, limit: usize) -> Step<usize> {
     let dialect = session.dialect();
     let ended = |statement: Statement| {
         let statement = statement.push(" WHERE application = ? AND ended_time >= 0 AND ended_time < ?");
@@ -219,7 +208,7 @@ fn remove_nodes(
 }
 
 /// One-shots that are still as they were seen and have no execution; how many.
-fn remove_spent(session: &mut dyn Session, spent: &[Spent]) -> Result<usize, Fault> {
+fn remove_spent(session: &mut dyn Session, spent: &[Spent]) -> Step<usize> {
     let (dialect, mut removed) = (session.dialect(), 0);
     for page in spent.chunks(dialect.batch()) {
         removed += session.execute(&delete_spent(dialect, page))?;
@@ -239,7 +228,7 @@ fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
 }
 
 /// Removes exactly the rows that were seen: another handler may be at it too. How many occurrences.
-fn remove_old(session: &mut dyn Session, old: &[Old]) -> Result<usize, Fault> {
+fn remove_old(session: &mut dyn Session, old: &[Old]) -> Step<usize> {
     let one_chain = |one: &Old, other: &Old| {
         (one.schedule, one.generation, one.origin) == (other.schedule, other.generation, other.origin)
     };

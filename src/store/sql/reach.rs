@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{RecvTimeoutError, bounded};
 
-use super::fault::{Fault, FaultKind};
-
-type Result<T> = std::result::Result<T, Fault>;
+use super::fault::{Fault, FaultKind, Step};
 
 /// Where connections of one pool lead to.
 #[derive(Clone, Default)]
@@ -29,8 +27,8 @@ impl Reach {
         &self,
         server: Option<&str>,
         wait: Duration,
-        connect: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        connect: impl FnOnce() -> Step<T> + Send + 'static,
+    ) -> Step<T> {
         let silent = || Fault::new(FaultKind::Lost, format!("the server does not answer within {wait:?}"));
         let in_doubt = self.hanging.load(Ordering::Relaxed) > 0;
         if in_doubt && server.is_some_and(|server| !speaks(server, wait)) {
@@ -70,7 +68,7 @@ fn speaks(server: &str, wait: Duration) -> bool {
 
 /// A thread for what may hang in the driver's library.
 #[expect(clippy::disallowed_methods, reason = "what hangs must not take its caller's thread with it")]
-pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Step<()> {
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
     started
         .map(drop)
@@ -100,7 +98,7 @@ mod tests {
         });
         assert_eq!(hangs.unwrap_err().kind, FaultKind::Lost);
         let untried =
-            reach.open(Some(&server), SHORT, || -> Result<()> { panic!("the server has said nothing") });
+            reach.open(Some(&server), SHORT, || -> Step<()> { panic!("the server has said nothing") });
         assert!(untried.unwrap_err().message.contains("does not answer"));
 
         let speaking = std::thread::scope(|scope| {

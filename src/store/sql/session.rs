@@ -12,7 +12,7 @@ use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text, Untyped};
 use diesel::{QueryResult, RunQueryDsl};
 
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::statement::{Row, Statement, Value, single, sql};
 use crate::domain::Millis;
 
@@ -23,25 +23,21 @@ pub trait Session {
 
     /// Runs a statement; answers how many rows it matched.
     #[doc(hidden)]
-    fn execute(&mut self, statement: &Statement) -> Result<usize, Fault>;
+    fn execute(&mut self, statement: &Statement) -> Step<usize>;
 
     /// Runs a statement that answers with rows.
     #[doc(hidden)]
-    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault>;
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>>;
 
     /// Runs a statement that changes nothing; hands its rows on one by one, those of PostgreSQL and SQLite
     /// while others are still on their way. (A change would count as made with its last row, and diesel would
     /// not tell that its commit failed.) What `see` takes counts towards the statement's time limit.
     #[doc(hidden)]
-    fn each(
-        &mut self,
-        question: &Statement,
-        see: &mut dyn FnMut(Row) -> Result<(), Fault>,
-    ) -> Result<(), Fault>;
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()>;
 
     /// Runs several statements given as text, without binds.
     #[doc(hidden)]
-    fn batch(&mut self, text: &str) -> Result<(), Fault>;
+    fn batch(&mut self, text: &str) -> Step<()>;
 
     /// From now on statements take as long as they do, also where this session gives them up.
     #[doc(hidden)]
@@ -49,7 +45,7 @@ pub trait Session {
 }
 
 /// The database's clock.
-pub(super) fn now(session: &mut dyn Session) -> Result<Millis, Fault> {
+pub(super) fn now(session: &mut dyn Session) -> Step<Millis> {
     let question = format!("SELECT {} AS now", session.dialect().clock());
     single(session.rows(&sql(question))?)
 }
@@ -61,7 +57,7 @@ pub(super) struct Sql<'a> {
 }
 
 impl<'a> Sql<'a> {
-    pub(super) fn of(statement: &'a Statement) -> Result<Self, Fault> {
+    pub(super) fn of(statement: &'a Statement) -> Step<Self> {
         let mut pieces = statement.text.split('?');
         let first = pieces.next().unwrap_or_default();
         let behind: Vec<&str> = pieces.collect();
@@ -139,25 +135,21 @@ macro_rules! session {
                 $dialect
             }
 
-            fn execute(&mut self, statement: &Statement) -> Result<usize, Fault> {
+            fn execute(&mut self, statement: &Statement) -> Step<usize> {
                 RunQueryDsl::execute(Sql::of(statement)?, self).map_err(fault)
             }
 
-            fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, Fault> {
+            fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
                 RunQueryDsl::load(Sql::of(statement)?, self).map_err(fault)
             }
 
-            fn each(
-                &mut self,
-                question: &Statement,
-                see: &mut dyn FnMut(Row) -> Result<(), Fault>,
-            ) -> Result<(), Fault> {
+            fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
                 let question = Sql::of(question)?;
                 let mut rows = RunQueryDsl::load_iter::<Row, $loading>(question, self).map_err(fault)?;
                 rows.try_for_each(|row| see(row.map_err(fault)?))
             }
 
-            fn batch(&mut self, text: &str) -> Result<(), Fault> {
+            fn batch(&mut self, text: &str) -> Step<()> {
                 diesel::connection::SimpleConnection::batch_execute(self, text).map_err(fault)
             }
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::fault::Fault;
+use super::fault::{Fault, Step};
 use crate::domain::NodeId;
 use crate::store::columns::{Cell, Column, Spec};
 use crate::store::guard::Guard;
@@ -152,7 +152,7 @@ impl Row {
     }
 
     /// The next column, an integer.
-    pub(super) fn int(&mut self) -> Result<i64, Fault> {
+    pub(super) fn int(&mut self) -> Step<i64> {
         match self.next()? {
             Value::Int(value) => Ok(value),
             other => Err(Fault::undecodable(format!("an integer was expected, not {other:?}"))),
@@ -160,7 +160,7 @@ impl Row {
     }
 
     /// The next column, a text; NULL is the empty text.
-    pub(super) fn text(&mut self) -> Result<String, Fault> {
+    pub(super) fn text(&mut self) -> Step<String> {
         match self.next()? {
             Value::Text(value) => Ok(value),
             Value::Null => Ok(String::new()),
@@ -169,7 +169,7 @@ impl Row {
     }
 
     /// The next column, an integer; NULL and anything else read as none.
-    pub(super) fn maybe_int(&mut self) -> Result<Option<i64>, Fault> {
+    pub(super) fn maybe_int(&mut self) -> Step<Option<i64>> {
         Ok(match self.next()? {
             Value::Int(value) => Some(value),
             _ => None,
@@ -177,7 +177,7 @@ impl Row {
     }
 
     /// The next column, a text; NULL and anything else read as none.
-    pub(super) fn maybe_text(&mut self) -> Result<Option<String>, Fault> {
+    pub(super) fn maybe_text(&mut self) -> Step<Option<String>> {
         Ok(match self.next()? {
             Value::Text(value) => Some(value),
             _ => None,
@@ -185,29 +185,29 @@ impl Row {
     }
 
     /// The next column, a text; NULL and anything else read as the empty text.
-    pub(super) fn loose_text(&mut self) -> Result<String, Fault> {
+    pub(super) fn loose_text(&mut self) -> Step<String> {
         Ok(self.maybe_text()?.unwrap_or_default())
     }
 
     /// The next column, an integer; NULL and anything else read as -1.
-    pub(super) fn loose_int(&mut self) -> Result<i64, Fault> {
+    pub(super) fn loose_int(&mut self) -> Step<i64> {
         Ok(self.maybe_int()?.unwrap_or(-1))
     }
 
     /// The next column, a time: -1, NULL and anything else are none.
-    pub(super) fn time(&mut self) -> Result<Option<i64>, Fault> {
+    pub(super) fn time(&mut self) -> Step<Option<i64>> {
         Ok(self.maybe_int()?.filter(|time| *time != -1))
     }
 
     /// The next column, a word of an enum or a number in text form.
-    pub(super) fn word<T: std::str::FromStr>(&mut self) -> Result<T, Fault> {
+    pub(super) fn word<T: std::str::FromStr>(&mut self) -> Step<T> {
         let text = self.text()?;
         text.parse()
             .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
     }
 
     /// The next column, for a list of columns to read.
-    pub(super) fn cell(&mut self) -> Result<Cell, Fault> {
+    pub(super) fn cell(&mut self) -> Step<Cell> {
         Ok(match self.next()? {
             Value::Int(value) => Cell::Int(value),
             Value::Text(text) => Cell::Text(text),
@@ -216,13 +216,13 @@ impl Row {
     }
 
     /// The next column as it is.
-    pub(super) fn next(&mut self) -> Result<Value, Fault> {
+    pub(super) fn next(&mut self) -> Step<Value> {
         self.0.next().ok_or_else(|| Fault::undecodable("a column is missing".to_owned()))
     }
 }
 
 /// The only row's only integer.
-pub(super) fn single(rows: Vec<Row>) -> Result<i64, Fault> {
+pub(super) fn single(rows: Vec<Row>) -> Step<i64> {
     match rows.into_iter().next() {
         Some(mut row) => row.int(),
         None => Err(Fault::undecodable("a row was expected".to_owned())),
@@ -230,6 +230,6 @@ pub(super) fn single(rows: Vec<Row>) -> Result<i64, Fault> {
 }
 
 /// The first column of each row: an id.
-pub(super) fn ids(rows: Vec<Row>) -> Result<Vec<i64>, Fault> {
+pub(super) fn ids(rows: Vec<Row>) -> Step<Vec<i64>> {
     rows.into_iter().map(|mut row| row.int()).collect()
 }

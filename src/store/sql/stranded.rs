@@ -1,7 +1,7 @@
 //! Executions of nodes that are dead or missing, and how their rows are read.
 
 use super::dialect::Dialect;
-use super::fault::Fault;
+use super::fault::Step;
 use super::session::Session;
 use super::statement::Statement;
 use super::under_way::Whose;
@@ -13,7 +13,7 @@ pub(super) fn stranded(
     application: &str,
     after: ExecutionId,
     limit: usize,
-) -> Result<StrandedPage, Fault> {
+) -> Step<StrandedPage> {
     session.dialect().database().sweep(session, application, Whose::Nobody)?;
     let (mut stranded, mut brought, mut last) = (Vec::new(), 0, None);
     for mut row in session.rows(&page(session.dialect(), application, after, limit))? {

@@ -2,7 +2,7 @@
 
 use super::dialect::Dialect;
 use super::entry::{Payload, Raw, columns};
-use super::fault::Fault;
+use super::fault::Step;
 use super::poll::{lanes, listed, read_lanes};
 use super::session::Session;
 use super::statement::{Statement, sql};
@@ -54,7 +54,7 @@ const LOOKED_AT: usize = 10;
 
 /// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that
 /// no poll can understand stays behind and becomes the most overdue.
-pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Result<BrokenPage, Fault> {
+pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Step<BrokenPage> {
     let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
         let (is_asked_for, end_of_step) = (row.int()? == 1, row.maybe_int()?);
@@ -80,7 +80,7 @@ fn as_broken(raw: Raw) -> Option<Broken> {
 
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
 /// has its share, so that the healthy rows of one do not hide what is broken in another.
-fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Result<Vec<Broken>, Fault> {
+fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Step<Vec<Broken>> {
     let lanes = lanes(&listed(session, &query.application)?, &(query.from..query.before));
     let mut broken = Vec::new();
     let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 
 use super::dialect::Dialect;
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::reach::spawn;
 use super::session::Session;
 use super::statement::{Row, Statement};
@@ -20,7 +20,6 @@ use super::statement::{Row, Statement};
 /// Sessions left behind at once. The kernel gives most of them up within a quarter of an hour.
 const MOST_GIVEN_UP: usize = 512;
 
-type Result<T> = std::result::Result<T, Fault>;
 type Order = Box<dyn FnOnce(&mut dyn Session) + Send>;
 
 pub(super) struct Watched {
@@ -38,7 +37,7 @@ impl Watched {
         mut session: Box<dyn Session + Send>,
         limit: Duration,
         given_up: &Arc<AtomicUsize>,
-    ) -> Result<Self> {
+    ) -> Step<Self> {
         if given_up.load(Ordering::Relaxed) >= MOST_GIVEN_UP {
             let message =
                 format!("{MOST_GIVEN_UP} statements hang already; nothing new is tried until one returns");
@@ -57,8 +56,8 @@ impl Watched {
 
     fn ask<T: Send + 'static>(
         &mut self,
-        ask: impl FnOnce(&mut dyn Session) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        ask: impl FnOnce(&mut dyn Session) -> Step<T> + Send + 'static,
+    ) -> Step<T> {
         let lost = |message: String| Fault::new(FaultKind::Lost, message);
         let Some(orders) = &self.orders else { return Err(lost("the session was given up".to_owned())) };
         // An answer that comes too late finds nobody: that is how the thread learns that it was given up.
@@ -100,22 +99,22 @@ impl Session for Watched {
         self.dialect
     }
 
-    fn execute(&mut self, statement: &Statement) -> Result<usize> {
+    fn execute(&mut self, statement: &Statement) -> Step<usize> {
         let statement = statement.clone();
         self.ask(move |session| session.execute(&statement))
     }
 
-    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>> {
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
         let statement = statement.clone();
         self.ask(move |session| session.rows(&statement))
     }
 
     /// All rows at once.
-    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
         self.rows(question)?.into_iter().try_for_each(see)
     }
 
-    fn batch(&mut self, text: &str) -> Result<()> {
+    fn batch(&mut self, text: &str) -> Step<()> {
         let text = text.to_owned();
         self.ask(move |session| session.batch(&text))
     }
@@ -142,28 +141,25 @@ mod tests {
             Dialect::Mysql
         }
 
-        fn execute(&mut self, _: &Statement) -> Result<usize> {
+        fn execute(&mut self, _: &Statement) -> Step<usize> {
             self.0.recv().ok();
             Ok(7)
         }
 
-        fn rows(&mut self, _: &Statement) -> Result<Vec<Row>> {
+        fn rows(&mut self, _: &Statement) -> Step<Vec<Row>> {
             Ok(vec![Row::new(vec![1i64.into()]), Row::new(vec![2i64.into()])])
         }
 
-        fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+        fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
             Ok(())
         }
 
-        fn batch(&mut self, _: &str) -> Result<()> {
+        fn batch(&mut self, _: &str) -> Step<()> {
             panic!("out of a client library")
         }
     }
 
-    fn watched(
-        limit: Duration,
-        given_up: &Arc<AtomicUsize>,
-    ) -> (std::sync::mpsc::Sender<()>, Result<Watched>) {
+    fn watched(limit: Duration, given_up: &Arc<AtomicUsize>) -> (std::sync::mpsc::Sender<()>, Step<Watched>) {
         let (speak, hear) = channel();
         (speak, Watched::over(Box::new(Silent(hear)), limit, given_up))
     }

@@ -8,23 +8,23 @@ use diesel::{Connection, PgConnection, QueryResult, RunQueryDsl};
 
 use super::pooler;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Fault, fault};
+use crate::store::sql::fault::{Step, fault};
 use crate::store::sql::session::{Columns, Session, Sql, session, text_or_null, values};
 use crate::store::sql::statement::{Row, Statement, Value};
 use crate::store::sql::target::{Opened, Target};
 
-pub(super) fn open(target: &Target) -> Result<Opened, Fault> {
+pub(super) fn open(target: &Target) -> Step<Opened> {
     Ok(Box::new(establish(target)?))
 }
 
 /// As [`open`]; refuses a pooler that others' sessions share.
-pub(super) fn open_unshared(target: &Target) -> Result<Opened, Fault> {
+pub(super) fn open_unshared(target: &Target) -> Step<Opened> {
     let mut session = establish(target)?;
     pooler::refuse([&mut session, &mut establish(target)?]).map_err(|fault| target.clean(fault))?;
     Ok(Box::new(session))
 }
 
-fn establish(target: &Target) -> Result<PgConnection, Fault> {
+fn establish(target: &Target) -> Step<PgConnection> {
     PgConnection::establish(&impatient(&target.address)).map_err(|error| target.lost(&error))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::ExecutionState;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Fault, FaultKind};
+use crate::store::sql::fault::{FaultKind, Step};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
 use crate::store::sql::under_way::{self, Whose};
@@ -18,7 +18,7 @@ const NEAR: i64 = 1_000;
 pub(super) const NOTE: &str = "INSERT INTO QRTZ_CLAIM (first_run, last_run, application, node) SELECT";
 
 /// Notes executions whose ids lie anywhere, as one claim where they are near each other.
-pub(super) fn note(session: &mut dyn Session, mut executions: Vec<i64>) -> Result<(), Fault> {
+pub(super) fn note(session: &mut dyn Session, mut executions: Vec<i64>) -> Step<()> {
     executions.sort_unstable();
     for near in executions.chunk_by(|one, next| next - one <= NEAR) {
         let noted = sql(format!("{NOTE} MIN(id), MAX(id), application, node FROM QRTZ_RUN WHERE id IN "));
@@ -49,7 +49,7 @@ pub(super) fn under_way(application: &str, whose: Whose) -> Statement {
 
 /// Clears away the claims nothing of which is under way. If this fails, the next sweep removes
 /// them.
-pub(super) fn sweep(session: &mut dyn Session, application: &str, whose: Whose) -> Result<(), Fault> {
+pub(super) fn sweep(session: &mut dyn Session, application: &str, whose: Whose) -> Step<()> {
     match session.execute(&ended(application, whose)) {
         Err(fault) if matches!(fault.kind, FaultKind::Lost | FaultKind::Unknown) => Err(fault),
         _ => Ok(()),

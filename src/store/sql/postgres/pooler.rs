@@ -8,14 +8,14 @@ use diesel::dsl::sql;
 use diesel::sql_types::Integer;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 
-use crate::store::sql::fault::{Fault, FaultKind, fault};
+use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
 
 /// Whose transaction comes next. A pool at rest gives both sessions the backend used last or, if it takes
 /// turns, one session another backend each time; in a busy one each turn may show it.
 const TURNS: [usize; 6] = [0, 1, 1, 0, 0, 1];
 
 /// Refuses two sessions that do not keep their backends, before anything is set or prepared on these.
-pub(super) fn refuse(mut sessions: [&mut PgConnection; 2]) -> Result<(), Fault> {
+pub(super) fn refuse(mut sessions: [&mut PgConnection; 2]) -> Step<()> {
     let mut backends = [None, None];
     for turn in TURNS {
         let (Some(session), Some(backend)) = (sessions.get_mut(turn), backends.get_mut(turn)) else {
@@ -35,7 +35,7 @@ pub(super) fn refuse(mut sessions: [&mut PgConnection; 2]) -> Result<(), Fault> 
 
 /// The number of the backend at work. The statement this prepares has no name, and is used within its
 /// transaction only.
-fn backend_of(session: &mut PgConnection) -> Result<i32, Fault> {
+fn backend_of(session: &mut PgConnection) -> Step<i32> {
     let pid =
         |session: &mut PgConnection| diesel::select(sql::<Integer>("pg_backend_pid()")).get_result(session);
     session.transaction(pid).map_err(fault)

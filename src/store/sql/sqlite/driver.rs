@@ -5,12 +5,12 @@ use diesel::row::NamedRow;
 use diesel::{Connection, RunQueryDsl, SqliteConnection};
 
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Fault, fault};
+use crate::store::sql::fault::{Step, fault};
 use crate::store::sql::session::{Columns, Session, Sql, session, values};
 use crate::store::sql::statement::{Row, Statement, Value};
 use crate::store::sql::target::{Opened, Target};
 
-pub(super) fn open(target: &Target) -> Result<Opened, Fault> {
+pub(super) fn open(target: &Target) -> Step<Opened> {
     match SqliteConnection::establish(&target.address) {
         Ok(session) => Ok(Box::new(session)),
         Err(error) => Err(target.lost(&error)),
