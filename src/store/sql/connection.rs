@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{single, sql};
 use super::target::Target;
@@ -32,69 +32,75 @@ pub(super) struct Link {
 }
 
 /// Counts a connection for as long as it is open.
-struct Open(Arc<AtomicUsize>);
+struct Open(Arc<Counts>);
 
 impl Open {
-    fn counted(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(open))
+    fn counted(counts: &Arc<Counts>) -> Self {
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counts))
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// What a pool and its callers know of each other.
+#[derive(Default)]
+struct Counts {
+    /// Grows with every failure: connections opened before it are given up.
+    epoch: AtomicU64,
+    /// How many callers wait for a connection.
+    waiting: AtomicUsize,
+    /// How many are being opened.
+    connecting: AtomicUsize,
+    open: AtomicUsize,
 }
 
 /// What the pool opens connections with.
 pub(super) struct Manager {
     target: Target,
     limits: StoreLimits,
-    epoch: Arc<AtomicU64>,
-    waiting: Arc<AtomicUsize>,
-    connecting: Arc<AtomicUsize>,
-    open: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     /// Why the last try failed.
-    failure: Mutex<String>,
+    failure: Mutex<Fault>,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct ConnectError(String);
 
 impl r2d2::ManageConnection for Manager {
     type Connection = Link;
-    type Error = ConnectError;
+    type Error = Fault;
 
     /// Only for a caller that waits: every call that failed in an outage leaves r2d2 trying to connect for
     /// it, and once the database is back all those tries would succeed at once.
-    fn connect(&self) -> std::result::Result<Link, ConnectError> {
+    fn connect(&self) -> Step<Link> {
         let failure = || self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = self.connecting.fetch_add(1, Ordering::Relaxed) < self.waiting.load(Ordering::Relaxed);
-        let epoch = self.epoch.load(Ordering::Relaxed);
+        let Counts { epoch, waiting, connecting, .. } = &*self.counts;
+        let wanted = connecting.fetch_add(1, Ordering::Relaxed) < waiting.load(Ordering::Relaxed);
+        let epoch = epoch.load(Ordering::Relaxed);
         let session = wanted.then(|| self.target.connect(self.limits));
-        self.connecting.fetch_sub(1, Ordering::Relaxed);
+        connecting.fetch_sub(1, Ordering::Relaxed);
         match session {
-            Some(Ok(session)) => Ok(Link { session, broken: false, epoch, _open: Open::counted(&self.open) }),
-            Some(Err(fault)) => {
-                failure().clone_from(&fault.message);
-                Err(ConnectError(fault.message))
+            Some(Ok(session)) => {
+                Ok(Link { session, broken: false, epoch, _open: Open::counted(&self.counts) })
             }
-            None => Err(ConnectError(failure().clone())),
+            Some(Err(fault)) => {
+                failure().clone_from(&fault);
+                Err(fault)
+            }
+            None => Err(failure().clone()),
         }
     }
 
-    fn is_valid(&self, link: &mut Link) -> std::result::Result<(), ConnectError> {
-        single(link.session.rows(&sql("SELECT 1 AS one")).map_err(|fault| ConnectError(fault.message))?)
-            .map(|_| ())
-            .map_err(|fault| ConnectError(fault.message))
+    fn is_valid(&self, link: &mut Link) -> Step<()> {
+        single(link.session.rows(&sql("SELECT 1 AS one"))?).map(|_| ())
     }
 
     fn has_broken(&self, link: &mut Link) -> bool {
         // Those opened in the place of connections that abandoned calls kept: once these come back, they are
         // too many.
-        let too_many = self.open.load(Ordering::Relaxed) > self.limits.connections.max(1) as usize;
+        let too_many = self.counts.open.load(Ordering::Relaxed) > self.limits.connections.max(1) as usize;
         // A database in memory is its connection: there is nothing to go back to.
         !self.target.memory && (link.broken || too_many || std::thread::panicking())
     }
@@ -114,28 +120,15 @@ fn openers(names: &str) -> Result<ScheduledThreadPool> {
 /// The connections of one store.
 pub(super) struct Connections {
     pool: r2d2::Pool<Manager>,
-    epoch: Arc<AtomicU64>,
-    /// How many callers wait for a connection.
-    waiting: Arc<AtomicUsize>,
-    /// How many are being opened.
-    connecting: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     pub(super) target: Target,
 }
 
 impl Connections {
     pub(super) fn open(target: Target, limits: StoreLimits) -> Result<Self> {
-        let epoch = Arc::new(AtomicU64::new(0));
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let connecting = Arc::new(AtomicUsize::new(0));
-        let manager = Manager {
-            target: target.clone(),
-            limits,
-            epoch: Arc::clone(&epoch),
-            waiting: Arc::clone(&waiting),
-            connecting: Arc::clone(&connecting),
-            open: Arc::default(),
-            failure: Mutex::new("it is still being opened".to_owned()),
-        };
+        let counts: Arc<Counts> = Arc::default();
+        let failure = Mutex::new(Fault::new(FaultKind::Lost, "it is still being opened"));
+        let manager = Manager { target: target.clone(), limits, counts: Arc::clone(&counts), failure };
         let builder = r2d2::Pool::builder()
             .min_idle(Some(0))
             .max_size(if target.memory { 1 } else { limits.connections.max(1) + limits.spare })
@@ -144,15 +137,15 @@ impl Connections {
             .thread_pool(Arc::new(openers("firetime-connect-{}")?))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        Ok(Self { pool: builder.build_unchecked(manager), epoch, waiting, connecting, target })
+        Ok(Self { pool: builder.build_unchecked(manager), counts, target })
     }
 
     /// A connection opened after the last failure. One that is being opened is waited for, but no longer than
     /// `within`.
     pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         let link = self.opened(within);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         link
     }
 
@@ -161,7 +154,7 @@ impl Connections {
         let mut turn = CONNECTION_WAIT.min(within);
         loop {
             match self.pool.get_timeout(turn) {
-                Ok(link) if self.target.memory || link.epoch == self.epoch.load(Ordering::Relaxed) => {
+                Ok(link) if self.target.memory || link.epoch == self.counts.epoch.load(Ordering::Relaxed) => {
                     return Ok(link);
                 }
                 Ok(mut link) => link.broken = true,
@@ -169,7 +162,7 @@ impl Connections {
                     waited += turn;
                     // Each turn asks r2d2 for one more connection. As long as all before, they stay few.
                     turn = waited.min(within.saturating_sub(waited));
-                    if turn.is_zero() || self.connecting.load(Ordering::Relaxed) == 0 {
+                    if turn.is_zero() || self.counts.connecting.load(Ordering::Relaxed) == 0 {
                         let message = format!("no connection to the database within {waited:?}: {error}");
                         return Err(Error::new(ErrorKind::Unavailable, self.target.redact(&message)));
                     }
@@ -181,7 +174,7 @@ impl Connections {
     /// Gives up a connection that failed, and all opened before now: they lead to the same place.
     pub(super) fn discard(&self, link: &mut Link) {
         link.broken = true;
-        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.counts.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Gives up a connection that may not write, with all that lead to the same place: the address may lead

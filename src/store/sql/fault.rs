@@ -52,7 +52,8 @@ impl FaultKind {
 }
 
 /// An error of one statement, before anybody knows what it means for the call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Fault {
     pub(super) kind: FaultKind,
     pub(super) message: String,
