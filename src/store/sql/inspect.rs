@@ -10,23 +10,6 @@ use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
 pub(super) const PAGE: usize = 10_000;
 
-/// A row that is shown in pages: the next one begins behind its key.
-pub(super) trait Paged {
-    fn key(&self) -> &str;
-}
-
-impl Paged for NodeRow {
-    fn key(&self) -> &str {
-        &self.id
-    }
-}
-
-impl Paged for ScheduleRow {
-    fn key(&self) -> &str {
-        &self.name
-    }
-}
-
 fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
     match application {
         Some(application) => statement.push(&format!(" AND {alias}.application = ?")).bind(application),

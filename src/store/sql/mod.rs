@@ -66,7 +66,6 @@ use connection::Connections;
 pub use ensure::CallerConnection;
 pub(crate) use ensure::ensure_in;
 use fault::{Fault, Step};
-use inspect::Paged;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
@@ -104,11 +103,13 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// All rows of a view, read in pages of so many: each statement has the time limit of its own.
-    fn paged<T: Paged>(
+    /// All rows of a view, read in pages of so many: each statement has the time limit of its own. The next
+    /// page begins behind the `key` of the last row.
+    fn paged<T>(
         &self,
         operation: &str,
         limit: usize,
+        key: impl Fn(&T) -> &str,
         page: impl Fn(&mut dyn Session, Option<&T>, usize) -> Step<Vec<T>>,
     ) -> Result<Vec<T>> {
         let mut rows: Vec<T> = Vec::new();
@@ -120,7 +121,7 @@ impl SqlStore {
             let is_last = next.len() < limit;
             rows.extend(next);
             match rows.last() {
-                Some(last) if !is_last && last.key().is_empty() => {
+                Some(last) if !is_last && key(last).is_empty() => {
                     let fault = Fault::undecodable("a page ends with a key that is no text".to_owned());
                     return Err(self.error(operation, fault));
                 }
@@ -131,9 +132,10 @@ impl SqlStore {
     }
 
     fn schedules_by(&self, application: Option<&str>, limit: usize) -> Result<Vec<ScheduleRow>> {
-        self.paged("list schedules", limit, |session, after, limit| {
+        let page = |session: &mut dyn Session, after: Option<&ScheduleRow>, limit| {
             inspect::schedules(session, application, after, limit)
-        })
+        };
+        self.paged("list schedules", limit, |row| &row.name, page)
     }
 }
 
@@ -226,7 +228,7 @@ impl Store for SqlStore {
         let page = |session: &mut dyn Session, after: Option<&NodeRow>, limit| {
             inspect::nodes(session, application, after, limit)
         };
-        let mut nodes = self.paged("list nodes", inspect::PAGE, page)?;
+        let mut nodes = self.paged("list nodes", inspect::PAGE, |row| &row.id, page)?;
         nodes.sort_by(|one, other| (other.started, &one.id).cmp(&(one.started, &other.id)));
         Ok(nodes)
     }
