@@ -13,20 +13,19 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-#[cfg(test)]
-use super::batch::Want;
-use super::batch::guarded;
+use super::batch::{Want, guarded, update};
 use super::call::SqlStore;
 use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
-use super::found::{Found, in_batches, mine};
-use super::pending::{CLAIMABLE, Waiting, pending_want, win_pending};
-use super::planned::{LOCKED, Planned, claimable, planned_want};
+use super::planned::{CLAIMED_OR_RUNNING, Found, LOCKED, Planned, claimable, in_batches, mine, planned_want};
 use super::session::Session;
 use super::statement::{ids, sql};
-use crate::domain::{Candidate, Error, ErrorKind, ExecutionId};
+use crate::domain::{Candidate, Error, ErrorKind, ExecutionId, ExecutionState, Pending};
 use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
+
+/// A PENDING execution's claim.
+type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
 #[derive(Default)]
@@ -148,6 +147,62 @@ fn claim_quickly(store: &SqlStore, quick: &QuickClaim, planned: &[Planned<'_>]) 
 pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
     let database = session.dialect().database();
     in_batches(session, planned, |session, planned| database.claim(session, planned))
+}
+
+fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + Clone) -> Want {
+    let requests = || pending.clone().map(|(request, _)| *request);
+    let pendings = || pending.clone().map(|(_, pending)| *pending);
+    Want::new(pendings().map(|it| it.id.0))
+        .ints("schedule", pendings().map(|it| it.entry.id.0))
+        .ints("origin", pendings().map(|it| it.origin))
+        .same("state", ExecutionState::Pending.as_str())
+        .texts("claim_token", pendings().map(|it| it.token.to_string()))
+        .texts("token", requests().map(|it| it.token.to_string()))
+        .alike("node", requests().map(|it| it.node))
+        .alike("claimed", requests().map(|it| it.now))
+        .ints("started", requests().map(|it| it.started().unwrap_or(-1)))
+}
+
+/// The schedules whose PENDING executions may be claimed: by their states, and by a fence that can grow.
+const CLAIMABLE: &str = "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0)) \
+     AND e.fence <> 9223372036854775807";
+
+/// Claims PENDING executions: their schedule's row is locked first, then the execution changes hands. Each is
+/// found by its id.
+fn win_pending(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
+    in_batches(session, pending, win_batch)
+}
+
+fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
+    let dialect = session.dialect();
+    let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
+        " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
+        dialect.join(),
+        dialect.seek("e.id", "w.schedule"),
+        dialect.lock_free("e")
+    ));
+    let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
+    let free = |(_, pending): &&Waiting<'_>| locked.contains(&pending.entry.id.0);
+    let want = pending_want(pending.iter().filter(free));
+    if want.len() == 0 {
+        return Ok(Found::default());
+    }
+    let (schedule, grows) =
+        (dialect.seek("e.id", "w.schedule") + " AND w.id <> -1", [("fence", "e.fence + 1")]);
+    session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &grows, &want, &schedule))?;
+    let sets = [
+        ("state", CLAIMED_OR_RUNNING),
+        ("claim_token", "w.token"),
+        ("fence", "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)"),
+        ("node", "w.node"),
+        ("claimed_time", "w.claimed"),
+        ("started_time", "w.started"),
+    ];
+    let take = guarded(dialect, &guard::TAKE, "r");
+    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &take))?;
+    let won = mine(session, &want, "r.id", &dialect.seek("r.id", "w.id"))?;
+    dialect.database().note(session, won.keys().copied().collect())?;
+    Ok(won)
 }
 
 fn split(requests: &[ClaimRequest]) -> (Vec<Planned<'_>>, Vec<Waiting<'_>>) {

@@ -5,8 +5,7 @@
 use super::dialect::Dialect;
 use super::due::{self, Part};
 use super::fault::{Fault, FaultKind, Step};
-use super::found::Found;
-use super::planned::Planned;
+use super::planned::{Found, Planned};
 use super::session::Session;
 use super::statement::Statement;
 use super::target::{Opened, Target};
@@ -72,7 +71,7 @@ pub(super) trait Database: Sync {
         Ok(())
     }
 
-    /// The executions under way, by id, as [`stranded`](super::node::stranded) reads them.
+    /// The executions under way, by id, as `open_execution` in `node.rs` reads them.
     fn under_way(&self, application: &str, whose: Whose) -> Statement {
         under_way::by_state(self.dialect(), application, whose)
     }

@@ -10,16 +10,15 @@
 //! batch      rows that statements join with          entry      columns to values and back
 //! secrets    passwords, which no message repeats     reach, watched  clients that may hang
 //! target     the database that a URL names           under_way  CLAIMED and RUNNING executions
-//! found, planned  claims of planned occurrences      due        the due schedules of a poll
+//! planned    claims of planned occurrences           due        the due schedules of a poll
 //! database   what a database does as a whole in its own way; sqlite, postgres, mariadb
 //! databases  which of these is whose
 //! connection the pool                                call       transactions, retries, errors
-//! pending, claim  batches, answers, and what became of a claim whose commit is unknown
-//! change     the table of changes                    node       registration, heartbeat, election
+//! claim      batches, answers, and what became of a claim whose commit is unknown
+//! change     the table of changes                    node       nodes, and executions of dead ones
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
-//! stranded   executions of dead nodes                purge      the end of a retention
-//! ensure     definitions                             inspect    views for people
-//! migrate    the schema
+//! purge      the end of a retention                  ensure     definitions
+//! inspect    views for people                        migrate    the schema
 //! ```
 
 mod batch;
@@ -34,12 +33,10 @@ mod due;
 mod ensure;
 mod entry;
 mod fault;
-mod found;
 mod inspect;
 mod mariadb;
 mod migrate;
 mod node;
-mod pending;
 mod planned;
 mod poll;
 mod postgres;
@@ -49,7 +46,6 @@ mod secrets;
 mod session;
 mod sqlite;
 mod statement;
-mod stranded;
 mod target;
 mod under_way;
 mod unreadable;
@@ -204,7 +200,7 @@ impl Store for SqlStore {
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
         self.read("look for stranded executions", |session| {
-            stranded::stranded(session, application, after, limit)
+            node::stranded(session, application, after, limit)
         })
     }
 

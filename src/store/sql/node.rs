@@ -1,4 +1,4 @@
-//! Registration, heartbeat, election.
+//! Registration, heartbeat, election, and the executions of nodes that are dead or missing.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::under_way::{Whose, owns};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::change::PolicyChange;
 use crate::store::columns::Column;
-use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, called, guard};
+use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, StrandedPage, called, guard};
 use crate::time::{far_election, millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
@@ -201,11 +201,42 @@ fn owned(session: &mut dyn Session, beat: &Beat) -> Step<Vec<Stranded>> {
     let database = session.dialect().database();
     database.sweep(session, &beat.application, own)?;
     let question = database.under_way(&beat.application, own);
-    Ok(session.rows(&question)?.into_iter().filter_map(|mut row| stranded(&mut row).ok()).collect())
+    Ok(session.rows(&question)?.into_iter().filter_map(|mut row| open_execution(&mut row).ok()).collect())
+}
+
+/// Executions of nodes that are dead or missing.
+pub(super) fn stranded(
+    session: &mut dyn Session,
+    application: &str,
+    after: ExecutionId,
+    limit: usize,
+) -> Step<StrandedPage> {
+    session.dialect().database().sweep(session, application, Whose::Nobody)?;
+    let (mut stranded, mut brought, mut last) = (Vec::new(), 0, None);
+    for mut row in session.rows(&stranded_page(session.dialect(), application, after, limit))? {
+        (brought, last) = (brought + 1, Some(ExecutionId(row.int()?)));
+        stranded.extend(open_execution(&mut row).ok());
+    }
+    Ok(StrandedPage { stranded, next: last.filter(|_| brought == limit) })
+}
+
+/// The id leads the row, so that the page goes on even behind one that cannot be read.
+pub(super) fn stranded_page(
+    dialect: Dialect,
+    application: &str,
+    after: ExecutionId,
+    limit: usize,
+) -> Statement {
+    let all = dialect.database().under_way(application, Whose::Nobody);
+    let text = format!(
+        "SELECT o.id AS place, o.* FROM ({}) AS o WHERE o.id + 0 > ? ORDER BY o.id + 0 LIMIT ?",
+        all.text
+    );
+    Statement { text, ..all }.bind(after.0).bind(limit)
 }
 
 /// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
-pub(super) fn stranded(row: &mut Row) -> Step<Stranded> {
+fn open_execution(row: &mut Row) -> Step<Stranded> {
     let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());

@@ -1,11 +1,13 @@
 //! Claims of planned occurrences: the cursor move, and the execution it leaves. In how many statements a
-//! database makes them is in its room.
+//! database makes them is in its room. And how statements find the executions that claims have won.
+
+use rustc_hash::FxHashMap;
 
 use super::batch::{Want, guarded, update};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
-use super::found::Found;
-use super::statement::{Statement, sql};
+use super::session::Session;
+use super::statement::{Row, Statement, sql};
 use crate::domain::{Occurrence, ScheduleState};
 use crate::store::{ClaimRequest, guard};
 
@@ -84,4 +86,37 @@ pub(super) fn all_of(want: &Want, inserted: Found) -> Step<Found> {
 
 pub(super) fn other_number() -> Fault {
     Fault::new(FaultKind::Conflict, "an INSERT of executions made another number of rows")
+}
+
+/// By a key, an execution with its fence.
+pub(super) type Found = FxHashMap<i64, (i64, i64)>;
+
+/// What `find` finds for each batch of `rows`, of a size that one statement takes.
+pub(super) fn in_batches<R>(
+    session: &mut dyn Session,
+    rows: &[R],
+    find: impl Fn(&mut dyn Session, &[R]) -> Step<Found>,
+) -> Step<Found> {
+    let mut found = Found::default();
+    for rows in rows.chunks(session.dialect().batch()) {
+        found.extend(find(session, rows)?);
+    }
+    Ok(found)
+}
+
+/// Reads rows of three numbers: a key, an execution, its fence.
+pub(super) fn by_first_column(rows: Vec<Row>) -> Step<Found> {
+    let no_fence = |_| Fault::undecodable("the schedule's fence is no number or can grow no more".to_owned());
+    rows.into_iter().map(|mut row| Ok((row.int()?, (row.int()?, row.int().map_err(no_fence)?)))).collect()
+}
+
+/// The executions that carry the wanted tokens: by the column `by`, their ids and fences.
+pub(super) fn mine(session: &mut dyn Session, want: &Want, by: &str, condition: &str) -> Step<Found> {
+    let dialect = session.dialect();
+    let question =
+        sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(
+            " {} QRTZ_RUN r ON {condition} AND r.claim_token = w.token AND r.state IN ('CLAIMED', 'RUNNING')",
+            dialect.join()
+        ));
+    by_first_column(session.rows(&question)?)
 }

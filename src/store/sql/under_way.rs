@@ -53,7 +53,7 @@ pub(super) fn owned_by_none(dialect: Dialect, statement: Statement, application:
     })
 }
 
-/// The executions under way, by id, as [`stranded`](super::node::stranded) reads them; found by their state.
+/// The executions under way, by id, as `open_execution` in `node.rs` reads them; found by their state.
 pub(super) fn by_state(dialect: Dialect, application: &str, whose: Whose) -> Statement {
     // Two questions in one: SQLite matches its index to a single state only.
     let claimed = whose.of(begun(dialect, application).push(" AND r.state = 'CLAIMED'"), "r.node");

@@ -5,9 +5,8 @@ use uuid::Uuid;
 use crate::store::sql::batch::Want;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
-use crate::store::sql::found::Found;
 use crate::store::sql::planned::{
-    LOCKED, Planned, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
+    Found, LOCKED, Planned, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
 };
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, ids, single, sql};

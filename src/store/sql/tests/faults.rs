@@ -335,7 +335,7 @@ mod sqlite {
 mod postgres {
     use super::*;
     use crate::store::sql::fault::FaultKind;
-    use crate::store::sql::found::{Found, by_first_column};
+    use crate::store::sql::planned::{Found, by_first_column};
     use crate::store::sql::postgres::claims;
     use crate::time::SKIP_RETRY;
 

@@ -18,7 +18,7 @@ use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::under_way::Whose;
-use crate::store::sql::{change, claim, due, node, planned, poll, purge, stranded, unreadable};
+use crate::store::sql::{change, claim, due, node, planned, poll, purge, unreadable};
 use crate::store::{
     Broken, BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, Page, Pause,
     PollQuery, Purge, StalledQuery,
@@ -273,7 +273,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: generations", purge::first_and_last(1, 0)),
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
-        ("page of stranded", stranded::page(dialect, &application, ExecutionId(0), 1_000)),
+        ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("lanes behind", poll::behind(&application, &(0..START))),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
