@@ -16,27 +16,15 @@ use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, 
 use crate::store::{
     DueRows, Lane, LargePayload, Page, PollQuery, Polled, Stalled, StalledQuery, Unstarted, when,
 };
-use crate::time::{Clock, TimeSample};
+use crate::time::Clock;
 
 pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Polled> {
-    let signs = signs(session, query, clock)?;
-    let mut polled = Polled {
-        time: signs.time,
-        app_enabled: signs.app == "Y",
-        node_enabled: signs.node == "Y",
-        election: signs.election,
-        late: signs.late,
-        earliest: signs.earliest,
-        entries: Vec::new(),
-        pendings: Vec::new(),
-        large: HashMap::new(),
-        next: None,
-    };
-    if (signs.due || signs.pending) && !query.shares.is_empty() {
+    let Signs { is_due, is_pending, mut polled } = signs(session, query, clock)?;
+    if (is_due || is_pending) && !query.shares.is_empty() {
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
-        let lanes = if signs.due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
-        let more = if signs.pending { pendings(session, query, &parts, &mut polled)? } else { None };
+        let lanes = if is_due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
+        let more = if is_pending { pendings(session, query, &parts, &mut polled)? } else { None };
         polled.next = Page::behind(lanes, more);
     }
     Ok(polled)
@@ -161,14 +149,10 @@ pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap
 
 /// What one statement tells: an idle poll needs no more.
 struct Signs {
-    time: TimeSample,
-    app: String,
-    node: String,
-    election: Option<Millis>,
-    due: bool,
-    pending: bool,
-    late: bool,
-    earliest: Option<Millis>,
+    is_due: bool,
+    is_pending: bool,
+    /// As yet without rows.
+    polled: Polled,
 }
 
 fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Signs> {
@@ -177,16 +161,21 @@ fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Si
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    Ok(Signs {
-        app: row.text()?,
-        node: row.text()?,
-        election: row.maybe_int()?,
-        due: row.int()? == 1,
-        pending: row.int()? == 1,
+    let (app_enabled, node_enabled, election) = (row.text()? == "Y", row.text()? == "Y", row.maybe_int()?);
+    let (is_due, is_pending) = (row.int()? == 1, row.int()? == 1);
+    let polled = Polled {
+        app_enabled,
+        node_enabled,
+        election,
         late: row.int()? == 1,
         earliest: row.maybe_int()?.filter(|at| *at < query.until),
         time: session.dialect().sample(asked, row.int()?, answered),
-    })
+        entries: Vec::new(),
+        pendings: Vec::new(),
+        large: HashMap::new(),
+        next: None,
+    };
+    Ok(Signs { is_due, is_pending, polled })
 }
 
 /// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is
