@@ -226,8 +226,11 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
     }
 }
 
-/// What finding a planned claim's execution reads of a batch.
-const FOUND: &[&str] = &["id", "next_fire_time", "generation", "token"];
+/// What finds the executions of planned claims.
+fn found_by(planned: &[Planned<'_>]) -> Want {
+    let generations = planned.iter().map(|(_, occurrence)| occurrence.entry.generation);
+    planned_want(planned).of(&["id", "next_fire_time", "token"]).ints("generation", generations)
+}
 
 /// By its unique key.
 fn first_attempt(dialect: Dialect) -> String {
@@ -249,7 +252,7 @@ fn resolve_once(
     let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
     let mut wins = Wins {
         planned: in_batches(session, &planned, |session, planned| {
-            mine(session, &planned_want(planned).of(FOUND), "r.execute_id", &first_attempt(dialect))
+            mine(session, &found_by(planned), "r.execute_id", &first_attempt(dialect))
         })?,
         pending: in_batches(session, &pending, |session, pending| {
             mine(session, &pending_want(pending.iter()), "r.id", &dialect.seek("r.id", "w.id"))

@@ -27,7 +27,6 @@ pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
         .ints("prev_fire_time", occurrences().map(|it| it.prev.unwrap_or(-1)))
         .ints("next_fire_time", occurrences().map(|it| it.at))
         .ints("version", occurrences().map(|it| it.entry.version))
-        .ints("generation", occurrences().map(|it| it.entry.generation))
         .ints("following", occurrences().map(|it| it.following.unwrap_or(-1)))
         .texts("token", requests().map(|it| it.token.to_string()))
         .alike("node", requests().map(|it| it.node))

@@ -9,20 +9,6 @@ use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
 use crate::time::SKIP_RETRY;
 
-/// What moving the cursors and inserting the executions read of a batch.
-const MOVED_AND_INSERTED: &[&str] = &[
-    "id",
-    "state",
-    "prev_fire_time",
-    "next_fire_time",
-    "version",
-    "following",
-    "token",
-    "node",
-    "claimed",
-    "started",
-];
-
 /// Claims the rows, waiting for each that somebody holds, but not for long. A refusal may be about a row that
 /// was held for too long, in whatever language that is said: the next try is to skip it.
 pub(in crate::store::sql) fn waiting(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
@@ -47,7 +33,7 @@ pub(in crate::store::sql) fn claim_waiting(want: &Want) -> Statement {
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
         assigned("", MOVE)
     ))
-    .want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED))
+    .want(Dialect::Postgres, want)
     .push(&guarded_and_inserted())
 }
 
@@ -55,14 +41,12 @@ pub(in crate::store::sql) fn claim_waiting(want: &Want) -> Statement {
 /// statement's snapshot and its lock.
 pub(in crate::store::sql) fn claim_skipping(want: &Want) -> Statement {
     let free = Dialect::Postgres.lock_free("e");
-    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, &want.of(MOVED_AND_INSERTED)).push(
-        &format!(
-            " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
-            claimable(Dialect::Postgres),
-            assigned("", MOVE),
-            guarded_and_inserted()
-        ),
-    )
+    sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
+        " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
+        claimable(Dialect::Postgres),
+        assigned("", MOVE),
+        guarded_and_inserted()
+    ))
 }
 
 /// The end of PostgreSQL's claim, behind what its UPDATE is from.

@@ -452,7 +452,7 @@ fn ids_are_bound_with_the_columns_own_type(database: &Database) {
     } else {
         let is_number = |bind: &Value| matches!(bind, Value::Int(_) | Value::Ints(_));
         let texts = claim.binds.iter().filter(|bind| !is_number(bind)).count();
-        assert_eq!((texts, claim.binds.len()), (3, 11), "state, node and token are texts: {claim:?}");
+        assert_eq!((texts, claim.binds.len()), (3, 10), "state, node and token are texts: {claim:?}");
         let starts_texts = start.binds.iter().filter(|bind| !is_number(bind)).count();
         assert_eq!((starts_texts, start.binds.len()), (2, 4), "state and token are: {start:?}");
     }
