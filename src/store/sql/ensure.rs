@@ -4,9 +4,9 @@ use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::session::{Session, now};
-use super::statement::{Statement, Value, guarded_by, listed, set_all, single, sql};
+use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use crate::domain::{Entry, Error, Millis, ScheduleState, shards};
-use crate::store::columns::{Column, Settings, When};
+use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
 use crate::store::when::{self, Present};
 use crate::store::{Definition, Ensured, Result, guard};
@@ -126,8 +126,8 @@ fn refused(definition: &Definition, kind: FaultKind, problem: &str) -> Fault {
 /// The columns that an edit's guard compares, as they are.
 struct Guarded {
     id: i64,
-    prev: Value,
-    next: Value,
+    prev: Cell,
+    next: Cell,
 }
 
 fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guarded, StoredSchedule)>> {
@@ -140,10 +140,10 @@ fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guar
     let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
     let guarded = Guarded { id: row.int()?, prev: row.next()?, next: row.next()? };
-    let prev = if let Value::Int(prev) = guarded.prev { Some(prev) } else { None };
+    let prev = if let Cell::Int(prev) = guarded.prev { Some(prev) } else { None };
     let (version, generation, state) = (row.loose_int()?, row.loose_int()?, row.loose_text()?);
-    let settings = Settings::read(|| row.cell())?;
-    let when = When::read(|| row.cell())?;
+    let settings = Settings::read(|| row.next())?;
+    let when = When::read(|| row.next())?;
     Ok(Some((guarded, StoredSchedule { state, version, generation, prev, settings, when })))
 }
 

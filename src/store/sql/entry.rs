@@ -67,7 +67,7 @@ impl Raw {
         let (id, version, state) = (row.int()?, row.loose_int()?, row.loose_text()?);
         let (name, job, payload) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
         let left_out = usize::try_from(row.loose_int()?).unwrap_or(0);
-        let when = When::read(|| row.cell())?;
+        let when = When::read(|| row.next())?;
         Ok(Self {
             id,
             version,

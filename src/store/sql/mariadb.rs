@@ -14,9 +14,10 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::planned::{Found, Planned};
 use super::session::Session;
-use super::statement::{Value, single, sql};
+use super::statement::{single, sql};
 use super::target::{Opened, Target};
 use crate::store::StoreLimits;
+use crate::store::columns::Cell;
 use crate::time::span;
 
 /// The migrating node's lock: one for each database of a server.
@@ -132,7 +133,7 @@ fn reads_back(session: &mut dyn Session) -> Step<String> {
          FROM (SELECT 1 AS x UNION ALL SELECT 2) AS t");
     if let Some(mut row) = session.rows(&echo.bind(long.as_str()))?.pop() {
         let echoed = (row.next().ok(), row.next().ok(), row.next().ok());
-        if echoed == (Some(Value::Text(long)), Some(Value::Null), Some(Value::Int(2))) {
+        if echoed == (Some(Cell::Text(long)), Some(Cell::Null), Some(Cell::Int(2))) {
             return row.text();
         }
     }

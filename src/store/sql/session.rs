@@ -15,6 +15,7 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::statement::{Row, Statement, Value, single, sql};
 use crate::domain::Millis;
+use crate::store::columns::Cell;
 
 /// A connection on which statements run.
 pub trait Session {
@@ -110,21 +111,21 @@ where
 
 /// Reads a row, or what of it can be read: a value of a type we never write (SQLite keeps any in any column),
 /// or a text that is no UTF-8, reads as NULL. One such row must not make its whole question fail.
-pub(super) fn values<'a, DB: Backend>(
+pub(super) fn cells<'a, DB: Backend>(
     row: &impl NamedRow<'a, DB>,
-    decode: impl Fn(DB::RawValue<'_>) -> deserialize::Result<Value>,
+    decode: impl Fn(DB::RawValue<'_>) -> deserialize::Result<Cell>,
 ) -> deserialize::Result<Row> {
-    let mut values = Vec::with_capacity(diesel::row::Row::field_count(row));
+    let mut cells = Vec::with_capacity(diesel::row::Row::field_count(row));
     for index in 0..diesel::row::Row::field_count(row) {
         let field = diesel::row::Row::get(row, index).ok_or("a column is missing")?;
-        values.push(field.value().map_or(Ok(Value::Null), &decode)?);
+        cells.push(field.value().map_or(Ok(Cell::Null), &decode)?);
     }
-    Ok(Row::new(values))
+    Ok(Row::new(cells))
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(super) fn text_or_null(bytes: &[u8]) -> Value {
-    str::from_utf8(bytes).map_or(Value::Null, Value::from)
+pub(super) fn text_or_null(bytes: &[u8]) -> Cell {
+    str::from_utf8(bytes).map_or(Cell::Null, |text| Cell::Text(text.to_owned()))
 }
 
 /// Makes a connection of diesel a [`Session`].

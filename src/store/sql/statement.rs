@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Step};
 use crate::domain::NodeId;
-use crate::store::columns::{Cell, Column, Spec};
+use crate::store::columns::{Cell, Column, Spec, Stored};
 use crate::store::guard::Guard;
 
-/// A value that is bound or read. Ids and times are always `Int`, which every database binds as BIGINT:
+/// A value that is bound. Ids and times are always `Int`, which every database binds as BIGINT:
 /// another type than the column's would make it scan the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -144,17 +144,22 @@ pub(super) fn padded(count: usize) -> usize {
 
 /// One row, read from left to right.
 #[derive(Debug)]
-pub struct Row(std::vec::IntoIter<Value>);
+pub struct Row(std::vec::IntoIter<Cell>);
 
 impl Row {
-    pub(super) fn new(values: Vec<Value>) -> Self {
-        Self(values.into_iter())
+    pub(super) fn new(cells: Vec<Cell>) -> Self {
+        Self(cells.into_iter())
+    }
+
+    /// The next column as it is.
+    pub(super) fn next(&mut self) -> Step<Cell> {
+        self.0.next().ok_or_else(|| Fault::undecodable("a column is missing".to_owned()))
     }
 
     /// The next column, an integer.
     pub(super) fn int(&mut self) -> Step<i64> {
         match self.next()? {
-            Value::Int(value) => Ok(value),
+            Cell::Int(value) => Ok(value),
             other => Err(Fault::undecodable(format!("an integer was expected, not {other:?}"))),
         }
     }
@@ -162,31 +167,25 @@ impl Row {
     /// The next column, a text; NULL is the empty text.
     pub(super) fn text(&mut self) -> Step<String> {
         match self.next()? {
-            Value::Text(value) => Ok(value),
-            Value::Null => Ok(String::new()),
+            Cell::Text(value) => Ok(value),
+            Cell::Null => Ok(String::new()),
             other => Err(Fault::undecodable(format!("a text was expected, not {other:?}"))),
         }
     }
 
     /// The next column, an integer; NULL and anything else read as none.
     pub(super) fn maybe_int(&mut self) -> Step<Option<i64>> {
-        Ok(match self.next()? {
-            Value::Int(value) => Some(value),
-            _ => None,
-        })
+        self.next().map(Stored::read)
     }
 
     /// The next column, a text; NULL and anything else read as none.
     pub(super) fn maybe_text(&mut self) -> Step<Option<String>> {
-        Ok(match self.next()? {
-            Value::Text(value) => Some(value),
-            _ => None,
-        })
+        self.next().map(Stored::read)
     }
 
     /// The next column, a text; NULL and anything else read as the empty text.
     pub(super) fn loose_text(&mut self) -> Step<String> {
-        Ok(self.maybe_text()?.unwrap_or_default())
+        self.next().map(Stored::read)
     }
 
     /// The next column, an integer; NULL and anything else read as -1.
@@ -204,20 +203,6 @@ impl Row {
         let text = self.text()?;
         text.parse()
             .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
-    }
-
-    /// The next column, for a list of columns to read.
-    pub(super) fn cell(&mut self) -> Step<Cell> {
-        Ok(match self.next()? {
-            Value::Int(value) => Cell::Int(value),
-            Value::Text(text) => Cell::Text(text),
-            _ => Cell::Null,
-        })
-    }
-
-    /// The next column as it is.
-    pub(super) fn next(&mut self) -> Step<Value> {
-        self.0.next().ok_or_else(|| Fault::undecodable("a column is missing".to_owned()))
     }
 }
 

@@ -129,6 +129,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
+    use crate::store::columns::Cell;
     use crate::store::sql::statement::sql;
 
     const SHORT: Duration = Duration::from_millis(50);
@@ -147,7 +148,7 @@ mod tests {
         }
 
         fn rows(&mut self, _: &Statement) -> Step<Vec<Row>> {
-            Ok(vec![Row::new(vec![1i64.into()]), Row::new(vec![2i64.into()])])
+            Ok(vec![Row::new(vec![Cell::Int(1)]), Row::new(vec![Cell::Int(2)])])
         }
 
         fn each(&mut self, _: &Statement, _: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {

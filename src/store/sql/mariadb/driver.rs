@@ -5,10 +5,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
 use diesel::{Connection, MysqlConnection, RunQueryDsl};
 
+use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
-use crate::store::sql::session::{Columns, Session, Sql, session, text_or_null, values};
-use crate::store::sql::statement::{Row, Statement, Value};
+use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
+use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
 pub(super) fn open(target: &Target) -> Step<Opened> {
@@ -26,9 +27,9 @@ impl QueryableByName<diesel::mysql::Mysql> for Row {
     fn build<'a>(row: &impl NamedRow<'a, diesel::mysql::Mysql>) -> deserialize::Result<Self> {
         use diesel::deserialize::FromSql;
         use diesel::mysql::{Mysql, MysqlType};
-        values(row, |value| match value.value_type() {
+        cells(row, |value| match value.value_type() {
             MysqlType::String | MysqlType::Blob | MysqlType::Enum => Ok(text_or_null(value.as_bytes())),
-            _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Value::Int),
+            _ => FromSql::<BigInt, Mysql>::from_sql(value).map(Cell::Int),
         })
     }
 }

@@ -7,9 +7,10 @@ use diesel::sql_types::{BigInt, Text};
 use diesel::{Connection, PgConnection, QueryResult, RunQueryDsl};
 
 use super::pooler;
+use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
-use crate::store::sql::session::{Columns, Session, Sql, session, text_or_null, values};
+use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
 use crate::store::sql::statement::{Row, Statement, Value};
 use crate::store::sql::target::{Opened, Target};
 
@@ -61,10 +62,10 @@ impl QueryableByName<diesel::pg::Pg> for Row {
         use diesel::deserialize::FromSql;
         use diesel::pg::Pg;
         use diesel::sql_types::{Integer, SmallInt};
-        values(row, |value| match value.get_oid().get() {
-            20 => FromSql::<BigInt, Pg>::from_sql(value).map(Value::Int),
-            23 => <i32 as FromSql<Integer, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
-            21 => <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|value| Value::Int(value.into())),
+        cells(row, |value| match value.get_oid().get() {
+            20 => FromSql::<BigInt, Pg>::from_sql(value).map(Cell::Int),
+            23 => <i32 as FromSql<Integer, Pg>>::from_sql(value).map(|value| Cell::Int(value.into())),
+            21 => <i16 as FromSql<SmallInt, Pg>>::from_sql(value).map(|value| Cell::Int(value.into())),
             19 | 25 | 1042 | 1043 => Ok(text_or_null(value.as_bytes())),
             other => Err(format!("a column has the type number {other}").into()),
         })

@@ -4,10 +4,11 @@ use diesel::deserialize::{self, QueryableByName};
 use diesel::row::NamedRow;
 use diesel::{Connection, RunQueryDsl, SqliteConnection};
 
+use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
-use crate::store::sql::session::{Columns, Session, Sql, session, values};
-use crate::store::sql::statement::{Row, Statement, Value};
+use crate::store::sql::session::{Columns, Session, Sql, cells, session};
+use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
 pub(super) fn open(target: &Target) -> Step<Opened> {
@@ -24,18 +25,18 @@ impl Columns for diesel::sqlite::Sqlite {}
 impl QueryableByName<diesel::sqlite::Sqlite> for Row {
     fn build<'a>(row: &impl NamedRow<'a, diesel::sqlite::Sqlite>) -> deserialize::Result<Self> {
         use diesel::sqlite::SqliteType;
-        values(row, |mut value| match value.value_type() {
-            None => Ok(Value::Null),
+        cells(row, |mut value| match value.value_type() {
+            None => Ok(Cell::Null),
             Some(SqliteType::SmallInt | SqliteType::Integer | SqliteType::Long) => {
-                Ok(Value::Int(value.read_long()))
+                Ok(Cell::Int(value.read_long()))
             }
             Some(SqliteType::Text) => {
                 let text = value.read_text().to_owned();
                 // What is no UTF-8 comes with this character in its place.
                 let replaced = text.contains('\u{fffd}') && str::from_utf8(value.read_blob()).is_err();
-                Ok(if replaced { Value::Null } else { Value::Text(text) })
+                Ok(if replaced { Cell::Null } else { Cell::Text(text) })
             }
-            Some(_) => Ok(Value::Null),
+            Some(_) => Ok(Cell::Null),
         })
     }
 }

@@ -9,9 +9,10 @@ use super::fixture::{AT, Database, definition, request};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, ExecutionId, ExecutionState, Millis, NodeId};
 use crate::fixtures::Changes;
+use crate::store::columns::Cell;
 use crate::store::conformance::all_broken;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::statement::{Value, sql};
+use crate::store::sql::statement::sql;
 use crate::store::{
     Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
     Purge, StalledQuery, Store,
@@ -422,11 +423,8 @@ mod sqlite_types {
         let database = Database::sqlite();
         let question = sql("SELECT CAST(x'66ff67' AS TEXT), 'a\u{fffd}b', x'6162', 1.5, 'é', 3");
         let mut rows = database.session().rows(&question).unwrap();
-        let read: Vec<Value> = (0..6).map(|_| rows[0].next().unwrap()).collect();
-        let text = |text: &str| Value::Text(text.to_owned());
-        assert_eq!(
-            read,
-            [Value::Null, text("a\u{fffd}b"), Value::Null, Value::Null, text("é"), Value::Int(3)]
-        );
+        let read: Vec<Cell> = (0..6).map(|_| rows[0].next().unwrap()).collect();
+        let text = |text: &str| Cell::Text(text.to_owned());
+        assert_eq!(read, [Cell::Null, text("a\u{fffd}b"), Cell::Null, Cell::Null, text("é"), Cell::Int(3)]);
     }
 }

@@ -6,14 +6,13 @@ use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
 use crate::domain::{NodeId, Outcome};
 use crate::fixtures::Changes;
+#[cfg(feature = "mysql")]
+use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::sql::{SqlStore, open};
 #[cfg(feature = "mysql")]
-use crate::store::sql::{
-    inspect,
-    statement::{Statement, Value},
-};
+use crate::store::sql::{inspect, statement::Statement};
 use crate::store::{Applied, Claim, NewNode};
 use crate::time::Clock;
 
@@ -132,8 +131,8 @@ fn a_page_of_schedules_is_sought_by_its_first_name() {
     let explained = Statement { text: format!("EXPLAIN {}", page.text), ..page };
     let mut row = database.session().rows(&explained).unwrap().remove(0);
     let [_, _, table, access] = [(); 4].map(|()| row.next().unwrap());
-    assert_eq!(table, Value::from("e"));
-    assert_ne!(access, Value::from("ref"), "by the application alone");
+    assert_eq!(table, Cell::Text("e".to_owned()));
+    assert_ne!(access, Cell::Text("ref".to_owned()), "by the application alone");
 }
 
 macro_rules! views {
