@@ -10,16 +10,18 @@ use std::sync::Arc;
 use super::definition::Definition;
 use crate::domain::{MisfirePolicy, ScheduleState};
 
-macro_rules! columns {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// A column of one of the tables.
+/// Defines an enum of things that SQL names.
+macro_rules! named {
+    ($(#[$doc:meta])* $Name:ident { $($(#[$item_doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub(crate) enum Column { $($(#[$doc])* $variant,)* }
+        pub(crate) enum $Name { $($(#[$item_doc])* $variant,)* }
 
-        impl Column {
-            #[cfg(test)]
+        impl $Name {
+            #[allow(dead_code, reason = "tests alone list every column")]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// What SQL calls it.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -27,38 +29,43 @@ macro_rules! columns {
     };
 }
 
-columns! {
-    Id = "id",
-    Application = "application",
-    State = "state",
-    Reason = "reason",
-    // Schedules.
-    PrevFireTime = "prev_fire_time",
-    NextFireTime = "next_fire_time",
-    Version = "version",
-    TimeTriggered = "time_triggered",
-    PausedBy = "paused_by",
-    PausedTime = "paused_time",
-    PausedUntil = "paused_until",
-    // Executions.
-    ClaimToken = "claim_token",
-    Node = "node",
-    ClaimedTime = "claimed_time",
-    StartedTime = "started_time",
-    FinishedTime = "finished_time",
-    Error = "error",
-    // Jobs.
-    Recover = "recover",
-    MaxAttempts = "max_attempts",
-    MaxTries = "max_tries",
-    RetryDelay = "retry_delay",
-    UpdateTime = "update_time",
-    // Nodes and applications.
-    Uuid = "uuid",
-    Beat = "beat",
-    EndedTime = "ended_time",
-    EndReason = "end_reason",
-    TimeNext = "time_next",
+pub(super) use named;
+
+named! {
+    /// A column of one of the tables.
+    Column {
+        Id = "id",
+        Application = "application",
+        State = "state",
+        Reason = "reason",
+        // Schedules.
+        PrevFireTime = "prev_fire_time",
+        NextFireTime = "next_fire_time",
+        Version = "version",
+        TimeTriggered = "time_triggered",
+        PausedBy = "paused_by",
+        PausedTime = "paused_time",
+        PausedUntil = "paused_until",
+        // Executions.
+        ClaimToken = "claim_token",
+        Node = "node",
+        ClaimedTime = "claimed_time",
+        StartedTime = "started_time",
+        FinishedTime = "finished_time",
+        Error = "error",
+        // Jobs.
+        Recover = "recover",
+        MaxAttempts = "max_attempts",
+        MaxTries = "max_tries",
+        RetryDelay = "retry_delay",
+        UpdateTime = "update_time",
+        // Nodes and applications.
+        Uuid = "uuid",
+        Beat = "beat",
+        EndedTime = "ended_time",
+        EndReason = "end_reason",
+        TimeNext = "time_next",
+    }
 }
 
 impl Column {

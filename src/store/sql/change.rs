@@ -191,7 +191,7 @@ fn want(rule: &Rule, rows: &[&Change]) -> Want {
         }
         _ => want.ints(column.name(), rows.iter().map(|row| number(row, column))),
     });
-    rule.brings.iter().fold(want, |want, value| brought(want, *value, rows))
+    rule.brings().fold(want, |want, value| brought(want, value, rows))
 }
 
 fn brought(want: Want, value: Brought, rows: &[&Change]) -> Want {
