@@ -105,6 +105,17 @@ impl NextAttempt {
 }
 
 impl ExecutionChange {
+    /// One that says no more than the state it leads to.
+    pub(crate) fn of(
+        verb: Verb,
+        execution: ExecutionId,
+        token: Token,
+        becomes: ExecutionState,
+        now: Millis,
+    ) -> Self {
+        Self { verb, execution, token, becomes, fresh: None, reason: None, error: None, next: None, now }
+    }
+
     /// The token the execution has afterwards.
     pub(crate) fn token_after(&self) -> Token {
         self.fresh.unwrap_or(self.token)
@@ -174,17 +185,8 @@ pub(crate) struct Unstarted {
 impl Unstarted {
     /// It gives way to a later repair.
     pub(crate) fn supersede(&self, now: Millis) -> ExecutionChange {
-        ExecutionChange {
-            verb: Verb::Supersede,
-            execution: self.execution,
-            token: self.token,
-            becomes: ExecutionState::Skipped,
-            fresh: None,
-            reason: Some(Reason::Superseded),
-            error: None,
-            next: None,
-            now,
-        }
+        let (verb, becomes, reason) = (Verb::Supersede, ExecutionState::Skipped, Some(Reason::Superseded));
+        ExecutionChange { reason, ..ExecutionChange::of(verb, self.execution, self.token, becomes, now) }
     }
 }
 

@@ -108,17 +108,7 @@ impl Claimed {
     }
 
     fn change(&self, verb: Verb, becomes: ExecutionState, now: Millis) -> ExecutionChange {
-        ExecutionChange {
-            verb,
-            execution: self.execution,
-            token: self.token,
-            becomes,
-            fresh: None,
-            reason: None,
-            error: None,
-            next: None,
-            now,
-        }
+        ExecutionChange::of(verb, self.execution, self.token, becomes, now)
     }
 }
 
