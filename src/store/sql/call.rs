@@ -16,6 +16,9 @@ use crate::time::{Clock, TimeSample, span};
 /// How often a transaction that met a deadlock or a busy database is tried.
 const TRIES: u32 = 3;
 
+/// What a call does on a session; it may be done again.
+type Body<'a, T> = &'a mut dyn FnMut(&mut dyn Session) -> Step<T>;
+
 pub(crate) struct SqlStore {
     pub(super) connections: Connections,
     pub(super) clock: Arc<Clock>,
@@ -32,29 +35,22 @@ impl SqlStore {
     pub(super) fn read<T>(
         &self,
         operation: &str,
-        body: impl FnMut(&mut dyn Session) -> Step<T>,
+        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
     ) -> Result<T> {
-        self.retried(body, Self::attempt_read).map_err(|fault| self.error(operation, fault))
+        self.retried(&mut body, Self::attempt_read).map_err(|fault| self.error(operation, fault))
     }
 
-    fn attempt_read<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
-    where
-        B: FnMut(&mut dyn Session) -> Step<T>,
-    {
-        body(link.session.as_mut()).map_err(|fault| {
-            let fault = self.probe(link, fault);
-            self.connections.distrust(link, &fault);
-            changed_nothing(fault)
-        })
+    fn attempt_read<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
+        body(link.session.as_mut()).map_err(|fault| changed_nothing(self.probe(link, fault)))
     }
 
     /// Runs one statement that is its own transaction.
     pub(super) fn alone<T>(
         &self,
         operation: &str,
-        body: impl FnMut(&mut dyn Session) -> Step<T>,
+        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
     ) -> Result<T> {
-        self.retried(body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
+        self.retried(&mut body, Self::attempt_alone).map_err(|fault| self.error(operation, fault))
     }
 
     /// Runs a transaction, again if it met a deadlock or a busy database, or lost its connection before the
@@ -62,24 +58,25 @@ impl SqlStore {
     pub(super) fn write<T>(
         &self,
         operation: &str,
-        body: impl FnMut(&mut dyn Session) -> Step<T>,
+        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
     ) -> Result<T> {
-        self.retried(body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
+        self.retried(&mut body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
     }
 
     /// As [`SqlStore::write`], for a body that begins the transaction itself.
     pub(super) fn write_begun<T>(
         &self,
         operation: &str,
-        body: impl FnMut(&mut dyn Session) -> Step<T>,
+        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
     ) -> Result<T> {
-        self.retried(body, Self::attempt_begun).map_err(|fault| self.error(operation, fault))
+        self.retried(&mut body, Self::attempt_begun).map_err(|fault| self.error(operation, fault))
     }
 
-    fn retried<T, B>(&self, mut body: B, attempt: fn(&Self, &mut Link, &mut B) -> Step<T>) -> Step<T>
-    where
-        B: FnMut(&mut dyn Session) -> Step<T>,
-    {
+    fn retried<T>(
+        &self,
+        body: Body<'_, T>,
+        attempt: fn(&Self, &mut Link, Body<'_, T>) -> Step<T>,
+    ) -> Step<T> {
         let began = self.clock.now().boot;
         let (again, connected) = (began + self.call / 2, began + self.call / 4 * 3);
         let (mut tries, mut replaced) = (1, false);
@@ -88,7 +85,7 @@ impl SqlStore {
                 Ok(link) => link,
                 Err(error) => return Err(Fault::new(FaultKind::Lost, error.to_string())),
             };
-            match attempt(self, &mut link, &mut body) {
+            match attempt(self, &mut link, body) {
                 Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.kind {
                     kind if kind.passes() => tries += 1,
                     FaultKind::Lost | FaultKind::ReadOnly if !replaced => replaced = true,
@@ -99,22 +96,13 @@ impl SqlStore {
         }
     }
 
-    fn attempt_alone<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
-    where
-        B: FnMut(&mut dyn Session) -> Step<T>,
-    {
+    fn attempt_alone<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
         let began = self.clock.now().boot;
-        body(link.session.as_mut()).map_err(|fault| {
-            let fault = self.probe(link, fault);
-            self.connections.distrust(link, &fault);
-            self.lock_wait_by_duration(began, fault)
-        })
+        let ended = body(link.session.as_mut());
+        ended.map_err(|fault| self.lock_wait_by_duration(began, self.probe(link, fault)))
     }
 
-    fn attempt_transaction<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
-    where
-        B: FnMut(&mut dyn Session) -> Step<T>,
-    {
+    fn attempt_transaction<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
         let begin = link.session.dialect().begin();
         let begun = self.control(link, begin);
         if let Err(fault) = begun {
@@ -129,10 +117,7 @@ impl SqlStore {
     }
 
     /// The rest of a transaction. Or all of it, if the body's first statement begins it.
-    fn attempt_begun<T, B>(&self, link: &mut Link, body: &mut B) -> Step<T>
-    where
-        B: FnMut(&mut dyn Session) -> Step<T>,
-    {
+    fn attempt_begun<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
         let began = self.clock.now().boot;
         match body(link.session.as_mut()) {
             Ok(value) => match self.control(link, "COMMIT") {
@@ -175,6 +160,7 @@ impl SqlStore {
     /// statement back; one that does not leaves the statement's fate unknown.
     fn probe(&self, link: &mut Link, fault: Fault) -> Fault {
         if fault.kind != FaultKind::Lost && link.session.rows(&sql("SELECT 1 AS one")).is_ok() {
+            self.connections.distrust(link, &fault);
             return fault;
         }
         self.connections.discard(link);
