@@ -72,9 +72,10 @@ impl Target {
         self.secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret, "***"))
     }
 
-    /// Why no session could be opened.
-    pub(super) fn lost(&self, error: &diesel::ConnectionError) -> Fault {
-        self.clean(Fault::new(FaultKind::Lost, explained(error.to_string())))
+    /// Opens a connection of diesel's.
+    pub(super) fn establish<C: diesel::Connection>(&self, address: &str) -> Step<C> {
+        C::establish(address)
+            .map_err(|error| self.clean(Fault::new(FaultKind::Lost, explained(error.to_string()))))
     }
 
     /// The session, or one that gives its statements up, where nobody else does and a server may be silent.

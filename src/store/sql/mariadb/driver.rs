@@ -3,7 +3,7 @@
 use diesel::deserialize::{self, QueryableByName};
 use diesel::row::NamedRow;
 use diesel::sql_types::BigInt;
-use diesel::{Connection, MysqlConnection, RunQueryDsl};
+use diesel::{MysqlConnection, RunQueryDsl};
 
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
@@ -13,10 +13,7 @@ use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
 pub(super) fn open(target: &Target) -> Step<Opened> {
-    match MysqlConnection::establish(&target.address) {
-        Ok(session) => Ok(Box::new(session)),
-        Err(error) => Err(target.lost(&error)),
-    }
+    Ok(Box::new(target.establish::<MysqlConnection>(&target.address)?))
 }
 
 session!(MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);

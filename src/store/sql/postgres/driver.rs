@@ -4,7 +4,7 @@ use diesel::deserialize::{self, QueryableByName};
 use diesel::query_builder::AstPass;
 use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Text};
-use diesel::{Connection, PgConnection, QueryResult, RunQueryDsl};
+use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
 use super::pooler;
 use crate::store::columns::Cell;
@@ -26,7 +26,7 @@ pub(super) fn open_unshared(target: &Target) -> Step<Opened> {
 }
 
 fn establish(target: &Target) -> Step<PgConnection> {
-    PgConnection::establish(&impatient(&target.address)).map_err(|error| target.lost(&error))
+    target.establish(&impatient(&target.address))
 }
 
 /// A PostgreSQL URL whose connections notice a silent network within seconds, unless the URL says otherwise.

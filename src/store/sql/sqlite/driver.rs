@@ -2,7 +2,7 @@
 
 use diesel::deserialize::{self, QueryableByName};
 use diesel::row::NamedRow;
-use diesel::{Connection, RunQueryDsl, SqliteConnection};
+use diesel::{RunQueryDsl, SqliteConnection};
 
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
@@ -12,10 +12,7 @@ use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
 pub(super) fn open(target: &Target) -> Step<Opened> {
-    match SqliteConnection::establish(&target.address) {
-        Ok(session) => Ok(Box::new(session)),
-        Err(error) => Err(target.lost(&error)),
-    }
+    Ok(Box::new(target.establish::<SqliteConnection>(&target.address)?))
 }
 
 session!(SqliteConnection, Dialect::Sqlite, diesel::connection::DefaultLoadingMode);
