@@ -19,7 +19,7 @@ use crate::store::{Result, StoreLimits};
 /// A version of the schema, and for each database the SQL that makes it out of the version before: an empty
 /// text if nothing changes there.
 #[derive(Clone, Copy)]
-struct Migration<'a> {
+pub(super) struct Migration<'a> {
     version: i64,
     name: &'a str,
     sqlite: &'a str,
@@ -28,7 +28,7 @@ struct Migration<'a> {
 }
 
 /// In the order of their versions.
-const MIGRATIONS: &[Migration<'_>] = &[Migration {
+pub(super) const MIGRATIONS: &[Migration<'_>] = &[Migration {
     version: 1,
     name: "tables",
     sqlite: include_str!("../../../migrations/sqlite/0001_tables.sql"),
@@ -122,14 +122,9 @@ fn failed(fault: &Fault) -> Error {
     Error::new(kind, format!("the schema of the database: {}", fault.message))
 }
 
-/// Brings up a SQLite database in memory, which only this session sees.
-pub(super) fn bring_up_memory(session: &mut dyn Session) -> Step<MigrationReport> {
-    bring_up(session, MIGRATIONS)
-}
-
 /// Brings a session's database to the last of these versions, under a lock that only one session holds at a
 /// time.
-fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
+pub(super) fn bring_up(session: &mut dyn Session, migrations: &[Migration<'_>]) -> Step<MigrationReport> {
     let database = session.dialect().database();
     database.lift_limits(session)?;
     database.lock_schema(session)?;

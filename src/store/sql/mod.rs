@@ -94,7 +94,8 @@ impl SqlStore {
         let store = Self { connections: Connections::open(target, limits)?, clock, call, wary };
         if memory {
             let mut link = store.connections.get(span(call))?;
-            migrate::bring_up_memory(link.session.as_mut()).map_err(|fault| store.error("migrate", fault))?;
+            let migrated = migrate::bring_up(link.session.as_mut(), migrate::MIGRATIONS);
+            migrated.map_err(|fault| store.error("migrate", fault))?;
         }
         Ok(store)
     }
