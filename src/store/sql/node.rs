@@ -6,7 +6,7 @@ use super::change;
 use super::dialect::Dialect;
 use super::fault::{Fault, Step};
 use super::session::Session;
-use super::statement::{Row, Statement, Value, guarded_by, sql};
+use super::statement::{Row, Statement, guarded_by, sql};
 use super::under_way::{Whose, owns};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
 use crate::store::change::PolicyChange;
@@ -90,18 +90,16 @@ fn jobs_there(
     let mut insert = sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, \
                           retry_delay, update_time) VALUES ");
     for (n, spec) in missing.into_iter().enumerate() {
-        insert = insert.push(if n == 0 { "(" } else { ", (" });
-        let values: [Value; 7] = [
-            application.into(),
-            spec.name.as_str().into(),
-            i64::from(spec.policy.recover).into(),
-            i64::from(spec.policy.max_attempts).into(),
-            i64::from(spec.policy.max_tries).into(),
-            millis(spec.policy.retry_delay).into(),
-            now.into(),
-        ];
-        insert = insert.push("?, ?, ?, ?, ?, ?, ?)");
-        insert = values.into_iter().fold(insert, Statement::bind);
+        insert = insert
+            .push(if n == 0 { "(" } else { ", (" })
+            .push("?, ?, ?, ?, ?, ?, ?)")
+            .bind(application)
+            .bind(spec.name.as_str())
+            .bind(i64::from(spec.policy.recover))
+            .bind(i64::from(spec.policy.max_attempts))
+            .bind(i64::from(spec.policy.max_tries))
+            .bind(millis(spec.policy.retry_delay))
+            .bind(now);
     }
     session.execute(&insert.push(&session.dialect().or_leave("QRTZ_JOB", "job_class")))?;
     job_rows(session, application, specs)
