@@ -248,7 +248,7 @@ impl Serialize for JsonRow<'_> {
 pub(super) fn update(
     dialect: Dialect,
     table: (&str, &str),
-    sets: &[(&str, &str)],
+    sets: &[(&str, impl AsRef<str>)],
     want: &Want,
     condition: &str,
 ) -> Statement {

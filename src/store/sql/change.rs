@@ -111,12 +111,8 @@ fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: W
 
 fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &Want) -> Statement {
     let (table, alias) = named(rule.table);
-    let sets: Vec<(&str, String)> = rule
-        .sets
-        .iter()
-        .map(|(column, set)| (column.name(), assigned(dialect, alias, *column, *set)))
-        .collect();
-    let sets: Vec<(&str, &str)> = sets.iter().map(|(column, value)| (*column, value.as_str())).collect();
+    let assigned = |(column, set): &(Column, Set)| (column.name(), assigned(dialect, alias, *column, *set));
+    let sets: Vec<(&str, String)> = rule.sets.iter().map(assigned).collect();
     update(dialect, (table, alias), &sets, want, &condition(dialect, rule, rows))
 }
 

@@ -232,7 +232,7 @@ impl Dialect {
     pub(super) fn update(
         self,
         (table, alias): (&str, &str),
-        sets: &[(&str, &str)],
+        sets: &[(&str, impl AsRef<str>)],
         condition: &str,
     ) -> (String, String) {
         match self {
@@ -310,6 +310,7 @@ impl Dialect {
 }
 
 /// What follows SET, each column behind `prefix`.
-pub(super) fn assigned(prefix: &str, sets: &[(&str, &str)]) -> String {
-    sets.iter().map(|(column, value)| format!("{prefix}{column} = {value}")).collect::<Vec<_>>().join(", ")
+pub(super) fn assigned(prefix: &str, sets: &[(&str, impl AsRef<str>)]) -> String {
+    let assign = sets.iter().map(|(column, value)| format!("{prefix}{column} = {}", value.as_ref()));
+    assign.collect::<Vec<_>>().join(", ")
 }
