@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde::ser::Serializer;
+use serde::ser::{SerializeSeq, Serializer};
 
 use super::dialect::{BatchForm, Dialect};
 use super::statement::{Statement, Value, padded, sql};
@@ -81,17 +81,15 @@ impl Want {
     }
 
     /// Values that are mostly all alike: then one is bound.
-    pub(super) fn alike<V>(mut self, name: &'static str, values: impl Iterator<Item = V>) -> Self
+    pub(super) fn alike<V>(mut self, name: &'static str, values: impl Iterator<Item = V> + Clone) -> Self
     where
         V: Into<Value> + PartialEq,
     {
-        let mut values: Vec<V> = values.collect();
-        if values.windows(2).all(|pair| pair.first() == pair.last())
-            && let Some(value) = values.pop()
-        {
-            return self.same(name, value);
+        let mut rest = values.clone();
+        match rest.next() {
+            Some(first) if rest.all(|value| value == first) => return self.same(name, first),
+            _ => self.each.push((name, Values::of(values.map(Into::into).collect()))),
         }
-        self.each.push((name, Values::of(values.into_iter().map(Into::into).collect())));
         self
     }
 
@@ -122,9 +120,9 @@ impl Want {
     fn padded_rows(&self) -> impl Iterator<Item = Value> {
         (0..padded(self.rows)).flat_map(move |row| {
             let value = move |(place, (_, values)): (usize, &(_, Values))| match row < self.rows {
-                true => values.at(row).into(),
+                true => values.at(row),
                 false if place == 0 => Value::Int(-1),
-                false => values.at(0).into(),
+                false => values.at(0),
             };
             self.each.iter().enumerate().map(value)
         })
@@ -200,10 +198,11 @@ impl Values {
         }
     }
 
-    fn at(&self, row: usize) -> BatchCell<'_> {
+    /// The value of one row; NULL where there is no such row.
+    fn at(&self, row: usize) -> Value {
         match self {
-            Self::Ints(values) => BatchCell::Int(values.get(row).copied()),
-            Self::Texts(values) => BatchCell::Text(values.get(row).map(String::as_str)),
+            Self::Ints(values) => values.get(row).map_or(Value::Null, |value| Value::Int(*value)),
+            Self::Texts(values) => values.get(row).map_or(Value::Null, |text| Value::Text(text.clone())),
         }
     }
 
@@ -211,23 +210,6 @@ impl Values {
         match self {
             Self::Ints(values) => Value::Ints(Arc::clone(values)),
             Self::Texts(values) => Value::Texts(Arc::clone(values)),
-        }
-    }
-}
-
-/// A column's value in one row; none where there is no such row.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum BatchCell<'a> {
-    Int(Option<i64>),
-    Text(Option<&'a str>),
-}
-
-impl From<BatchCell<'_>> for Value {
-    fn from(cell: BatchCell<'_>) -> Self {
-        match cell {
-            BatchCell::Int(value) => value.map_or(Self::Null, Self::from),
-            BatchCell::Text(value) => value.map_or(Self::Null, Self::from),
         }
     }
 }
@@ -240,7 +222,14 @@ struct JsonRow<'a> {
 
 impl Serialize for JsonRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.want.each.iter().map(|(_, values)| values.at(self.row)))
+        let mut cells = serializer.serialize_seq(Some(self.want.each.len()))?;
+        for (_, values) in &self.want.each {
+            match values {
+                Values::Ints(values) => cells.serialize_element(&values.get(self.row))?,
+                Values::Texts(values) => cells.serialize_element(&values.get(self.row))?,
+            }
+        }
+        cells.end()
     }
 }
 

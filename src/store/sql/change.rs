@@ -3,6 +3,7 @@
 //! A batch that changed fewer rows than it has reads them back where the rule allows: a row that is already
 //! so under one's own token was changed by an earlier call whose answer was lost.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::batch::{Want, guarded, update};
@@ -181,9 +182,9 @@ fn want(rule: &Rule, rows: &[&Change]) -> Want {
             .iter()
             .zip(["state", OTHER_STATE])
             .fold(want, |want, (state, name)| want.same(name, state.as_str())),
-        Column::State => alike(want, column.name(), rows, usize::MAX, |row| datum(row, column)),
+        Column::State => want.alike(column.name(), rows.iter().map(|row| as_text(datum(row, column)))),
         Column::ClaimToken | Column::Uuid => {
-            want.texts(column.name(), rows.iter().map(|row| as_text(datum(row, column))))
+            want.texts(column.name(), rows.iter().map(|row| as_text(datum(row, column)).into_owned()))
         }
         _ => want.ints(column.name(), rows.iter().map(|row| number(row, column))),
     });
@@ -194,27 +195,12 @@ fn brought(want: Want, value: Brought, rows: &[&Change]) -> Want {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
     match value {
-        Brought::Fresh => want.texts(name, brought().map(as_text)),
+        Brought::Fresh => want.texts(name, brought().map(|token| as_text(token).into_owned())),
         Brought::Becomes | Brought::Error | Brought::Why | Brought::PausedBy => {
             let longest = if value == Brought::Error { LONGEST_ERROR } else { LONGEST_REASON };
-            alike(want, name, rows, longest, |row| row.brings(value))
+            want.alike(name, brought().map(|text| tidy(as_text(text), longest)))
         }
         _ => want.ints(name, brought().map(as_number)),
-    }
-}
-
-/// Texts that are mostly the same for all rows: then one is bound.
-fn alike<'a>(
-    want: Want,
-    name: &'static str,
-    rows: &[&'a Change],
-    longest: usize,
-    value: impl Fn(&'a Change) -> Datum<'a>,
-) -> Want {
-    let text = |row: &&'a Change| tidy(as_text(value(row)), longest);
-    match rows.first() {
-        Some(first) if rows.iter().all(|row| value(row) == value(first)) => want.same(name, text(first)),
-        _ => want.texts(name, rows.iter().map(text)),
     }
 }
 
@@ -241,16 +227,16 @@ fn as_number(value: Datum<'_>) -> i64 {
     if let Datum::Number(number) = value { number } else { 0 }
 }
 
-fn as_text(value: Datum<'_>) -> String {
+fn as_text(value: Datum<'_>) -> Cow<'_, str> {
     match value {
-        Datum::Text(text) => text.to_owned(),
-        Datum::Uuid(uuid) => uuid.hyphenated().to_string(),
-        Datum::Null | Datum::Number(_) => String::new(),
+        Datum::Text(text) => text.into(),
+        Datum::Uuid(uuid) => uuid.hyphenated().to_string().into(),
+        Datum::Null | Datum::Number(_) => "".into(),
     }
 }
 
 /// A text as it may be stored: no NUL, and not too long.
-fn tidy(text: String, longest: usize) -> String {
+fn tidy(text: Cow<'_, str>, longest: usize) -> Cow<'_, str> {
     if !text.contains('\0') && text.len() <= longest {
         return text;
     }
@@ -402,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_text_loses_its_nuls_and_its_end() {
-        assert_eq!(tidy("a\0b".to_owned(), LONGEST_ERROR), "ab");
-        assert_eq!(tidy("ü".repeat(5_000), LONGEST_ERROR).chars().count(), 4_000);
+        assert_eq!(tidy("a\0b".into(), LONGEST_ERROR), "ab");
+        assert_eq!(tidy("ü".repeat(5_000).into(), LONGEST_ERROR).chars().count(), 4_000);
     }
 }

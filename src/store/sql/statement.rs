@@ -3,6 +3,7 @@
 //! A statement's text never contains a value, so the same question always has the same text and its prepared
 //! form is found again. Lists are padded to a few sizes ([`padded`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::fault::{Fault, Step};
@@ -44,6 +45,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(value: String) -> Self {
         Self::Text(value)
+    }
+}
+
+impl From<Cow<'_, str>> for Value {
+    fn from(value: Cow<'_, str>) -> Self {
+        Self::Text(value.into_owned())
     }
 }
 
