@@ -8,8 +8,8 @@
 //! fault      what an error of a statement means      statement  SQL text, binds, rows
 //! dialect    differences of a word or a line         session    diesel behind a trait
 //! batch      rows that statements join with          entry      columns to values and back
-//! secrets    passwords, which no message repeats     reach, watched  clients that may hang
-//! target     the database that a URL names           under_way  CLAIMED and RUNNING executions
+//! reach, watched  clients that may hang              under_way  CLAIMED and RUNNING executions
+//! target     the database that a URL names, and passwords, which no message repeats
 //! planned    claims of planned occurrences           due        the due schedules of a poll
 //! database   what a database does as a whole in its own way; sqlite, postgres, mariadb
 //! databases  which of these is whose
@@ -42,7 +42,6 @@ mod poll;
 mod postgres;
 mod purge;
 mod reach;
-mod secrets;
 mod session;
 mod sqlite;
 mod statement;
