@@ -77,18 +77,17 @@ fn or_apart(
         return Ok(Vec::new());
     }
     match once(requests) {
-        Err(error) if error.kind() == ErrorKind::Data && requests.len() > 1 => {
+        Err(error) if error.kind() == ErrorKind::Data && requests.len() == 1 => {
+            Ok(vec![Claim::Failed(error)])
+        }
+        Err(error) if error.kind() == ErrorKind::Data => {
             let (first, second) = requests.split_at(requests.len() / 2);
             let mut claims = or_apart(first, once)?;
             claims.append(&mut or_apart(second, once).map_err(|error| halfway(&claims, error))?);
             Ok(claims)
         }
-        claims => claims.or_else(alone_refused),
+        ended => ended,
     }
-}
-
-fn alone_refused(error: Error) -> Result<Vec<Claim>> {
-    if error.kind() == ErrorKind::Data { Ok(vec![Claim::Failed(error)]) } else { Err(error) }
 }
 
 fn halfway(claims: &[Claim], error: Error) -> Error {
@@ -101,7 +100,7 @@ fn won(request: &ClaimRequest, wins: &Wins) -> Option<Claim> {
 }
 
 fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    let (planned, pending) = split(requests);
+    let (planned, pending) = split(requests.iter());
     let dialect = store.connections.target.dialect;
     let is_one_batch = pending.is_empty() && planned.len() <= dialect.batch();
     let wins = match dialect.database().quick_claim() {
@@ -205,7 +204,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     Ok(won)
 }
 
-fn split(requests: &[ClaimRequest]) -> (Vec<Planned<'_>>, Vec<Waiting<'_>>) {
+fn split<'a>(requests: impl Iterator<Item = &'a ClaimRequest>) -> (Vec<Planned<'a>>, Vec<Waiting<'a>>) {
     let (mut planned, mut pending) = (Vec::new(), Vec::new());
     for request in requests {
         match &request.candidate {
@@ -248,7 +247,7 @@ fn resolve_once(
     requests: &[ClaimRequest],
     claims: bool,
 ) -> Step<(Wins, HashSet<i64>)> {
-    let ((planned, pending), dialect) = (split(requests), session.dialect());
+    let ((planned, pending), dialect) = (split(requests.iter()), session.dialect());
     let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
     let mut wins = Wins {
         planned: in_batches(session, &planned, |session, planned| {
@@ -288,8 +287,7 @@ fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> Step<HashSet
 
 /// Those whose guard still matches although they did not win: somebody holds them locked.
 fn still_there(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<Vec<(i64, i64)>> {
-    let owned: Vec<ClaimRequest> = requests.iter().map(|request| (*request).clone()).collect();
-    let (planned, pending) = split(&owned);
+    let (planned, pending) = split(requests.iter().copied());
     let dialect = session.dialect();
     let mut there = Vec::new();
     for planned in planned.chunks(dialect.batch()) {
@@ -314,5 +312,5 @@ fn still_there(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<Ve
 
 #[cfg(test)]
 pub(super) fn want_for_test(requests: &[ClaimRequest]) -> Want {
-    planned_want(&split(requests).0)
+    planned_want(&split(requests.iter()).0)
 }
