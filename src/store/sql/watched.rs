@@ -26,8 +26,8 @@ pub(super) struct Watched {
     dialect: Dialect,
     /// None once a statement was given up: whatever the session still does is nobody's.
     orders: Option<Sender<Order>>,
-    /// How long a statement may take; `None` for ever.
-    limit: Option<Duration>,
+    /// How long a statement may take; [`Duration::MAX`] for ever.
+    limit: Duration,
     given_up: Arc<AtomicUsize>,
 }
 
@@ -51,7 +51,7 @@ impl Watched {
             }
         };
         spawn("firetime-session", work)?;
-        Ok(Self { dialect, orders: Some(orders), limit: Some(limit), given_up: Arc::clone(given_up) })
+        Ok(Self { dialect, orders: Some(orders), limit, given_up: Arc::clone(given_up) })
     }
 
     fn ask<T: Send + 'static>(
@@ -68,29 +68,20 @@ impl Watched {
                 given_up.fetch_sub(1, Ordering::Relaxed);
             }
         });
-        let answer = match orders.send(order) {
-            Ok(()) => match self.limit {
-                Some(limit) => answer.recv_timeout(limit),
-                None => answer.recv().map_err(RecvTimeoutError::from),
-            },
-            Err(_) => Err(RecvTimeoutError::Disconnected),
+        // Where the thread is gone, the order is dropped, and the reply with it.
+        orders.send(order).ok();
+        let ended = match answer.recv_timeout(self.limit) {
+            Ok(answer) => return answer,
+            Err(ended) => ended,
         };
-        match answer {
-            Ok(answer) => answer,
-            Err(ended) => {
-                self.orders = None;
-                Err(lost(match ended {
-                    RecvTimeoutError::Timeout => {
-                        self.given_up.fetch_add(1, Ordering::Relaxed);
-                        format!(
-                            "no answer within {:?}; the statement was given up",
-                            self.limit.unwrap_or_default()
-                        )
-                    }
-                    RecvTimeoutError::Disconnected => "the session's thread panicked".to_owned(),
-                }))
+        self.orders = None;
+        Err(lost(match ended {
+            RecvTimeoutError::Timeout => {
+                self.given_up.fetch_add(1, Ordering::Relaxed);
+                format!("no answer within {:?}; the statement was given up", self.limit)
             }
-        }
+            RecvTimeoutError::Disconnected => "the session's thread panicked".to_owned(),
+        }))
     }
 }
 
@@ -120,7 +111,7 @@ impl Session for Watched {
     }
 
     fn wait(&mut self) {
-        self.limit = None;
+        self.limit = Duration::MAX;
     }
 }
 
