@@ -336,10 +336,11 @@ pub(super) fn make(session: &mut dyn Session, changes: &[Change]) -> Step<()> {
     Ok(())
 }
 
-fn ledger_want(lines: &[LedgerColumns]) -> Want {
-    let lines = || lines.iter();
-    let time = |time: Option<Millis>| time.unwrap_or(NONE);
-    Want::new(lines().map(|it| it.id))
+fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {
+    let dialect = session.dialect();
+    let columns: Vec<LedgerColumns> = rows.iter().map(|(repair, row)| repair.columns_of(row)).collect();
+    let (lines, time) = (|| columns.iter(), |time: Option<Millis>| time.unwrap_or(NONE));
+    let want = Want::new(lines().map(|it| it.id))
         .ints("at", lines().map(|it| it.at))
         .ints("until", lines().map(|it| time(it.until)))
         .ints("occurrences", lines().map(|it| it.occurrences))
@@ -349,13 +350,7 @@ fn ledger_want(lines: &[LedgerColumns]) -> Want {
         .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
         .ints("finished", lines().map(|it| time(it.finished)))
         .ints("behind", lines().map(|it| time(it.prev)))
-        .ints("following", lines().map(|it| time(it.following)))
-}
-
-fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> Step<()> {
-    let dialect = session.dialect();
-    let lines: Vec<_> = rows.iter().map(|(repair, row)| repair.columns_of(row)).collect();
-    let want = ledger_want(&lines);
+        .ints("following", lines().map(|it| time(it.following)));
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
