@@ -233,9 +233,9 @@ fn retimed(update: Statement, when: &When, planned: Planned) -> Statement {
 
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
     let question = sql(format!(
-        "SELECT {} FROM {} WHERE e.application = ? AND e.name = ?",
-        entry::columns(Payload::Whole),
-        entry::TABLES
+        "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.application = ? AND e.name = ?",
+        entry::columns(Payload::Whole)
     ));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let unreadable = |reason| Fault::undecodable(format!("schedule {name:?} of {application:?}: {reason}"));

@@ -35,9 +35,6 @@ pub(super) fn columns(payload: Payload) -> String {
     )
 }
 
-/// Where they are read from.
-pub(super) const TABLES: &str = "QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid";
-
 /// A schedule's row before anybody has tried to understand it.
 pub(super) struct Raw {
     pub(super) id: i64,
