@@ -73,10 +73,8 @@ caller_connection!(diesel::MysqlConnection);
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
 pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
     connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
-        Error::new(
-            fault.kind.error_kind(),
-            format!("ensure schedule {:?}: {}", definition.name, fault.message),
-        )
+        let message = format!("ensure schedule {:?}: {}", definition.name, fault.message);
+        Error::new(fault.kind.error_kind(), message)
     })
 }
 
@@ -95,13 +93,9 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
         return Ok(Ensured::Created);
     }
     // Another made it first.
-    match load(session, definition)? {
-        Some((row, stored)) => change(session, &wanted, &row, &stored),
-        None => Err(Fault::new(
-            FaultKind::Conflict,
-            format!("schedule {:?} was deleted meanwhile", definition.name),
-        )),
-    }
+    let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
+    let (row, stored) = load(session, definition)?.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
+    change(session, &wanted, &row, &stored)
 }
 
 /// Only a one-shot in the past asks for more than the time.
