@@ -8,7 +8,7 @@ use super::fault::{Fault, Step};
 use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
 use super::under_way::{Whose, owns};
-use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
 use crate::store::columns::Column;
 use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, StrandedPage, called, guard};
@@ -235,7 +235,8 @@ pub(super) fn stranded_page(
 
 /// Reads an execution under way; one that cannot be read was written by hand and is nobody's.
 fn open_execution(row: &mut Row) -> Step<Stranded> {
-    let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.word()?);
+    let (id, schedule, state) = (ExecutionId(row.int()?), ScheduleId(row.int()?), row.text()?);
+    let state = state.parse().map_err(|unknown: UnknownWord| Fault::undecodable(unknown.to_string()))?;
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
     let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);

@@ -204,13 +204,6 @@ impl Row {
     pub(super) fn time(&mut self) -> Step<Option<i64>> {
         Ok(self.maybe_int()?.filter(|time| *time != -1))
     }
-
-    /// The next column, a word of an enum or a number in text form.
-    pub(super) fn word<T: std::str::FromStr>(&mut self) -> Step<T> {
-        let text = self.text()?;
-        text.parse()
-            .map_err(|_| Fault::undecodable(format!("{text:?} is not a {}", std::any::type_name::<T>())))
-    }
 }
 
 /// The only row's only integer.
