@@ -159,16 +159,12 @@ pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Step<Applied> {
                       state = CASE WHEN ? = 1 THEN 'N' ELSE state END");
     let figures = beat.figures;
     let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
-    let update =
-        guarded_by(
-            update.bind(i64::from(beat.withdraw)),
-            &guard::HEARTBEAT,
-            |statement, column| match column {
-                Column::Uuid => statement.equals(column, beat.node),
-                Column::EndedTime => statement.push("ended_time = -1"),
-                _ => column.absent(statement),
-            },
-        );
+    let update = update.bind(i64::from(beat.withdraw));
+    let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
+        Column::Uuid => statement.equals(column, beat.node),
+        Column::EndedTime => statement.push("ended_time = -1"),
+        _ => column.absent(statement),
+    });
     Ok((session.execute(&update.push(" AND beat < ?").bind(i64::MAX))? == 1).into())
 }
 
