@@ -75,7 +75,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     }
     let is_first = purge.after.is_empty();
     let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
-    let schedules = remove_spent(session, &found.spent)?;
+    let schedules = remove(session, &found.spent, delete_spent)?;
     let occurrences = remove_old(session, &found.old)?;
     at_end |= next == purge.after && schedules + occurrences == 0;
     Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
@@ -198,24 +198,22 @@ fn remove_nodes(session: &mut dyn Session, application: &str, before: Millis, li
     for mut row in session.rows(&question)? {
         uuids.extend(row.maybe_text()?);
     }
-    let mut removed = 0;
-    for uuids in uuids.chunks(dialect.batch()) {
-        let uuids = uuids.iter().map(String::as_str);
-        let delete = ended(sql("DELETE FROM QRTZ_NODE")).push(" AND uuid IN ").list(uuids);
-        removed += session.execute(&delete)?;
-    }
-    Ok(removed)
+    remove(session, &uuids, |_, uuids| {
+        ended(sql("DELETE FROM QRTZ_NODE")).push(" AND uuid IN ").list(uuids.iter().map(String::as_str))
+    })
 }
 
-/// One-shots that are still as they were seen and have no execution; how many.
-fn remove_spent(session: &mut dyn Session, spent: &[Spent]) -> Step<usize> {
-    let (dialect, mut removed) = (session.dialect(), 0);
-    for page in spent.chunks(dialect.batch()) {
-        removed += session.execute(&delete_spent(dialect, page))?;
-    }
-    Ok(removed)
+/// Deletes by statements of so many rows each; how many.
+fn remove<T>(
+    session: &mut dyn Session,
+    rows: &[T],
+    delete: impl Fn(Dialect, &[T]) -> Statement,
+) -> Step<usize> {
+    let dialect = session.dialect();
+    rows.chunks(dialect.batch()).map(|page| session.execute(&delete(dialect, page))).sum()
 }
 
+/// One-shots that are still as they were seen and have no execution.
 fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
     let want = Want::new(spent.iter().map(|it| it.id))
         .same("state", ScheduleState::Complete.as_str())
@@ -233,10 +231,7 @@ fn remove_old(session: &mut dyn Session, old: &[Old]) -> Step<usize> {
         (one.schedule, one.generation, one.origin) == (other.schedule, other.generation, other.origin)
     };
     let ends: Vec<&Old> = old.chunk_by(one_chain).filter_map(<[Old]>::last).collect();
-    let (dialect, mut removed) = (session.dialect(), 0);
-    for page in ends.chunks(dialect.batch()) {
-        removed += session.execute(&delete_chains(dialect, page))?;
-    }
+    let removed = remove(session, &ends, delete_chains)?;
     if removed != old.iter().map(|old| old.attempts).sum::<usize>() {
         return Err(Fault::new(FaultKind::Conflict, "rows to be purged are no longer as they were seen"));
     }
