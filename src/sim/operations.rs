@@ -12,7 +12,7 @@ use crate::pipeline::dispatch::ClaimOp;
 use crate::pipeline::poll::decode::in_turn;
 use crate::pipeline::poll::{PollAnswer, PollOp};
 use crate::pipeline::start::NoOp;
-use crate::store::{ClaimRequest, Repair};
+use crate::store::{Change, ClaimRequest};
 use crate::time::Micros;
 use crate::upkeep::MisfireOp;
 
@@ -108,16 +108,16 @@ impl Rows for ClaimOp {
 impl Rows for MisfireOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
-            Self::Repair(repairs) => repairs.iter().map(|repair| repair.id).collect(),
+            Self::Write(changes) => changes.iter().filter_map(Change::schedule).collect(),
             Self::Quarantine(broken) => vec![broken.id],
             _ => Vec::new(),
         }
     }
 
     fn written(&self) -> usize {
+        let rows = |change: &Change| if let Change::Repair(repair) = change { repair.writes() } else { 2 };
         match self {
-            Self::Repair(repairs) => repairs.iter().map(Repair::writes).sum(),
-            Self::Revoke(revocations) => 2 * revocations.len(),
+            Self::Write(changes) => changes.iter().map(rows).sum(),
             _ => 1,
         }
     }

@@ -2,17 +2,18 @@
 //! of the next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::misfires::{self, Overdue};
+use super::misfires::Overdue;
 use super::operation::MisfireOp;
 use super::takeover;
 use crate::domain::{Event, Millis};
-use crate::repair::Revocation;
-use crate::store::Applied;
+use crate::repair::{self, MOST_PASSED, Revocation, decide};
+use crate::store::{Applied, Change};
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
-const MOST_ROWS: usize = 2_000;
+pub(super) const MOST_ROWS: usize = 2_000;
 /// A batch that takes longer is followed by one of half its rows.
 const SLOW: Millis = 1_000;
 /// A batch that takes less doubles the limit.
@@ -20,23 +21,13 @@ const QUICK: Millis = 250;
 
 /// How many rows the next batch may write.
 pub(super) struct BatchLimit {
-    rows: usize,
+    pub(super) rows: usize,
     most: usize,
 }
 
 impl BatchLimit {
-    pub(super) fn new() -> Self {
-        Self { rows: MOST_ROWS, most: MOST_ROWS }
-    }
-
-    /// One schedule or execution to a batch.
-    #[cfg(test)]
-    pub(super) fn one_by_one() -> Self {
-        Self { rows: 1, most: 1 }
-    }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows
+    pub(super) fn new(most: usize) -> Self {
+        Self { rows: most, most }
     }
 
     /// A batch of so many rows has been written.
@@ -55,62 +46,79 @@ impl BatchLimit {
 }
 
 /// What is to be written, in as many batches as it takes.
-pub(super) enum WriteList {
-    Repairs(VecDeque<Overdue>),
-    Revocations(VecDeque<Revocation>),
+pub(super) enum Unwritten {
+    /// The repair is decided when its batch is sent.
+    Overdue(Overdue),
+    Revocation(Revocation),
 }
 
-impl WriteList {
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Repairs(list) => list.len(),
-            Self::Revocations(list) => list.len(),
-        }
-    }
-
-    /// Takes the next batch off the list; none if nothing of it needs to be written any more.
-    pub(super) fn next_batch(
-        &mut self,
-        most_rows: usize,
-        least_threshold: Millis,
-        now: Now,
-    ) -> Option<(MisfireOp, Batch)> {
-        match self {
-            Self::Repairs(list) => misfires::next_batch(list, most_rows, least_threshold, now),
-            Self::Revocations(list) => takeover::next_batch(list, most_rows, now.boot),
-        }
+impl Unwritten {
+    /// The event of a won repair or revocation.
+    pub(super) fn repaired(&self) -> Event {
+        let (schedule, what) = match self {
+            Self::Overdue(it) => (&it.entry.name, "misfire repaired"),
+            Self::Revocation(it) => (&it.stranded.name, "execution taken back from a dead node"),
+        };
+        Event::Repaired { schedule: Arc::clone(schedule), what }
     }
 }
 
 /// One transaction's part of a list.
 pub(super) struct Batch {
-    pub(super) list: WriteList,
+    pub(super) list: VecDeque<Unwritten>,
     pub(super) rows: usize,
     /// When (boot clock) it was sent.
     pub(super) sent: Millis,
     /// The schedules that are still overdue once they are repaired, by their places in the batch.
-    pub(super) still_behind: Vec<(usize, Overdue)>,
+    still_behind: Vec<(usize, Overdue)>,
 }
 
 impl Batch {
-    /// The events of the won repairs or revocations.
-    pub(super) fn events(&self, applied: &[Applied]) -> Vec<Event> {
-        match &self.list {
-            WriteList::Repairs(list) => select(list, applied).map(Overdue::repaired).collect(),
-            WriteList::Revocations(list) => select(list, applied).flat_map(takeover::events).collect(),
+    /// Takes the next batch off the list: changes that write at most so many rows and search a bounded number
+    /// of occurrences, but at least one. Schedules that need no repair any more are left out.
+    pub(super) fn next(
+        list: &mut VecDeque<Unwritten>,
+        most_rows: usize,
+        least_threshold: Millis,
+        now: Now,
+    ) -> Option<(MisfireOp, Self)> {
+        let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
+        let (mut changes, mut searched) = (Vec::new(), 0);
+        while searched < MOST_PASSED
+            && let Some(unwritten) = list.pop_front()
+        {
+            let (change, rows) = match &unwritten {
+                Unwritten::Revocation(it) => (it.change().into(), takeover::ROWS_EACH),
+                Unwritten::Overdue(it) => {
+                    let Some(repair) = decide(&it.entry, &it.unstarted, now.db, least_threshold) else {
+                        continue;
+                    };
+                    let rows = repair.writes();
+                    (Change::Repair(repair), rows)
+                }
+            };
+            if !changes.is_empty() && batch.rows + rows > most_rows {
+                list.push_front(unwritten);
+                break;
+            }
+            if let (Unwritten::Overdue(overdue), Change::Repair(repair)) = (&unwritten, &change) {
+                searched += repair::searched(&overdue.entry, repair);
+                batch.still_behind.extend(overdue.after(repair).map(|it| (batch.list.len(), it)));
+            }
+            batch.rows += rows;
+            batch.list.push_back(unwritten);
+            changes.push(change);
         }
+        (!changes.is_empty()).then_some((MisfireOp::Write(changes), batch))
     }
 
     /// The schedules whose won repairs did not reach the present. A lost one is left to the next pass: its
     /// cursor is another's by now.
-    pub(super) fn still_behind(self, applied: &[Applied]) -> VecDeque<Overdue> {
+    pub(super) fn still_behind(self, applied: &[Applied]) -> VecDeque<Unwritten> {
         let is_won = |place: usize| applied.get(place) == Some(&Applied::Done);
-        self.still_behind.into_iter().filter(|(place, _)| is_won(*place)).map(|(_, it)| it).collect()
+        let won = self.still_behind.into_iter().filter(|(place, _)| is_won(*place));
+        won.map(|(_, overdue)| Unwritten::Overdue(overdue)).collect()
     }
-}
-
-fn select<'a, T>(list: &'a VecDeque<T>, applied: &'a [Applied]) -> impl Iterator<Item = &'a T> {
-    list.iter().zip(applied).filter(|(_, applied)| applied.is_done()).map(|(it, _)| it)
 }
 
 #[cfg(test)]

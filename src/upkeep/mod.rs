@@ -11,19 +11,17 @@ mod batch;
 mod election;
 mod misfires;
 mod operation;
-mod outbox;
 mod quarantine;
 mod retention;
 mod takeover;
 
 use std::collections::VecDeque;
 
-use batch::{Batch, BatchLimit, WriteList};
+use batch::{Batch, BatchLimit, MOST_ROWS, Unwritten};
 use election::Election;
 use misfires::Overdue;
 use operation::MisfireAnswer;
 pub(crate) use operation::MisfireOp;
-use outbox::Outbox;
 use quarantine::Quarantine;
 use retention::Retention;
 
@@ -73,7 +71,7 @@ pub(crate) enum MisfireOutput {
 enum Task {
     Perform(MisfireOp),
     /// Worked off batch by batch.
-    Write(WriteList),
+    Write(VecDeque<Unwritten>),
 }
 
 /// The operation under way, as far as its failure decides how the pass goes on.
@@ -103,7 +101,9 @@ pub(crate) struct MisfireMachine {
     retention: Retention,
     /// No call is sent before this (boot clock) after one has failed.
     hold: Millis,
-    outbox: Outbox,
+    /// Something was repaired since the poll was last woken.
+    repaired: bool,
+    outbox: VecDeque<MisfireOutput>,
     stopping: bool,
 }
 
@@ -113,7 +113,7 @@ impl Machine for MisfireMachine {
     type Output = MisfireOutput;
 
     fn next(&mut self, now: Now) -> Step<MisfireOp, MisfireOutput> {
-        if let Some(output) = self.outbox.next() {
+        if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
         if self.stopping {
@@ -138,7 +138,7 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Elected(Applied::Lost)) => self.end_pass(),
             Ok(MisfireAnswer::Stranded(page)) => self.found_stranded(page, now),
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
-            Ok(MisfireAnswer::Revoked(applied) | MisfireAnswer::Repaired(applied)) => {
+            Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
                     self.written(batch, &applied, now);
                 }
@@ -146,10 +146,12 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Unreadable(page)) => {
                 self.todo.extend(self.quarantine.found(page).map(Task::Perform));
             }
-            Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => self.outbox.event(quarantine::event(row)),
+            Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => {
+                self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
+            }
             Ok(MisfireAnswer::Quarantined(_, Applied::Lost)) => {}
             Ok(MisfireAnswer::Purged(purged)) => {
-                self.retention.purged(purged, now).into_iter().for_each(|event| self.outbox.event(event));
+                self.outbox.extend(self.retention.purged(purged, now).map(MisfireOutput::Event));
             }
             Err(error) => self.failed(call, error, now),
         }
@@ -178,11 +180,12 @@ impl MisfireMachine {
             election: Election::new(window),
             todo: VecDeque::new(),
             call: Call::Other,
-            limit: BatchLimit::new(),
+            limit: BatchLimit::new(MOST_ROWS),
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
             hold: Millis::MIN,
-            outbox: Outbox::default(),
+            repaired: false,
+            outbox: VecDeque::new(),
             stopping: false,
         }
     }
@@ -190,7 +193,7 @@ impl MisfireMachine {
     /// A sabotage: each transaction repairs one schedule.
     #[cfg(test)]
     pub(crate) fn one_by_one(self) -> Self {
-        Self { limit: BatchLimit::one_by_one(), ..self }
+        Self { limit: BatchLimit::new(1), ..self }
     }
 
     fn is_idle(&self) -> bool {
@@ -241,7 +244,7 @@ impl MisfireMachine {
         }
         self.todo.clear();
         self.retention.end_pass();
-        self.outbox.wake_poll();
+        self.wake_poll();
     }
 
     fn next_task(&mut self, now: Now) -> Option<MisfireOp> {
@@ -252,10 +255,12 @@ impl MisfireMachine {
                     return Some(op);
                 }
                 // The application was switched off after the search.
-                Task::Write(WriteList::Repairs(_)) if !self.report.app_enabled => {}
+                Task::Write(list)
+                    if !self.report.app_enabled && matches!(list.front(), Some(Unwritten::Overdue(_))) => {}
                 Task::Write(mut list) => {
-                    let next = list.next_batch(self.limit.rows(), self.window.least_threshold(), now);
-                    if list.len() > 0 {
+                    let least_threshold = self.window.least_threshold();
+                    let next = Batch::next(&mut list, self.limit.rows, least_threshold, now);
+                    if !list.is_empty() {
                         self.todo.push_front(Task::Write(list));
                     }
                     if let Some((op, batch)) = next {
@@ -271,8 +276,8 @@ impl MisfireMachine {
         if let Some(last) = page.next {
             self.todo.push_front(Task::Perform(takeover::search(&self.application, last)));
         }
-        let revocations = recover_apart(page.stranded, now.db).into();
-        self.todo.push_front(Task::Write(WriteList::Revocations(revocations)));
+        let revocations = recover_apart(page.stranded, now.db).into_iter();
+        self.todo.push_front(Task::Write(revocations.map(Unwritten::Revocation).collect()));
     }
 
     fn found_overdue(&mut self, mut page: Stalled, now: Now) {
@@ -280,7 +285,7 @@ impl MisfireMachine {
         if !lanes.is_empty() {
             self.todo.push_front(self.find_overdue(now, Some(lanes)));
         }
-        self.todo.push_front(Task::Write(WriteList::Repairs(Overdue::list(page))));
+        self.todo.push_front(Task::Write(Overdue::list(page)));
     }
 
     fn find_overdue(&self, now: Now, lanes: Option<Vec<Lane>>) -> Task {
@@ -295,13 +300,30 @@ impl MisfireMachine {
 
     fn written(&mut self, batch: Batch, applied: &[Applied], now: Now) {
         self.limit.written(batch.rows, now.boot - batch.sent);
-        self.outbox.repaired(batch.events(applied));
+        for (it, _) in batch.list.iter().zip(applied).filter(|(_, applied)| applied.is_done()) {
+            self.repaired = true;
+            self.emit(it.repaired());
+            if let Unwritten::Revocation(revocation) = it {
+                self.outbox.extend(takeover::exhausted(revocation).map(MisfireOutput::Event));
+            }
+        }
         let behind = batch.still_behind(applied);
         if !behind.is_empty() {
-            self.todo.push_back(Task::Write(WriteList::Repairs(behind)));
+            self.todo.push_back(Task::Write(behind));
         }
         if !matches!(self.todo.front(), Some(Task::Write(_))) {
-            self.outbox.wake_poll();
+            self.wake_poll();
+        }
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.outbox.push_back(MisfireOutput::Event(event));
+    }
+
+    /// Wakes the poll, which has not seen the repairs' cursors and PENDING executions yet.
+    fn wake_poll(&mut self) {
+        if std::mem::take(&mut self.repaired) {
+            self.outbox.push_back(MisfireOutput::WakePoll);
         }
     }
 
@@ -329,7 +351,7 @@ impl MisfireMachine {
         }
         self.hold = now.boot + pause;
         if is_told {
-            self.outbox.event(Event::StoreFailed { operation: "misfire handling", error });
+            self.emit(Event::StoreFailed { operation: "misfire handling", error });
         }
     }
 }

@@ -2,19 +2,18 @@
 
 use crate::domain::{Error, ExecutionId, Millis};
 use crate::machine::Operation;
-use crate::repair::Revocation;
 use crate::store::{
-    Applied, Broken, BrokenPage, BrokenQuery, Change, Purge, Purged, Repair, Stalled, StalledQuery, Store,
+    Applied, Broken, BrokenPage, BrokenQuery, Change, Purge, Purged, Stalled, StalledQuery, Store,
     StrandedPage,
 };
 
+/// `Write` makes the changes of one batch: repairs, or revocations.
 #[derive(Clone)]
 pub(crate) enum MisfireOp {
     Elect { application: String, now: Millis, interval: Millis },
     FindStranded { application: String, after: ExecutionId, limit: usize },
-    Revoke(Vec<Revocation>),
     FindOverdue(StalledQuery),
-    Repair(Vec<Repair>),
+    Write(Vec<Change>),
     FindUnreadable(BrokenQuery),
     Quarantine(Broken),
     Purge(Purge),
@@ -23,11 +22,9 @@ pub(crate) enum MisfireOp {
 pub(crate) enum MisfireAnswer {
     Elected(Applied),
     Stranded(StrandedPage),
-    /// What became of the batch's revocations, in its order.
-    Revoked(Vec<Applied>),
     Overdue(Stalled),
-    /// What became of the batch's repairs, in its order.
-    Repaired(Vec<Applied>),
+    /// What became of the batch's changes, in its order.
+    Written(Vec<Applied>),
     Unreadable(BrokenPage),
     Quarantined(Broken, Applied),
     Purged(Purged),
@@ -40,9 +37,9 @@ impl Operation for MisfireOp {
         match self {
             Self::Elect { .. } => "electing the misfire handler",
             Self::FindStranded { .. } => "looking for executions of dead nodes",
-            Self::Revoke(_) => "taking executions back from dead nodes",
             Self::FindOverdue(_) => "looking for misfires",
-            Self::Repair(_) => "repairing misfires",
+            Self::Write(changes) if matches!(changes[..], [Change::Repair(_), ..]) => "repairing misfires",
+            Self::Write(_) => "taking executions back from dead nodes",
             Self::FindUnreadable(_) => "looking for broken rows",
             Self::Quarantine(_) => "putting a broken row into quarantine",
             Self::Purge(_) => "purging the ledger",
@@ -57,15 +54,8 @@ impl Operation for MisfireOp {
             Self::FindStranded { application, after, limit } => {
                 store.stranded(&application, after, limit).map(MisfireAnswer::Stranded)
             }
-            Self::Revoke(revocations) => {
-                let changes: Vec<Change> = revocations.iter().map(|it| it.change().into()).collect();
-                store.apply(&changes).map(MisfireAnswer::Revoked)
-            }
             Self::FindOverdue(query) => store.stalled(&query).map(MisfireAnswer::Overdue),
-            Self::Repair(repairs) => {
-                let changes: Vec<Change> = repairs.into_iter().map(Change::Repair).collect();
-                store.apply(&changes).map(MisfireAnswer::Repaired)
-            }
+            Self::Write(changes) => store.apply(&changes).map(MisfireAnswer::Written),
             Self::FindUnreadable(query) => store.broken(&query).map(MisfireAnswer::Unreadable),
             Self::Quarantine(row) => {
                 let change = Change::Quarantine(row.clone());

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use super::operation::MisfireOp;
-use crate::domain::{Event, Millis, ScheduleId};
-use crate::store::{Broken, BrokenPage, BrokenQuery};
+use crate::domain::{Millis, ScheduleId};
+use crate::store::{BrokenPage, BrokenQuery};
 
 /// Before the id of every schedule.
 const FIRST: ScheduleId = ScheduleId(i64::MIN);
@@ -50,10 +50,6 @@ impl Quarantine {
     pub(super) fn repeat_step(&mut self) {
         self.next_step = self.stepped_from;
     }
-}
-
-pub(super) fn event(row: Broken) -> Event {
-    Event::Quarantined { schedule: row.name, reason: row.reason }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::domain::{Entry, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
-use crate::store::{Applied, BrokenPage, Purged};
+use crate::store::{Applied, BrokenPage, Change, Purged, Repair};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -102,12 +102,25 @@ pub(super) fn asked(machine: &mut MisfireMachine, now: Now) -> &'static str {
     }
 }
 
+/// The repairs of a batch.
+pub(super) fn repairs(changes: Vec<Change>) -> Vec<Repair> {
+    let repair = |change| if let Change::Repair(repair) = change { repair } else { panic!("no repair") };
+    changes.into_iter().map(repair).collect()
+}
+
+/// The id of the schedule or execution that changes.
+pub(super) fn id(change: &Change) -> i64 {
+    match change {
+        Change::Execution(change) => change.execution.0,
+        change => change.schedule().unwrap().0,
+    }
+}
+
 /// The ids of the schedules or executions in the batch that the machine sends next.
 pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
     loop {
         match machine.next(now) {
-            Step::Do(MisfireOp::Repair(repairs)) => return repairs.iter().map(|it| it.id.0).collect(),
-            Step::Do(MisfireOp::Revoke(taken)) => return taken.iter().map(|it| it.stranded.id.0).collect(),
+            Step::Do(MisfireOp::Write(changes)) => return changes.iter().map(id).collect(),
             Step::Tell(_) => {}
             Step::Wait(until) if until <= now.boot => {}
             Step::Do(op) => panic!("{} is no batch", op.name()),
@@ -117,7 +130,7 @@ pub(super) fn batch(machine: &mut MisfireMachine, now: Now) -> Vec<i64> {
 }
 
 pub(super) fn repaired(machine: &mut MisfireMachine, batch: &[i64], now: Now) {
-    machine.done(now, Ok(MisfireAnswer::Repaired(vec![Applied::Done; batch.len()])));
+    machine.done(now, Ok(MisfireAnswer::Written(vec![Applied::Done; batch.len()])));
 }
 
 /// Even where polls go through and only this does not.

@@ -4,10 +4,9 @@ use super::*;
 use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
 use crate::machine::Machine;
-use crate::repair::MOST_PASSED;
 use crate::store::{Applied, Repair, Stalled};
 use crate::upkeep::MisfireAnswer;
-use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, run};
+use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, repairs, run};
 
 /// One transaction for each schedule, and so much time for each pass: hours of catching up after an outage.
 #[test]
@@ -51,10 +50,11 @@ fn a_batch_is_bounded_by_the_rows_it_writes() {
     let entries = (1..=20).map(row).collect();
     machine.done(at(0), Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
     run(&mut machine, at(0), |op| {
-        let MisfireOp::Repair(repairs) = op else { panic!("no repair") };
+        let MisfireOp::Write(changes) = op else { panic!("no repair") };
+        let repairs = repairs(changes);
         let rows: usize = repairs.iter().map(Repair::writes).sum();
         assert!(rows <= MOST_ROWS || repairs.len() == 1, "{rows} rows");
-        Ok(MisfireAnswer::Repaired(vec![Applied::Lost; repairs.len()]))
+        Ok(MisfireAnswer::Written(vec![Applied::Lost; repairs.len()]))
     });
     assert!(machine.todo.is_empty());
 }
@@ -69,11 +69,12 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
     machine.done(a_day_later, Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
     let mut repaired = 0;
     run(&mut machine, a_day_later, |op| {
-        let MisfireOp::Repair(repairs) = op else { panic!("no repair") };
+        let MisfireOp::Write(changes) = op else { panic!("no repair") };
+        let repairs = repairs(changes);
         let passed: u64 = repairs.iter().map(|repair| repair.passed).sum();
         assert!(passed < 2 * MOST_PASSED, "{passed} occurrences");
         repaired += repairs.len();
-        Ok(MisfireAnswer::Repaired(vec![Applied::Lost; repairs.len()]))
+        Ok(MisfireAnswer::Written(vec![Applied::Lost; repairs.len()]))
     });
     assert_eq!(repaired, 10);
 }

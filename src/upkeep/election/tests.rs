@@ -105,7 +105,7 @@ fn a_node_that_is_switched_off_or_busy_stands_for_no_election() {
     repairing.done(at(0), overdue([1]));
     repairing.receive(at(0), polled());
     assert_eq!(asked(&mut repairing, at(0)), "repairing misfires");
-    repairing.done(at(0), Ok(MisfireAnswer::Repaired(vec![Applied::Lost])));
+    repairing.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Lost])));
     assert_eq!(asked(&mut repairing, at(0)), "rest");
 
     let mut purging = in_a_pass(Some(3_600_000));

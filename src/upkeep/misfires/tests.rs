@@ -1,12 +1,14 @@
 //! Repairs and their events.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionId, Millis};
+use crate::domain::{Cursor, Event, ExecutionId, Millis};
 use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
+use crate::repair::MOST_PASSED;
 use crate::store::Applied;
+use crate::time::Now;
 use crate::upkeep::tests::{NOW, at, in_a_pass, none_stranded, overdue, overdue_rows, run};
-use crate::upkeep::{MisfireAnswer, MisfireOutput, Task, takeover};
+use crate::upkeep::{MisfireAnswer, MisfireOutput, Task, takeover, tests};
 
 /// It took a pass for each 100,000 occurrences.
 #[test]
@@ -20,14 +22,15 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
     machine.found_overdue(Stalled { entries: vec![far, near], ..overdue_rows([]) }, now);
     let (mut steps, mut repairs) = (Vec::new(), Vec::new());
     run(&mut machine, now, |op| {
-        let MisfireOp::Repair(batch) = op else {
+        let MisfireOp::Write(changes) = op else {
             steps.push(0);
             return Ok(none_stranded());
         };
+        let batch = tests::repairs(changes);
         steps.extend(batch.iter().map(|repair| repair.id.0));
         let won = vec![Applied::Done; batch.len()];
         repairs.extend(batch);
-        Ok(MisfireAnswer::Repaired(won))
+        Ok(MisfireAnswer::Written(won))
     });
     assert_eq!(steps, [1, 2, 0, 1, 1]);
     for (before, after) in [(0, 2), (2, 3)] {
@@ -43,8 +46,8 @@ fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
     let mut machine = in_a_pass(None);
     let now = Now { db: NOW + 250_000_000, ..at(0) };
     machine.found_overdue(Stalled { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
-    assert!(matches!(machine.next(now), Step::Do(MisfireOp::Repair(_))));
-    machine.done(now, Ok(MisfireAnswer::Repaired(vec![Applied::Lost])));
+    assert!(matches!(machine.next(now), Step::Do(MisfireOp::Write(_))));
+    machine.done(now, Ok(MisfireAnswer::Written(vec![Applied::Lost])));
     assert!(machine.todo.is_empty());
 }
 
@@ -55,8 +58,8 @@ fn repairs_are_told_and_wake_the_poll_when_all_are_done() {
     let mut seen = Vec::new();
     loop {
         seen.push(match machine.next(at(0)) {
-            Step::Do(MisfireOp::Repair(_)) => {
-                machine.done(at(0), Ok(MisfireAnswer::Repaired(vec![Applied::Done, Applied::Lost])));
+            Step::Do(MisfireOp::Write(_)) => {
+                machine.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Done, Applied::Lost])));
                 "repair"
             }
             Step::Tell(MisfireOutput::Event(Event::Repaired { schedule, .. })) => {

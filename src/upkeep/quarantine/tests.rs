@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::{Error, ErrorKind};
 use crate::machine::Machine;
 use crate::store::Applied;
+use crate::store::Broken;
 use crate::upkeep::MisfireAnswer;
 use crate::upkeep::tests::{at, keeping, nothing_found, polled, run};
 

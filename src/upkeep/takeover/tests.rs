@@ -4,7 +4,7 @@ use crate::domain::{Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Machine, Step};
 use crate::store::{Applied, StrandedPage};
-use crate::upkeep::tests::{at, keeping};
+use crate::upkeep::tests::{at, id, keeping};
 use crate::upkeep::{MisfireAnswer, MisfireOp, MisfireOutput};
 
 /// The newest ran last: it is taken back last, and the event says that it was given up.
@@ -16,9 +16,9 @@ fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
     let (mut order, mut told) = (Vec::new(), Vec::new());
     loop {
         match machine.next(at(0)) {
-            Step::Do(MisfireOp::Revoke(revocations)) => {
-                order.extend(revocations.iter().map(|it| it.stranded.id.0));
-                machine.done(at(0), Ok(MisfireAnswer::Revoked(vec![Applied::Done; revocations.len()])));
+            Step::Do(MisfireOp::Write(changes)) => {
+                order.extend(changes.iter().map(id));
+                machine.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Done; changes.len()])));
             }
             Step::Tell(MisfireOutput::Event(Event::Exhausted { schedule, execution, deaths })) => {
                 assert_eq!(&*schedule, "nightly");
