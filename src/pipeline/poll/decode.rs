@@ -144,10 +144,6 @@ impl Decoders {
         Self { catalog, verdicts: Verdicts::default(), asked: None, hanging: Vec::new() }
     }
 
-    pub(super) fn jobs(&self) -> Vec<String> {
-        self.catalog.jobs()
-    }
-
     /// Whether the payload can be decoded, which nothing can be while its job's decoder hangs; `None` while
     /// that is not known.
     pub(super) fn verdict(&self, entry: &Entry) -> Option<bool> {

@@ -66,7 +66,7 @@ pub(super) enum Next {
 pub(super) struct Timetable {
     ticker: Ticker,
     /// A poll is wanted before the next tick.
-    wanted: bool,
+    pub(super) wanted: bool,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Millis>,
     /// No poll begins before this boot-clock instant.
@@ -107,15 +107,6 @@ impl Timetable {
     /// The next tick, database time.
     pub(super) fn next_tick(&self) -> Millis {
         self.ticker.next
-    }
-
-    pub(super) fn is_wanted(&self) -> bool {
-        self.wanted
-    }
-
-    /// Wants a poll before the next tick.
-    pub(super) fn want(&mut self) {
-        self.wanted = true;
     }
 
     /// Wants a poll shortly before this retry is due, unless the next tick's brings it in time.

@@ -11,20 +11,19 @@ use crate::time::Now;
 pub(super) const CHANGED: usize = 64;
 
 pub(super) struct Home {
+    /// This node's jobs.
+    own: Vec<String>,
     pub(super) members: Vec<Member>,
     /// The home shards: all, while no other node is known.
-    shares: Vec<Share>,
+    pub(super) shares: Vec<Share>,
     /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
     changed: VecDeque<(String, Millis)>,
 }
 
 impl Home {
     pub(super) fn new(jobs: Vec<String>) -> Self {
-        Self { members: Vec::new(), shares: vec![Share::whole(jobs)], changed: VecDeque::new() }
-    }
-
-    pub(super) fn shares(&self) -> Vec<Share> {
-        self.shares.clone()
+        let shares = vec![Share::whole(jobs.clone())];
+        Self { own: jobs, members: Vec::new(), shares, changed: VecDeque::new() }
     }
 
     /// The names of the schedules changed here that a poll asks for: none if all shards are at home.
@@ -45,23 +44,18 @@ impl Home {
         }
     }
 
-    /// The jobs that live nodes list; `own` are this node's.
-    pub(super) fn listed(&self, own: Vec<String>) -> Vec<String> {
-        let others = self.members.iter().flat_map(|member| member.jobs.iter().cloned());
-        others.chain(own).collect::<BTreeSet<String>>().into_iter().collect()
+    /// The jobs that live nodes list.
+    pub(super) fn listed(&self) -> Vec<String> {
+        let others = self.members.iter().flat_map(|member| &member.jobs);
+        others.chain(&self.own).cloned().collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// The members have changed, or this node's name: so may its home shards, and true if they did.
-    pub(super) fn resettle(&mut self, node: NodeId, own: &[String]) -> bool {
-        let shares = shards::home(node, own, &self.members);
+    pub(super) fn resettle(&mut self, node: NodeId) -> bool {
+        let shares = shards::home(node, &self.own, &self.members);
         let moved = shares != self.shares;
         self.shares = shares;
         moved
-    }
-
-    /// A node that joined again under a new name is no other node's member under its old one.
-    pub(super) fn forget(&mut self, node: NodeId) {
-        self.members.retain(|member| member.id != node);
     }
 }
 

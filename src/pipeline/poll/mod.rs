@@ -29,7 +29,7 @@ use self::home::Home;
 pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
 use self::messages::{LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
-use self::pages::{Bookmark, Brought, Frame, OTHERS, Poll, Signs, Stage};
+use self::pages::{Bookmark, Brought, OTHERS, Poll, Signs, Stage};
 use self::skipping::Skipping;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
@@ -90,41 +90,36 @@ impl PollMachine {
     fn begin(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         let until =
             self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead);
-        let frame = Frame {
-            tick,
-            sent: now.boot,
+        let query = PollQuery {
+            shares: self.home.shares.clone(),
+            names: self.home.names(now),
             from: self.skipping.floor(now),
             until,
-            late: now.db - GRACE,
-            home: self.home.shares(),
-            names: self.home.names(now),
+            page: self.bookmark.first_page(),
+            limit: self.bookmark.limit,
+            ..self.look(now)
         };
-        let poll = Poll::new(frame, self.bookmark.walk());
+        let poll = Poll::new(tick, now.boot, query);
         let call = self.call(&poll);
         self.poll = Some(poll);
         call
     }
 
-    /// The jobs that live nodes list.
-    fn listed(&self) -> Vec<String> {
-        self.home.listed(self.decoders.jobs())
-    }
-
     /// Asks for overdue schedules alone, from the first entry on.
-    fn look(&self, now: Now) -> PollOp {
+    fn look(&self, now: Now) -> PollQuery {
         let late = now.db - GRACE;
-        PollOp::Look(PollQuery {
+        PollQuery {
             node: self.node,
             application: self.application.clone(),
             shares: Vec::new(),
             names: Vec::new(),
-            listed: self.listed(),
+            listed: self.home.listed(),
             from: 0,
             until: late,
             late,
             page: Page { schedules: DueRows::Lanes(Vec::new()), pendings: Page::END, newest: false },
             limit: 0,
-        })
+        }
     }
 
     /// Takes in the answer to a look. An extra poll brings what lies before the floor that polls began at;
@@ -136,7 +131,7 @@ impl PollMachine {
                 self.measure(&polled);
                 if let Some(earliest) = polled.earliest {
                     if earliest < floor {
-                        self.timetable.want();
+                        self.timetable.wanted = true;
                     }
                     self.skipping.found(earliest);
                 }
@@ -154,27 +149,21 @@ impl PollMachine {
     }
 
     /// The next page or large payloads.
-    fn call(&self, Poll { frame, walk, payloads, .. }: &Poll) -> PollOp {
-        let limit = self.bookmark.limit;
-        let (shares, names, until, limit) = match walk.stage {
-            Stage::Home => (frame.home.clone(), frame.names.clone(), frame.until, limit),
-            Stage::Others => {
-                let others = frame.home.iter().map(Share::others).collect();
-                (others, Vec::new(), frame.late, limit.min(OTHERS))
-            }
-            Stage::Over => return PollOp::Payloads(payloads.batch(limit)),
-        };
-        PollOp::Page(PollQuery {
-            node: self.node,
-            application: self.application.clone(),
-            shares,
-            names,
-            listed: self.listed(),
-            from: frame.from,
-            until,
-            late: frame.late,
-            page: walk.page.clone(),
-            limit,
+    fn call(&self, Poll { query, stage, payloads, .. }: &Poll) -> PollOp {
+        if *stage == Stage::Over {
+            return PollOp::Payloads(payloads.batch(query.limit));
+        }
+        // Both may have changed since the poll began.
+        let home = PollQuery { node: self.node, listed: self.home.listed(), ..query.clone() };
+        PollOp::Page(match stage {
+            Stage::Others => PollQuery {
+                shares: home.shares.iter().map(Share::others).collect(),
+                names: Vec::new(),
+                until: home.late,
+                limit: home.limit.min(OTHERS),
+                ..home
+            },
+            Stage::Home | Stage::Over => home,
         })
     }
 
@@ -182,13 +171,13 @@ impl PollMachine {
     fn brought(&mut self, now: Now, mut poll: Poll, polled: Polled) {
         self.measure(&polled);
         poll.signs = Signs::of(&polled);
-        if poll.walk.is_first() {
-            self.skipping.polled(now, self.called, poll.frame.late, polled.earliest);
+        if poll.is_first() {
+            self.skipping.polled(now, self.called, poll.query.late, polled.earliest);
         }
         let Polled { entries, pendings, large, next, .. } = polled;
         let least = self.window.least_threshold();
         let is_misfired = |entry: &Entry| entry.is_misfired(now.db, least);
-        poll.payloads.left_out(large);
+        poll.payloads.large.extend(large);
         poll.take_in(entries, pendings, &self.decoders, is_misfired);
         poll.follow(now, next, &self.bookmark);
         self.go_on(now, poll);
@@ -196,7 +185,7 @@ impl PollMachine {
 
     /// Another page or large payloads follow; behind the last of them new payloads are decoded.
     fn go_on(&mut self, now: Now, mut poll: Poll) {
-        if poll.walk.stage != Stage::Over || poll.payloads.goes_on(poll.frame.in_time(now)) {
+        if poll.stage != Stage::Over || poll.payloads.goes_on(poll.left(now) > 0) {
             self.poll = Some(poll);
         } else {
             poll.payloads.complete(&mut poll.brought);
@@ -206,30 +195,13 @@ impl PollMachine {
 
     /// Decodes new payloads in the time that is left, far less than a call may take. Mostly there are none.
     fn decode(&mut self, now: Now, mut poll: Poll) {
-        let left = poll.frame.left(now).max(LEAST_DECODING).min(self.window.call / 2);
+        let left = poll.left(now).max(LEAST_DECODING).min(self.window.call / 2);
         poll.decode = self.decoders.ask(poll.brought.rows(), 1_000 * left);
         if poll.decode.is_some() {
             self.poll = Some(poll);
         } else {
             self.planned(now, poll);
         }
-    }
-
-    fn listen(&mut self) {
-        self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
-    }
-
-    /// The members have changed, or this node's name. Another home is polled at once.
-    fn resettle(&mut self) {
-        if self.home.resettle(self.node, &self.decoders.jobs()) {
-            self.timetable.want();
-        }
-    }
-
-    fn jumped(&mut self) {
-        self.timetable.want();
-        self.outbox.push(PollOutput::Jumped);
-        self.emit(Event::ClockJumped);
     }
 
     /// Measures the database's clock by a page's answer.
@@ -241,7 +213,9 @@ impl PollMachine {
             self.outbox.push(PollOutput::Offset(self.offset.least()));
         }
         if was_set && step.abs() > 1_000 * OFFSET_JUMP {
-            self.jumped();
+            self.timetable.wanted = true;
+            self.outbox.push(PollOutput::Jumped);
+            self.emit(Event::ClockJumped);
         }
         if let Some(millis) = self.offset.warning() {
             self.emit(Event::ClockOffset { millis });
@@ -251,21 +225,21 @@ impl PollMachine {
     /// Ends a poll: plans the rows that handlers here can decode. If there was no time to decode some,
     /// another poll follows soon.
     fn planned(&mut self, now: Now, poll: Poll) {
-        let Poll { frame, walk, mut brought, signs, .. } = poll;
+        let Poll { tick, sent, query, walk, mut brought, signs, .. } = poll;
         if brought.keep_decodable(&self.decoders) {
-            self.timetable.want();
+            self.timetable.wanted = true;
         }
         let left = self.timetable.next_tick() - now.db;
-        self.skipping.ended(now, (!self.timetable.is_wanted()).then_some(left));
+        self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
         self.timetable.ended(now);
         self.bookmark.ended(&walk);
         let Brought { entries, pendings, complete } = brought;
-        let occurrences = expand(&entries, now.db, frame.until, self.window.least_threshold());
+        let occurrences = expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {
-            tick: frame.tick,
+            tick,
             planned: occurrences.len(),
             pending: pendings.len(),
-            took: span(now.boot - frame.sent),
+            took: span(now.boot - sent),
         });
         self.seen(now, signs);
         self.outbox.push(PollOutput::Planned(Planned {
@@ -274,7 +248,7 @@ impl PollMachine {
             complete,
             covered: walk.covered(),
             enabled: signs.app && signs.node,
-            sent: frame.sent,
+            sent,
         }));
     }
 
@@ -303,7 +277,7 @@ impl Machine for PollMachine {
             return Step::Do(self.call(poll));
         }
         if self.skipping.begin_look(now) {
-            return Step::Do(self.look(now));
+            return Step::Do(PollOp::Look(self.look(now)));
         }
         match self.timetable.next(now) {
             Next::Begin { tick, skipped } => {
@@ -321,11 +295,11 @@ impl Machine for PollMachine {
             return self.looked(now, floor, answer);
         }
         let Some(mut poll) = self.poll.take() else { return };
-        self.listen();
+        self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
         match answer {
             Ok(PollAnswer::Page(polled)) => self.brought(now, poll, polled),
             Ok(PollAnswer::Payloads(payloads)) => {
-                poll.payloads.fetched(self.bookmark.limit, payloads);
+                poll.payloads.fetched(poll.query.limit, payloads);
                 self.go_on(now, poll);
             }
             Ok(PollAnswer::Decoded) => self.planned(now, poll),
@@ -345,26 +319,27 @@ impl Machine for PollMachine {
 
     fn receive(&mut self, now: Now, input: PollInput) {
         match input {
-            PollInput::Wake => self.timetable.want(),
+            PollInput::Wake => self.timetable.wanted = true,
             PollInput::Changed(name) => {
-                self.timetable.want();
+                self.timetable.wanted = true;
                 self.home.changed(name, now.boot + 2 * self.window.poll);
             }
             PollInput::Retry(due) => self.timetable.want_retry(due),
             PollInput::Members(members) => {
-                let before = self.listed();
+                let before = self.home.listed();
                 self.home.members = members;
-                self.resettle();
-                if self.listed().iter().any(|job| !before.contains(job)) {
-                    self.timetable.want();
+                self.timetable.wanted |= self.home.resettle(self.node);
+                if self.home.listed().iter().any(|job| !before.contains(job)) {
+                    self.timetable.wanted = true;
                     self.skipping.listed_anew();
                 }
             }
             PollInput::Reborn(node) => {
-                self.home.forget(self.node);
+                // No other node is a member under the old name.
+                self.home.members.retain(|member| member.id != self.node);
                 self.node = node;
-                self.timetable.want();
-                self.resettle();
+                self.home.resettle(node);
+                self.timetable.wanted = true;
             }
             PollInput::Stop => self.stopping = true,
         }

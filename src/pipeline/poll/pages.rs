@@ -14,9 +14,8 @@ use super::decode::{Decode, Decoders};
 use super::home::is_whole;
 use super::messages::Covered;
 use super::payloads::Payloads;
-use crate::domain::shards::Share;
 use crate::domain::{Entry, Millis, Pending};
-use crate::store::{DueRows, Page, Polled};
+use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::Now;
 
 /// The most schedules, and the most PENDING executions, one poll plans.
@@ -38,44 +37,19 @@ type Key = (Millis, i64);
 
 /// The poll under way.
 pub(super) struct Poll {
-    pub frame: Frame,
+    /// The tick it began with; `None` for an extra poll.
+    pub tick: Option<Millis>,
+    /// When it began, boot clock.
+    pub sent: Millis,
+    /// The question that its pages at home have in common, and the page asked for.
+    pub query: PollQuery,
+    pub stage: Stage,
     pub walk: Walk,
     pub brought: Brought,
     pub payloads: Payloads,
     /// The payloads to decode next.
     pub decode: Option<Decode>,
     pub signs: Signs,
-}
-
-/// What all questions of one poll have in common.
-pub(super) struct Frame {
-    /// The tick it began with; `None` for an extra poll.
-    pub tick: Option<Millis>,
-    /// When it began, boot clock.
-    pub sent: Millis,
-    /// The floor, the window's end, and the instant before which due rows are late: database time.
-    pub from: Millis,
-    pub until: Millis,
-    pub late: Millis,
-    /// The home shards.
-    pub home: Vec<Share>,
-    /// The schedules asked for by name, whatever their shard.
-    pub names: Vec<String>,
-}
-
-impl Frame {
-    /// The time that is left of [`PATIENCE`].
-    pub(super) fn left(&self, now: Now) -> Millis {
-        self.sent + PATIENCE - now.boot
-    }
-
-    pub(super) fn in_time(&self, now: Now) -> bool {
-        self.left(now) > 0
-    }
-
-    fn names(&self, entry: &Entry) -> bool {
-        self.names.iter().any(|name| **name == *entry.name)
-    }
 }
 
 /// The states of application and node, as the last page showed them.
@@ -107,9 +81,6 @@ pub(super) enum Stage {
 
 /// How far a poll has come.
 pub(super) struct Walk {
-    pub stage: Stage,
-    /// The page asked for.
-    pub page: Page,
     /// The number of lanes at home if the first page did not hold all schedules, and how many of them no page
     /// has asked for yet.
     lanes: usize,
@@ -123,22 +94,17 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// The page asked for is the first: it asks for all due schedules at home.
-    pub(super) fn is_first(&self) -> bool {
-        self.stage == Stage::Home && self.page.schedules == DueRows::All
-    }
-
-    /// Notes how far the poll has come at home; returns the page to ask for next, if rows are left.
-    fn reached(&mut self, next: Option<Page>, bookmark: &Bookmark) -> Option<Page> {
+    /// Notes how far the poll has come at home with `page`; returns the page to ask for next, if rows are left.
+    fn reached(&mut self, page: &Page, next: Option<Page>, bookmark: &Bookmark) -> Option<Page> {
         let key = next.as_ref().map_or(Page::END, |page| page.pendings);
-        if self.page.newest && key != Page::END {
+        if page.newest && key != Page::END {
             self.newest = key;
         } else {
             self.pendings.1 = if key < self.newest { key } else { Page::END };
         }
         let lanes = next.map_or(DueRows::Lanes(Vec::new()), |page| page.schedules);
         let mut next = Page { schedules: lanes, pendings: self.pendings.1, newest: false };
-        match (&self.page.schedules, &mut next.schedules) {
+        match (&page.schedules, &mut next.schedules) {
             (DueRows::All, DueRows::Lanes(lanes)) if !lanes.is_empty() => {
                 (self.lanes, self.unasked) = (lanes.len(), lanes.len());
                 lanes.rotate_left(bookmark.turn % self.lanes);
@@ -173,17 +139,9 @@ impl Bookmark {
         Self { limit: PAGE, turn: 0, walked: Page::FIRST.pendings, newest_first: false }
     }
 
-    /// A new walk.
-    pub(super) fn walk(&self) -> Walk {
-        Walk {
-            stage: Stage::Home,
-            page: Page { pendings: self.walked, newest: self.newest_first, ..Page::FIRST },
-            lanes: 0,
-            unasked: 0,
-            pendings: (self.walked, self.walked),
-            newest: Page::END,
-            helped: 0,
-        }
+    /// The first page of a new walk.
+    pub(super) fn first_page(&self) -> Page {
+        Page { pendings: self.walked, newest: self.newest_first, ..Page::FIRST }
     }
 
     /// A poll has failed.
@@ -214,10 +172,6 @@ pub(super) struct Brought {
 impl Brought {
     pub(super) fn count(&self) -> usize {
         self.entries.len() + self.pendings.len()
-    }
-
-    fn has_room(&self) -> bool {
-        self.entries.len().max(self.pendings.len()) < POLL_LIMIT
     }
 
     fn has_backlog(&self, late: Millis) -> bool {
@@ -251,9 +205,30 @@ impl Brought {
 
 impl Poll {
     /// A poll that has brought nothing yet.
-    pub(super) fn new(frame: Frame, walk: Walk) -> Self {
-        let (brought, payloads) = (Brought::default(), Payloads::default());
-        Self { frame, walk, brought, payloads, decode: None, signs: Signs::default() }
+    pub(super) fn new(tick: Option<Millis>, sent: Millis, query: PollQuery) -> Self {
+        let begin = query.page.pendings;
+        let walk = Walk { lanes: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
+        Self {
+            tick,
+            sent,
+            query,
+            stage: Stage::Home,
+            walk,
+            brought: Brought::default(),
+            payloads: Payloads::default(),
+            decode: None,
+            signs: Signs::default(),
+        }
+    }
+
+    /// The time that is left of [`PATIENCE`].
+    pub(super) fn left(&self, now: Now) -> Millis {
+        self.sent + PATIENCE - now.boot
+    }
+
+    /// The page asked for is the first: it asks for all due schedules at home.
+    pub(super) fn is_first(&self) -> bool {
+        self.stage == Stage::Home && self.query.page.schedules == DueRows::All
     }
 
     /// Takes the rows of a page in, but for those that the poll has brought already, those nobody here can
@@ -265,19 +240,19 @@ impl Poll {
         decoders: &Decoders,
         is_misfired: impl Fn(&Entry) -> bool,
     ) {
-        let Self { frame, walk, brought, payloads, .. } = self;
+        let (again, others) = (!self.is_first(), self.stage == Stage::Others);
+        let Self { query, walk, brought, payloads, .. } = self;
+        let is_named = |entry: &Entry| query.names.iter().any(|name| **name == *entry.name);
         let before = brought.count();
         // A large payload that nobody here can decode need not be fetched again.
         let refused = |entry: &Entry| payloads.is_large(entry) && decoders.verdict(entry) == Some(false);
         // Schedules changed here came with the first page, whatever their shard,
-        let again = !walk.is_first();
-        let known = |entry: &Entry| again && frame.names(entry);
+        let known = |entry: &Entry| again && is_named(entry);
         let plannable = |entry: &Arc<Entry>| !known(entry) && !refused(entry) && !is_misfired(entry);
         brought.entries.extend(entries.into_iter().filter(plannable));
         // and their PENDING executions with the pages at home. The last page of a walk may reach into the
         // newest.
-        let others = walk.stage == Stage::Others;
-        let known = |it: &Pending| others && frame.names(&it.entry) || (it.due, it.id.0) >= walk.newest;
+        let known = |it: &Pending| others && is_named(&it.entry) || (it.due, it.id.0) >= walk.newest;
         let plannable = |it: &Pending| !known(it) && !refused(&it.entry);
         brought.pendings.extend(pendings.into_iter().filter(plannable));
         if others {
@@ -288,32 +263,34 @@ impl Poll {
     /// Goes on to the next page, if the last one named it and there is room and time; behind the last page at
     /// home to the late rows of others' shards; and then to the large payloads.
     pub(super) fn follow(&mut self, now: Now, next: Option<Page>, bookmark: &Bookmark) {
-        let at_home = self.walk.stage == Stage::Home;
-        let next = if at_home { self.walk.reached(next, bookmark) } else { next };
-        let in_time = self.frame.in_time(now);
+        let at_home = self.stage == Stage::Home;
+        let next = if at_home { self.walk.reached(&self.query.page, next, bookmark) } else { next };
+        let in_time = self.left(now) > 0;
         // A first page that did not hold all due schedules has brought none: the next follows in any case.
-        let overfull = self.walk.lanes > 0 && self.walk.is_first();
-        let room = if at_home { self.brought.has_room() } else { self.walk.helped < OTHERS };
+        let overfull = self.walk.lanes > 0 && self.is_first();
+        let Brought { entries, pendings, .. } = &self.brought;
+        let planned = entries.len().max(pendings.len());
+        let room = if at_home { planned < POLL_LIMIT } else { self.walk.helped < OTHERS };
         match next {
-            Some(page) if room && (in_time || overfull) => self.walk.page = page,
+            Some(page) if room && (in_time || overfull) => self.query.page = page,
             next => {
                 if at_home {
                     self.brought.complete = next.is_none();
                     if in_time && self.helps() {
-                        (self.walk.stage, self.walk.page) = (Stage::Others, Page::FIRST);
+                        (self.stage, self.query.page) = (Stage::Others, Page::FIRST);
                         return;
                     }
                 }
                 self.payloads.choose(self.brought.rows());
-                self.walk.stage = Stage::Over;
+                self.stage = Stage::Over;
             }
         }
     }
 
     /// Whether rows of others are late, and the node has time for them.
     fn helps(&self) -> bool {
-        let all_here = self.brought.complete && !self.brought.has_backlog(self.frame.late);
-        self.signs.late && all_here && !is_whole(&self.frame.home)
+        let all_here = self.brought.complete && !self.brought.has_backlog(self.query.late);
+        self.signs.late && all_here && !is_whole(&self.query.shares)
     }
 }
 

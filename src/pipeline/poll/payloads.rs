@@ -27,18 +27,13 @@ struct Wanted {
 #[derive(Default)]
 pub(super) struct Payloads {
     /// Bytes of the payloads that pages left out.
-    large: HashMap<ScheduleId, usize>,
+    pub(super) large: HashMap<ScheduleId, usize>,
     /// The chosen ones that are not fetched yet.
     wanted: VecDeque<Wanted>,
     fetched: HashMap<ScheduleId, Arc<str>>,
 }
 
 impl Payloads {
-    /// A page left payloads of these sizes out.
-    pub(super) fn left_out(&mut self, large: HashMap<ScheduleId, usize>) {
-        self.large.extend(large);
-    }
-
     pub(super) fn is_large(&self, entry: &Entry) -> bool {
         self.large.contains_key(&entry.id)
     }
