@@ -6,13 +6,13 @@ use firetime::{Client, ExecutionFilter, ExecutionView, NodeView, ScheduleView};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{self, Output};
+use crate::output::{self, Column, Output};
 use crate::target::{Database, Target};
 use crate::text::{escaped, shortened};
 use crate::when::utc;
 
-/// Errors are stored with up to 4,000 characters; a table shows their beginning.
-const ERROR_SHOWN: usize = 100;
+/// Errors are stored with up to 4,000 characters; a table shows the beginning of a text.
+const TEXT_SHOWN: usize = 100;
 
 pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
     let report = firetime::migrate(database.url())?;
@@ -38,46 +38,29 @@ pub(crate) fn nodes(target: &Target, out: &mut dyn Write) -> Result<(), Failure>
     if nodes.is_empty() {
         find_application(&client, target)?;
     }
-    if target.output == Output::Json {
-        return output::json(out, &nodes);
-    }
-    let headings = [
-        "NODE",
-        "HOST",
-        "PID",
-        "STATE",
-        "BEAT",
-        "LAST BEAT (UTC)",
-        "STARTED (UTC)",
-        "THREADS",
-        "BUSY",
-        "QUEUED",
-        "JOBS",
-    ];
-    output::table(out, headings, nodes.into_iter().map(node))
+    output::list(out, target.output, NODES, &nodes)
 }
 
-fn node(node: NodeView) -> [String; 11] {
-    let state = match (node.ended.is_some(), node.enabled) {
+const NODES: [Column<NodeView>; 11] = [
+    ("NODE", |node| node.id.clone()),
+    ("HOST", |node| format!("{} {}", node.host_name, node.host_ip).trim_end().to_owned()),
+    ("PID", |node| node.pid.to_string()),
+    ("STATE", node_state),
+    ("BEAT", |node| node.beat.to_string()),
+    ("LAST BEAT (UTC)", |node| utc(node.last_beat)),
+    ("STARTED (UTC)", |node| utc(node.started)),
+    ("THREADS", |node| node.threads.to_string()),
+    ("BUSY", |node| node.busy.to_string()),
+    ("QUEUED", |node| node.queued.to_string()),
+    ("JOBS", |node| node.jobs.join(", ")),
+];
+
+fn node_state(node: &NodeView) -> String {
+    match (node.ended.is_some(), node.enabled) {
         (true, _) => format!("{} {}", node.end_reason, utc(node.ended)),
         (false, true) => "live".to_owned(),
         (false, false) => "disabled".to_owned(),
-    };
-    let host =
-        if node.host_ip.is_empty() { node.host_name } else { format!("{} {}", node.host_name, node.host_ip) };
-    [
-        node.id,
-        host,
-        node.pid.to_string(),
-        state,
-        node.beat.to_string(),
-        utc(node.last_beat),
-        utc(node.started),
-        node.threads.to_string(),
-        node.busy.to_string(),
-        node.queued.to_string(),
-        node.jobs.join(", "),
-    ]
+    }
 }
 
 pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
@@ -86,47 +69,30 @@ pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Fail
     if schedules.is_empty() {
         find_application(&client, target)?;
     }
-    if target.output == Output::Json {
-        return output::json(out, &schedules);
-    }
-    let headings = [
-        "ID",
-        "NAME",
-        "JOB",
-        "NODES",
-        "STATE",
-        "TRIGGER",
-        "LAST (UTC)",
-        "NEXT (UTC)",
-        "TRIGGERED",
-        "PAUSED BY",
-        "SINCE (UTC)",
-        "REASON",
-        "DESCRIPTION",
-    ];
-    output::table(out, headings, schedules.into_iter().map(schedule))
+    output::list(out, target.output, SCHEDULES, &schedules)
 }
 
-fn schedule(schedule: ScheduleView) -> [String; 13] {
-    let reason = match (schedule.state.as_str(), schedule.nodes) {
+const SCHEDULES: [Column<ScheduleView>; 13] = [
+    ("ID", |schedule| schedule.id.to_string()),
+    ("NAME", |schedule| schedule.name.clone()),
+    ("JOB", |schedule| schedule.job.clone()),
+    ("NODES", |schedule| schedule.nodes.to_string()),
+    ("STATE", |schedule| schedule.state.clone()),
+    ("TRIGGER", |schedule| schedule.trigger.clone()),
+    ("LAST (UTC)", |schedule| utc(schedule.prev)),
+    ("NEXT (UTC)", |schedule| utc(schedule.next)),
+    ("TRIGGERED", |schedule| schedule.triggered.to_string()),
+    ("PAUSED BY", |schedule| schedule.paused_by.clone()),
+    ("SINCE (UTC)", |schedule| utc(schedule.paused)),
+    ("REASON", schedule_reason),
+    ("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
+];
+
+fn schedule_reason(schedule: &ScheduleView) -> String {
+    match (schedule.state.as_str(), schedule.nodes) {
         ("active", 0) => "no live node has a handler for its job".to_owned(),
-        _ => shortened(&schedule.reason, ERROR_SHOWN),
-    };
-    [
-        schedule.id.to_string(),
-        schedule.name,
-        schedule.job,
-        schedule.nodes.to_string(),
-        schedule.state,
-        schedule.trigger,
-        utc(schedule.prev),
-        utc(schedule.next),
-        schedule.triggered.to_string(),
-        schedule.paused_by,
-        utc(schedule.paused),
-        reason,
-        shortened(&schedule.description, ERROR_SHOWN),
-    ]
+        _ => shortened(&schedule.reason, TEXT_SHOWN),
+    }
 }
 
 pub(crate) fn executions(
@@ -148,41 +114,27 @@ pub(crate) fn executions(
             filter.limit
         )?;
     }
-    if target.output == Output::Json {
-        return output::json(out, &executions);
-    }
-    let headings = [
-        "ID",
-        "SCHEDULE",
-        "FIRE TIME (UTC)",
-        "TRY",
-        "STATE",
-        "NODE",
-        "STARTED (UTC)",
-        "FINISHED (UTC)",
-        "REASON",
-        "ERROR",
-    ];
-    output::table(out, headings, executions.into_iter().map(execution))
+    output::list(out, target.output, EXECUTIONS, &executions)
 }
 
-fn execution(execution: ExecutionView) -> [String; 10] {
-    let fire_time = match execution.count {
+const EXECUTIONS: [Column<ExecutionView>; 10] = [
+    ("ID", |execution| execution.id.to_string()),
+    ("SCHEDULE", |execution| execution.schedule.clone()),
+    ("FIRE TIME (UTC)", execution_fire_time),
+    ("TRY", |execution| execution.attempt.to_string()),
+    ("STATE", |execution| execution.state.to_lowercase()),
+    ("NODE", |execution| execution.node.clone()),
+    ("STARTED (UTC)", |execution| utc(execution.started)),
+    ("FINISHED (UTC)", |execution| utc(execution.finished)),
+    ("REASON", |execution| execution.reason.clone()),
+    ("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
+];
+
+fn execution_fire_time(execution: &ExecutionView) -> String {
+    match execution.count {
         0 | 1 => utc(execution.fire_time),
         count => format!("{} ({count} until {})", utc(execution.fire_time), utc(execution.until)),
-    };
-    [
-        execution.id.to_string(),
-        execution.schedule,
-        fire_time,
-        execution.attempt.to_string(),
-        execution.state.to_lowercase(),
-        execution.node,
-        utc(execution.started),
-        utc(execution.finished),
-        execution.reason,
-        shortened(&execution.error, ERROR_SHOWN),
-    ]
+    }
 }
 
 /// Nothing was found: is there anything of these names at all?

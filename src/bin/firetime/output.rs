@@ -18,6 +18,25 @@ pub(crate) enum Output {
     Json,
 }
 
+/// A column of a list: its heading, and its cell for an item.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// Writes items: as a table of these columns, or as JSON.
+pub(crate) fn list<T: Serialize, const N: usize>(
+    out: &mut dyn Write,
+    output: Output,
+    columns: [Column<T>; N],
+    items: &[T],
+) -> Result<(), Failure> {
+    match output {
+        Output::Json => json(out, &items),
+        Output::Table => {
+            let headings = columns.map(|(heading, _)| heading);
+            table(out, headings, items.iter().map(|item| columns.map(|(_, cell)| cell(item))))
+        }
+    }
+}
+
 /// Writes rows under headings.
 pub(crate) fn table<const N: usize>(
     out: &mut dyn Write,
