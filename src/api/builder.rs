@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::api::config::{RawConfig, check_name};
+use crate::api::config::check_name;
 use crate::api::{Job, Scheduler};
 use crate::domain::{Error, ErrorKind, Event};
 use crate::node::Node;
 use crate::node::handlers::{Context, HandlerError, Handlers};
+use crate::node::start::Config;
 use crate::node::teller::Observer;
+use crate::time::millis;
 
 /// Configures a [`Scheduler`]; made by [`Scheduler::builder`].
 pub struct Builder {
-    raw: RawConfig,
+    config: Config,
     handlers: Handlers,
     twice: Option<&'static str>,
     observers: Vec<Observer>,
@@ -21,14 +23,14 @@ pub struct Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("application", &self.raw.application).finish_non_exhaustive()
+        f.debug_struct("Builder").field("application", &self.config.application).finish_non_exhaustive()
     }
 }
 
 impl Builder {
     pub(super) fn new(application: &str, url: &str) -> Self {
         Self {
-            raw: RawConfig::new(application, url),
+            config: Config::new(application, url),
             handlers: Handlers::default(),
             twice: None,
             observers: Vec::new(),
@@ -55,8 +57,8 @@ impl Builder {
     /// that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <= 4096.
     #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
-        self.raw.core_threads = core;
-        self.raw.max_threads = max;
+        self.config.limits.core = core;
+        self.config.limits.max = max;
         self
     }
 
@@ -66,7 +68,7 @@ impl Builder {
     /// 100 ms. Once all threads are busy, the rest is left to other nodes.
     #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
-        self.raw.queue = places;
+        self.config.limits.queue = places;
         self
     }
 
@@ -77,14 +79,14 @@ impl Builder {
     /// no more than 10,000 occurrences of one schedule; the next poll is late for those behind them.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.raw.poll = interval;
+        self.config.window.poll = millis(interval);
         self
     }
 
     /// How often this node says that it lives. Default: 5 s; 100 ms to one day.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
-        self.raw.beat = interval;
+        self.config.window.beat = millis(interval);
         self
     }
 
@@ -95,7 +97,7 @@ impl Builder {
     /// run it.
     #[must_use]
     pub fn death_after(mut self, span: Duration) -> Self {
-        self.raw.death = span;
+        self.config.window.death = millis(span);
         self
     }
 
@@ -103,7 +105,7 @@ impl Builder {
     /// Default: 15 s; at least the poll interval.
     #[must_use]
     pub fn misfire_interval(mut self, interval: Duration) -> Self {
-        self.raw.election = interval;
+        self.config.window.election = millis(interval);
         self
     }
 
@@ -115,7 +117,7 @@ impl Builder {
     /// one-shot whose executions are gone, and a node that ended that long ago, are removed too.
     #[must_use]
     pub fn retention(mut self, span: Option<Duration>) -> Self {
-        self.raw.retention = span;
+        self.config.window.retention = span.map(millis);
         self
     }
 
@@ -123,7 +125,7 @@ impl Builder {
     /// connection is open. Default: 3 s; 500 ms to one day.
     #[must_use]
     pub fn store_timeout(mut self, limit: Duration) -> Self {
-        self.raw.call = limit;
+        self.config.window.call = millis(limit);
         self
     }
 
@@ -131,7 +133,7 @@ impl Builder {
     /// an error and `firetime migrate` is yours to run.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
-        self.raw.migrate = migrate;
+        self.config.migrate = migrate;
         self
     }
 
@@ -171,7 +173,6 @@ impl Builder {
         for spec in &specs {
             check_name("job name", &spec.name, 200)?;
         }
-        let config = self.raw.resolve()?;
-        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
+        Node::start(self.config.checked()?, self.handlers, self.observers).map(Scheduler::over)
     }
 }

@@ -1,90 +1,47 @@
-//! The settings an application gives, resolved once into a [`Config`]; the limits of names and texts.
-
-use std::time::Duration;
+//! The defaults and limits of a node's settings, and the limits of names and texts.
 
 use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
 use crate::pipeline::pool::PoolLimits;
-use crate::time::{Window, millis};
+use crate::time::Window;
 
 /// What waits is claimed: it is in memory and has a lease that ends.
 const MOST_PLACES: usize = 1_000_000;
 
-/// A scheduler's configuration as given. Not Debug: the URL may hold a password.
-#[derive(Clone)]
-pub(crate) struct RawConfig {
-    pub application: String,
-    pub url: String,
-    pub core_threads: usize,
-    pub max_threads: usize,
-    pub queue: usize,
-    pub poll: Duration,
-    pub beat: Duration,
-    pub death: Duration,
-    pub call: Duration,
-    pub election: Duration,
-    pub retention: Option<Duration>,
-    pub migrate: bool,
-}
-
-impl RawConfig {
-    pub(crate) fn new(application: &str, url: &str) -> Self {
-        let window = Window::default();
-        let span = crate::time::span;
+impl Config {
+    /// The defaults.
+    pub(super) fn new(application: &str, url: &str) -> Self {
         Self {
             application: application.to_owned(),
             url: url.to_owned(),
-            core_threads: 4,
-            max_threads: 16,
-            queue: 64,
-            poll: span(window.poll),
-            beat: span(window.beat),
-            death: span(window.death),
-            call: span(window.call),
-            election: span(window.election),
-            retention: window.retention.map(span),
+            limits: PoolLimits::new(4, 16, 64),
+            window: Window::default(),
             migrate: true,
         }
     }
 
-    pub(crate) fn resolve(self) -> Result<Config, Error> {
+    /// Refuses what cannot work, and raises the misfire threshold to the least that the other spans allow.
+    pub(super) fn checked(mut self) -> Result<Self, Error> {
         check_name("application name", &self.application, 50)?;
         if self.url.contains(":memory:") || self.url.contains("mode=memory") {
             let message =
                 "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
             return Err(Error::new(ErrorKind::Config, message));
         }
-        if self.core_threads == 0 || self.max_threads < self.core_threads || self.max_threads > 4_096 {
-            let message = format!(
-                "threads: 1 <= core <= max <= 4096 is required, got core {} and max {}",
-                self.core_threads, self.max_threads
-            );
+        let PoolLimits { core, max, queue, .. } = self.limits;
+        if core == 0 || max < core || max > 4_096 {
+            let message =
+                format!("threads: 1 <= core <= max <= 4096 is required, got core {core} and max {max}");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        if self.queue > MOST_PLACES {
-            let message = format!("queue: at most {MOST_PLACES} places are possible, got {}", self.queue);
+        if queue > MOST_PLACES {
+            let message = format!("queue: at most {MOST_PLACES} places are possible, got {queue}");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let poll = millis(self.poll);
-        let defaults = Window::default();
-        let mut window = Window {
-            poll,
-            beat: millis(self.beat),
-            death: millis(self.death),
-            call: millis(self.call),
-            election: millis(self.election),
-            retention: self.retention.map(millis),
-            ..defaults
-        };
-        window = window.bounded()?;
-        window.threshold = defaults.threshold.max(window.least_threshold());
-        Ok(Config {
-            application: self.application,
-            url: self.url,
-            limits: PoolLimits::new(self.core_threads, self.max_threads, self.queue),
-            window: window.checked()?,
-            migrate: self.migrate,
-        })
+        self.window = self.window.bounded()?;
+        self.window.threshold = self.window.threshold.max(self.window.least_threshold());
+        self.window = self.window.checked()?;
+        Ok(self)
     }
 }
 
@@ -116,21 +73,25 @@ pub(crate) fn check_text(what: &str, text: &str, most: usize) -> Result<(), Erro
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::domain::Millis;
+    use crate::time::millis;
 
     const DAYS: Duration = Duration::from_secs(3 * 86_400);
 
-    fn refused(change: impl FnOnce(&mut RawConfig)) -> String {
-        let mut raw = RawConfig::new("shop", "sqlite:shop.db");
-        change(&mut raw);
-        let error = raw.resolve().err().expect("it is refused");
+    fn refused(change: impl FnOnce(&mut Config)) -> String {
+        let mut config = Config::new("shop", "sqlite:shop.db");
+        change(&mut config);
+        let error = config.checked().err().expect("it is refused");
         assert_eq!(error.kind(), ErrorKind::Config);
         error.to_string()
     }
 
     #[test]
     fn names_that_cannot_be_used_are_refused_with_what_to_do() {
-        let said = |name: &str| refused(|raw| raw.application = name.to_owned());
+        let said = |name: &str| refused(|config| config.application = name.to_owned());
         assert_eq!(said(""), "application name is empty: write 1 to 50 characters");
         assert_eq!(said(&"é".repeat(51)), "application name has 51 characters, 50 are allowed");
         let steering = "application name has control characters, the first at character 3: \"ab\\u{1b}[2J\"; \
@@ -146,30 +107,30 @@ mod tests {
 
     #[test]
     fn a_span_without_end_is_refused_by_name_and_overflows_nothing() {
-        type Set = fn(&mut RawConfig, Duration);
+        type Set = fn(&mut Window, Millis);
         let spans: [(&str, Set); 5] = [
-            ("poll interval", |raw, span| raw.poll = span),
-            ("heartbeat", |raw, span| raw.beat = span),
-            ("death_after", |raw, span| raw.death = span),
-            ("store_timeout", |raw, span| raw.call = span),
-            ("misfire interval", |raw, span| raw.election = span),
+            ("poll interval", |window, span| window.poll = span),
+            ("heartbeat", |window, span| window.beat = span),
+            ("death_after", |window, span| window.death = span),
+            ("store_timeout", |window, span| window.call = span),
+            ("misfire interval", |window, span| window.election = span),
         ];
         for (named, set) in spans {
-            for span in [Duration::MAX, Duration::from_millis(i64::MAX as u64), DAYS] {
-                assert!(refused(|raw| set(raw, span)).contains(named), "{named} {span:?}");
+            for span in [Duration::MAX, Duration::from_millis(i64::MAX as u64), DAYS].map(millis) {
+                assert!(refused(|config| set(&mut config.window, span)).contains(named), "{named} {span:?}");
             }
-            assert!(!refused(|raw| set(raw, Duration::ZERO)).is_empty());
+            assert!(!refused(|config| set(&mut config.window, 0)).is_empty());
         }
-        let mut raw = RawConfig::new("shop", "sqlite:shop.db");
-        raw.retention = Some(Duration::MAX);
-        assert!(raw.resolve().is_ok(), "for ever");
+        let mut config = Config::new("shop", "sqlite:shop.db");
+        config.window.retention = Some(millis(Duration::MAX));
+        assert!(config.checked().is_ok(), "for ever");
     }
 
     #[test]
     fn threads_and_places_out_of_range_are_refused() {
         for (core, max) in [(0, 4), (5, 4), (1, 4_097), (usize::MAX, usize::MAX)] {
-            assert!(refused(|raw| (raw.core_threads, raw.max_threads) = (core, max)).contains("threads"));
+            assert!(refused(|config| config.limits = PoolLimits::new(core, max, 0)).contains("threads"));
         }
-        assert!(refused(|raw| raw.queue = usize::MAX).contains("queue"));
+        assert!(refused(|config| config.limits.queue = usize::MAX).contains("queue"));
     }
 }

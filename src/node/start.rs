@@ -24,8 +24,7 @@ use crate::store::{self, Claimed, Figures, Store};
 use crate::time::{Clock, MOST_ABANDONED, Window};
 use crate::upkeep::MisfireMachine;
 
-/// The settings of a node, checked: they work together.
-#[derive(Clone)]
+/// The settings of a node. Not Debug: the URL may hold a password.
 pub(crate) struct Config {
     pub application: String,
     pub url: String,
