@@ -80,7 +80,7 @@ impl Mailboxes for &Inboxes {
 
 impl Inboxes {
     /// Routes the outputs of one machine.
-    pub(super) fn route<O>(&self, of: fn(O) -> Output<Permit<Claimed>>) -> impl FnMut(O) + Send + use<O> {
+    pub(super) fn route<O>(&self, of: fn(O) -> Output<Permit<Claimed>>) -> impl Fn(O) + Send + Sync + use<O> {
         let to = self.clone();
         move |output| route(of(output), &mut &to)
     }
@@ -97,26 +97,17 @@ pub(super) struct Messages {
 }
 
 pub(super) fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Messages) {
-    let (polls, dispatches, starts) = (inbox(), inbox(), inbox());
-    let (completes, misfires, heartbeats) = (inbox(), inbox(), inbox());
-    let inboxes = Inboxes {
-        clock: Arc::clone(clock),
-        events: Arc::clone(events),
-        left: Arc::default(),
-        poll: polls.0,
-        dispatch: dispatches.0,
-        start: starts.0,
-        complete: completes.0,
-        misfire: misfires.0,
-        heartbeat: heartbeats.0,
-    };
+    let ((poll, polls), (dispatch, dispatches), (start, starts)) = (inbox(), inbox(), inbox());
+    let ((complete, completes), (misfire, misfires), (heartbeat, heartbeats)) = (inbox(), inbox(), inbox());
+    let (clock, events, left) = (Arc::clone(clock), Arc::clone(events), Arc::default());
+    let inboxes = Inboxes { clock, events, left, poll, dispatch, start, complete, misfire, heartbeat };
     let messages = Messages {
-        poll: polls.1,
-        dispatch: dispatches.1,
-        start: starts.1,
-        complete: completes.1,
-        misfire: misfires.1,
-        heartbeat: heartbeats.1,
+        poll: polls,
+        dispatch: dispatches,
+        start: starts,
+        complete: completes,
+        misfire: misfires,
+        heartbeat: heartbeats,
     };
     (inboxes, messages)
 }
