@@ -64,11 +64,8 @@ impl Life {
 
     /// Blocks until it has stopped, or a loop has panicked.
     pub(super) fn wait(&self) -> Phase {
-        let mut phase = self.phase();
-        while matches!(*phase, Phase::Running | Phase::Stopping) {
-            phase = self.ended.wait(phase).unwrap_or_else(PoisonError::into_inner);
-        }
-        *phase
+        let goes_on = |phase: &mut Phase| matches!(phase, Phase::Running | Phase::Stopping);
+        *self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
