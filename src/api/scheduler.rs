@@ -32,7 +32,7 @@ pub struct Scheduler {
 
 impl std::fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scheduler").field("application", &self.node.application()).finish_non_exhaustive()
+        f.debug_struct("Scheduler").field("application", &self.node.application).finish_non_exhaustive()
     }
 }
 
@@ -52,7 +52,7 @@ impl Scheduler {
     /// with their next poll.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::over(self.node.application(), self.node.clients(), self.node.on_change())
+        Client::over(&self.node.application, Arc::clone(&self.node.clients), self.node.on_change())
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

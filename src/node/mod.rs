@@ -26,9 +26,9 @@ mod tests;
 
 /// A running node.
 pub(crate) struct Node {
-    application: String,
+    pub(crate) application: String,
     /// The clients' own connections: their calls take none of the pipeline's.
-    clients: Arc<dyn Store>,
+    pub(crate) clients: Arc<dyn Store>,
     clock: Arc<Clock>,
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
@@ -52,15 +52,6 @@ struct Loops {
 }
 
 impl Node {
-    pub(crate) fn application(&self) -> &str {
-        &self.application
-    }
-
-    /// The store of this node's clients.
-    pub(crate) fn clients(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.clients)
-    }
-
     /// Tells this node's poll of a changed schedule, so that the change need not wait for the next one.
     pub(crate) fn on_change(&self) -> impl Fn(&str) + Send + Sync + use<> {
         let poll = self.inboxes.poll.clone();
