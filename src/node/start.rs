@@ -10,7 +10,7 @@ use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::join::{identity, join_within, leave};
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
-use crate::node::route::{Output, cancel, give_up, route};
+use crate::node::route::{Output, cancel, give_up};
 use crate::node::runner::Runner;
 use crate::node::shutdown::Life;
 use crate::node::teller::{Events, Observer, events};
@@ -110,7 +110,8 @@ impl Node {
             stopping: Arc::clone(&stopping),
             closed: Arc::clone(&closed),
         };
-        let pool = pool(limits, runner, inboxes.clone());
+        let run = move |claimed| runner.run(claimed);
+        let pool = Arc::new(Pool::new(limits, run, inboxes.route(Output::Pool)));
         let around = Surroundings {
             clock: Arc::clone(&clock),
             store: stores.work,
@@ -121,8 +122,7 @@ impl Node {
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
         let (held, now) = (Arc::new(Held::default()), clock.now());
-        let seats = PoolSeats(Arc::clone(&pool));
-        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, seats, now);
+        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, Arc::clone(&pool), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
         let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
@@ -155,11 +155,6 @@ impl Node {
     }
 }
 
-fn pool(limits: PoolLimits, runner: Runner, to: Inboxes) -> Arc<Pool<Claimed>> {
-    let notify = move |notice| route(Output::Pool(notice), &mut &to);
-    Arc::new(Pool::new(limits, move |claimed| runner.run(claimed), notify))
-}
-
 /// Ends a node one of whose loops has panicked, before anybody is told of it.
 pub(super) fn stop_on_panic(to: Inboxes, life: Arc<Life>) -> OnPanic {
     Arc::new(move |name, reason| {
@@ -178,13 +173,11 @@ fn figures_of(pool: Arc<Pool<Claimed>>) -> impl Fn() -> Figures + Send + 'static
 }
 
 /// The pool as dispatch sees it.
-struct PoolSeats(Arc<Pool<Claimed>>);
-
-impl Seats for PoolSeats {
+impl Seats for Arc<Pool<Claimed>> {
     type Permit = Permit<Claimed>;
 
     fn reserve(&mut self) -> Option<Self::Permit> {
-        self.0.reserve()
+        Pool::reserve(self)
     }
 
     fn seat(permit: &Self::Permit) -> Seat {
@@ -192,10 +185,10 @@ impl Seats for PoolSeats {
     }
 
     fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
-        self.0.tick(boot)
+        Pool::tick(self, boot)
     }
 
     fn is_awaited(&self) -> bool {
-        self.0.is_awaited()
+        Pool::is_awaited(self)
     }
 }
