@@ -14,7 +14,6 @@ use crate::time::Clock;
 
 pub(crate) mod handlers;
 mod inboxes;
-mod join;
 pub(crate) mod lifecycle;
 pub(crate) mod route;
 pub(crate) mod runner;
