@@ -10,7 +10,6 @@
 
 mod cluster;
 mod node;
-mod oracle;
 mod plan;
 mod screen;
 mod verdict;
