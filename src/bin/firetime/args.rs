@@ -224,7 +224,7 @@ impl RawCluster {
             "" => Err(Failure::usage(format!(
                 "which database? Set {URL_VARIABLE} or name a file with --database-url-file"
             ))),
-            url => Ok(Database::new(url.to_owned())),
+            url => Ok(Database { url: url.to_owned() }),
         }
     }
 }
@@ -384,7 +384,7 @@ mod tests {
         let line = ["migrate", "--database-url-file", file.to_str().unwrap()];
         let command = resolve(&line, Some("sqlite:other.db")).unwrap();
         let Command::Migrate(database, _) = &command else { panic!() };
-        assert_eq!(database.url(), "postgres://me:secret@host/db");
+        assert_eq!(database.url, "postgres://me:secret@host/db");
         assert!(!format!("{command:?}").contains("secret"));
     }
 

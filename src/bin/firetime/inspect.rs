@@ -15,7 +15,7 @@ use crate::when::utc;
 const TEXT_SHOWN: usize = 100;
 
 pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
-    let report = firetime::migrate(database.url())?;
+    let report = firetime::migrate(&database.url)?;
     if output == Output::Json {
         let applied: Vec<_> = report
             .applied
@@ -164,5 +164,5 @@ fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
 }
 
 fn connect(target: &Target) -> Result<Client, Failure> {
-    Ok(Client::connect(&target.application, target.database.url())?)
+    Ok(Client::connect(&target.application, &target.database.url)?)
 }

@@ -16,16 +16,8 @@ pub(crate) struct Target {
 }
 
 /// A database by its URL, which may hold a password and so is never shown.
-pub(crate) struct Database(String);
-
-impl Database {
-    pub(crate) fn new(url: String) -> Self {
-        Self(url)
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        &self.0
-    }
+pub(crate) struct Database {
+    pub(crate) url: String,
 }
 
 impl fmt::Debug for Database {

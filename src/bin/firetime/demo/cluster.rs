@@ -133,7 +133,7 @@ impl Drop for Cluster {
 fn start(number: usize, database: &Database, logging: &Logging, say: Sender<Heard>) -> std::io::Result<Node> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments(logging))
-        .env(URL_VARIABLE, database.url())
+        .env(URL_VARIABLE, &database.url)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

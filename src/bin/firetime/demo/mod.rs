@@ -61,8 +61,8 @@ fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
     let began = when::now();
     let folder = Folder::make(options.keep.as_deref())?;
     let database = folder.database()?;
-    firetime::migrate(database.url())?;
-    let client = Client::connect(APPLICATION, database.url())?;
+    firetime::migrate(&database.url)?;
+    let client = Client::connect(APPLICATION, &database.url)?;
     screen.opening(&folder.file())?;
 
     let mut cluster = Cluster::start(&database, &options.logging)?;
@@ -275,6 +275,6 @@ impl Folder {
     fn database(&self) -> Result<Database, Failure> {
         let file = self.file();
         let file = file.to_str().ok_or_else(|| Failure::usage(format!("{} is not UTF-8", file.display())))?;
-        Ok(Database::new(format!("sqlite:{file}")))
+        Ok(Database { url: format!("sqlite:{file}") })
     }
 }

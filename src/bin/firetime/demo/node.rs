@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn run(database: &Database) -> Result<(), Failure> {
     let seconds = Duration::from_secs;
     // Shorter than an application's, so that a death is noticed before the demo ends.
-    let scheduler = Scheduler::builder(APPLICATION, database.url())
+    let scheduler = Scheduler::builder(APPLICATION, &database.url)
         .poll_interval(seconds(1))
         .heartbeat_interval(seconds(1))
         .store_timeout(Duration::from_millis(1_500))
