@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use super::node::Told;
@@ -54,15 +54,11 @@ impl Cluster {
 
     /// The next thing a node tells; `None` if nothing comes for `span` or nobody is left.
     pub(super) fn listen(&mut self, span: Duration) -> Option<Heard> {
-        match self.heard.recv_timeout(span) {
-            Ok((number, told)) => {
-                if let (Some(Told::Joined(id)), Some(node)) = (&told, self.nodes.get_mut(number)) {
-                    node.ids.push(id.clone());
-                }
-                Some((number, told))
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        let (number, told) = self.heard.recv_timeout(span).ok()?;
+        if let (Some(Told::Joined(id)), Some(node)) = (&told, self.nodes.get_mut(number)) {
+            node.ids.push(id.clone());
         }
+        Some((number, told))
     }
 
     /// The name of the node that has or had this id.
