@@ -49,15 +49,13 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut screen = Screen::new(out, options.output);
-    let clean = show(options, &mut screen).map_err(|failure| match failure {
+    show(options, &mut Screen::new(out, options.output)).map_err(|failure| match failure {
         Failure::ReaderGone => Failure::NoVerdict,
         other => other,
-    })?;
-    if clean { Ok(()) } else { Err(Failure::Unclean) }
+    })
 }
 
-fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
+fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     let began = when::now();
     let folder = Folder::make(options.keep.as_deref())?;
     let database = folder.database()?;
@@ -74,14 +72,13 @@ fn show(options: &Options, screen: &mut Screen) -> Result<bool, Failure> {
     }
     screen.plan(&plan, start)?;
 
-    let mut demo =
-        Demo { cluster, client, screen, start, killed: None, log: Vec::new(), mishaps: Vec::new() };
+    let mut demo = Demo { cluster, client, screen, start, evidence: Evidence::default() };
     demo.watch()?;
     demo.stop()?;
     let verdict = judge(&demo.evidence(&plan)?);
     let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
     screen.verdict(&verdict, took, options.keep.is_some().then(|| folder.file()).as_deref())?;
-    Ok(verdict.is_clean())
+    if verdict.is_clean() { Ok(()) } else { Err(Failure::Unclean) }
 }
 
 fn join(cluster: &mut Cluster) -> Result<(), Failure> {
@@ -112,9 +109,8 @@ struct Demo<'a, 'b> {
     screen: &'a mut Screen<'b>,
     /// The first second, epoch.
     start: i64,
-    killed: Option<&'static str>,
-    log: Vec<Begun>,
-    mishaps: Vec<String>,
+    /// What has been seen so far; the plan and the ledger follow at the end.
+    evidence: Evidence,
 }
 
 impl Demo<'_, '_> {
@@ -130,7 +126,7 @@ impl Demo<'_, '_> {
             }
             let now = when::now().timestamp_millis();
             // None was seen to begin a report: then any.
-            if self.killed.is_none() && now > (self.start + LASTS * 3 / 4) * 1_000 {
+            if self.evidence.killed.is_none() && now > (self.start + LASTS * 3 / 4) * 1_000 {
                 self.kill(0, "")?;
             }
             if now >= next_look {
@@ -151,37 +147,31 @@ impl Demo<'_, '_> {
                 let half_way = at >= (self.start + LASTS / 2) * 1_000;
                 let at_work = format!(" while it is at {schedule} of {}", when::time_of_day(fire_time));
                 let slow = schedule.contains(REPORT.name());
-                self.log.push(Begun { occurrence: (schedule, fire_time), attempt, by: name });
-                if slow && half_way && self.killed.is_none() && self.cluster.is_running(number) {
+                self.evidence.log.push(Begun { occurrence: (schedule, fire_time), attempt, by: name });
+                if slow && half_way && self.evidence.killed.is_none() && self.cluster.is_running(number) {
                     self.kill(number, &at_work)?;
                 }
-                Ok(())
             }
-            Some(Told::Joined(_)) => self.note(&format!("node {name} had to join again")),
+            Some(Told::Joined(_)) => self.screen.note(&format!("node {name} had to join again"))?,
             Some(Told::Died(id)) => {
                 let dead = self.cluster.name(&id).unwrap_or("?");
-                self.note(&format!("node {name} declares node {dead} dead"))
+                self.screen.note(&format!("node {name} declares node {dead} dead"))?;
             }
-            Some(Told::Repaired(what)) => self.note(&format!("node {name}: {what}")),
-            None => match self.cluster.ended(number) {
-                Some(mishap) => {
-                    self.note(&mishap)?;
-                    self.mishaps.push(mishap);
-                    Ok(())
+            Some(Told::Repaired(what)) => self.screen.note(&format!("node {name}: {what}"))?,
+            None => {
+                if let Some(mishap) = self.cluster.ended(number) {
+                    self.screen.note(&mishap)?;
+                    self.evidence.mishaps.push(mishap);
                 }
-                None => Ok(()),
-            },
+            }
         }
+        Ok(())
     }
 
     fn kill(&mut self, number: usize, at_work: &str) -> Result<(), Failure> {
         self.cluster.kill(number)?;
-        self.killed = Some(NAMES[number]);
+        self.evidence.killed = Some(NAMES[number]);
         self.screen.loud(&format!("killing node {} with SIGKILL{at_work}", NAMES[number]))
-    }
-
-    fn note(&mut self, what: &str) -> Result<(), Failure> {
-        self.screen.note(what)
     }
 
     /// Whether every schedule is complete and no execution is open. A database that does not answer is asked
@@ -205,7 +195,9 @@ impl Demo<'_, '_> {
             match self.cluster.listen(left) {
                 Some((number, told)) => self.hear(number, told)?,
                 None => {
-                    self.mishaps.push(format!("a node did not stop within {} s", STOPPING.as_secs()));
+                    self.evidence
+                        .mishaps
+                        .push(format!("a node did not stop within {} s", STOPPING.as_secs()));
                     return Ok(());
                 }
             }
@@ -214,15 +206,15 @@ impl Demo<'_, '_> {
     }
 
     fn evidence(&mut self, plan: &[Planned]) -> Result<Evidence, Failure> {
-        let planned =
-            plan.iter().flat_map(|one| one.fire_times.iter().map(|at| (one.name.to_owned(), *at))).collect();
+        let mut evidence = std::mem::take(&mut self.evidence);
+        let planned = plan.iter().flat_map(|one| one.fire_times.iter().map(|at| (one.name.to_owned(), *at)));
+        evidence.planned = planned.collect();
         let everything = ExecutionFilter { limit: 100_000, ..ExecutionFilter::default() };
         let rows = self.client.executions(&everything)?;
-        let ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_, Failure>>()?;
+        evidence.ledger = rows.into_iter().map(|row| self.row(row)).collect::<Result<_, Failure>>()?;
         let incomplete = self.client.schedules()?.into_iter().filter(|one| one.state != "complete");
-        self.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
-        let (log, mishaps) = (std::mem::take(&mut self.log), std::mem::take(&mut self.mishaps));
-        Ok(Evidence { planned, ledger, log, killed: self.killed, mishaps })
+        evidence.mishaps.extend(incomplete.map(|one| format!("{} is {}, not complete", one.name, one.state)));
+        Ok(evidence)
     }
 
     fn row(&self, row: ExecutionView) -> Result<Row, Failure> {
