@@ -39,30 +39,21 @@ impl<'a> Screen<'a> {
     }
 
     pub(super) fn opening(&mut self, database: &Path) -> Result<(), Failure> {
-        let database = escaped(&database.display().to_string());
-        self.line(&format!(
-            "Three nodes, {}, each a process of its own, share one SQLite file:",
-            NAMES.join(", ")
-        ))?;
+        let (names, database) = (NAMES.join(", "), escaped(&database.display().to_string()));
+        self.line(&format!("Three nodes, {names}, each a process of its own, share one SQLite file:"))?;
         self.line(&database)?;
         self.line("Starting them ...")
     }
 
     pub(super) fn plan(&mut self, plan: &[Planned], start: i64) -> Result<(), Failure> {
         let (from, to) = (time_of_day(start * 1_000), time_of_day((start + LASTS) * 1_000));
-        self.line("")?;
         self.line(&format!(
-            "From {from} to {to} UTC they run these schedules. Half-way one node is killed with"
+            "\nFrom {from} to {to} UTC they run these schedules. Half-way one node is killed with\n\
+             SIGKILL; the others notice its death within 8 s and run again what it was at.\n"
         ))?;
-        self.line("SIGKILL; the others notice its death within 8 s and run again what it was at.")?;
-        self.line("")?;
         for one in plan {
-            self.line(&format!(
-                "  {:<14} {:<44} {:>3} fire times",
-                one.name,
-                one.rule,
-                one.fire_times.len()
-            ))?;
+            let count = one.fire_times.len();
+            self.line(&format!("  {:<14} {:<44} {count:>3} fire times", one.name, one.rule))?;
         }
         self.line("")?;
         let heading = "time (UTC)    node  schedule       fire time      begun after";
@@ -130,16 +121,14 @@ impl<'a> Screen<'a> {
         let word =
             if verdict.is_clean() { self.painted(GREEN, "clean") } else { self.painted(RED, "NOT CLEAN") };
         self.line(&format!("{word}, after {:.1} s", took.as_secs_f64()))?;
-        match kept {
-            Some(file) => {
-                let file = escaped(&file.display().to_string());
-                self.line("Look at what it left with")?;
-                self.line(&format!(
-                    "  FIRETIME_DATABASE_URL='sqlite:{file}' firetime executions --application demo"
-                ))
-            }
-            None => Ok(()),
+        if let Some(file) = kept {
+            let file = escaped(&file.display().to_string());
+            self.line("Look at what it left with")?;
+            self.line(&format!(
+                "  FIRETIME_DATABASE_URL='sqlite:{file}' firetime executions --application demo"
+            ))?;
         }
+        Ok(())
     }
 
     fn painted(&self, colour: &str, text: &str) -> String {
