@@ -184,28 +184,12 @@ impl Event {
             _ => log::Level::Warn,
         }
     }
-}
 
-impl Event {
     /// What a scheduler or a loop says once, at its end. However many events wait, it is told behind them.
     pub(crate) fn is_last_word(&self) -> bool {
         matches!(self, Self::Dropped | Self::LoopPanicked { .. } | Self::Stopped { .. })
     }
-}
 
-/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their
-/// say.
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Characters; observers get the whole texts.
-        const LONGEST: usize = 2_000;
-        let mut words = String::new();
-        self.words(&mut words)?;
-        f.write_str(&escaped(&shortened(&words, LONGEST)))
-    }
-}
-
-impl Event {
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn words(&self, f: &mut String) -> fmt::Result {
         match self {
@@ -273,6 +257,18 @@ impl Event {
                 f.write_str("stopped, but not in order: other nodes will settle what is left")
             }
         }
+    }
+}
+
+/// One line, whatever others' texts in it hold: rows, payloads, drivers, handlers and panics all have their
+/// say.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Characters; observers get the whole texts.
+        const LONGEST: usize = 2_000;
+        let mut words = String::new();
+        self.words(&mut words)?;
+        f.write_str(&escaped(&shortened(&words, LONGEST)))
     }
 }
 

@@ -61,9 +61,7 @@ impl Timing {
         let next = self.trigger.next_after(prev_ms.max(before_start))?;
         self.end_ms.is_none_or(|end| next <= end).then_some(next)
     }
-}
 
-impl Timing {
     /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk:
     /// how many occurrences that passes, and where it leads.
     pub(crate) fn leap(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
