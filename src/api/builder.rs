@@ -158,17 +158,13 @@ impl Builder {
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         if let Some(job) = self.twice {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!("job {job:?} has two handlers; each job has one"),
-            ));
+            let message = format!("job {job:?} has two handlers; each job has one");
+            return Err(Error::new(ErrorKind::Config, message));
         }
         let specs = self.handlers.specs();
         if specs.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Config,
-                "no handler: call handler(JOB, |context, payload| ...) first",
-            ));
+            let message = "no handler: call handler(JOB, |context, payload| ...) first";
+            return Err(Error::new(ErrorKind::Config, message));
         }
         for spec in &specs {
             check_name("job name", &spec.name, 200)?;
