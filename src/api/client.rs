@@ -65,17 +65,17 @@ impl Client {
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
-        Ensure::new(self, schedule)
+        Ensure { client: self, definition: schedule.definition(&self.application) }
     }
 
     /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`].
     pub fn pause(&self, name: &str) -> Pause<'_> {
-        Pause::new(self, name)
+        Pause { client: self, name: name.to_owned(), actor: String::new(), reason: String::new() }
     }
 
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
     pub fn resume(&self, name: &str) -> Resume<'_> {
-        Resume::new(self, name)
+        Resume { client: self, name: name.to_owned() }
     }
 
     /// The application's nodes, newest first, ended ones included.

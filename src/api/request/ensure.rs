@@ -1,6 +1,6 @@
 //! Ensure: a schedule becomes as an application defines it.
 
-use crate::api::{Client, Schedule};
+use crate::api::Client;
 use crate::domain::Error;
 #[cfg(feature = "sql")]
 use crate::store;
@@ -49,15 +49,11 @@ use crate::store::{Definition, Ensured};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Ensure<'a> {
-    client: &'a Client,
-    definition: Definition,
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) definition: Definition,
 }
 
-impl<'a> Ensure<'a> {
-    pub(in crate::api) fn new(client: &'a Client, schedule: &Schedule) -> Self {
-        Self { client, definition: schedule.definition(&client.application) }
-    }
-
+impl Ensure<'_> {
     /// Runs the request in a transaction of its own.
     ///
     /// # Errors

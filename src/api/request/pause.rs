@@ -27,17 +27,13 @@ use crate::store::{self, Applied, Change};
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Pause<'a> {
-    client: &'a Client,
-    name: String,
-    actor: String,
-    reason: String,
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) name: String,
+    pub(in crate::api) actor: String,
+    pub(in crate::api) reason: String,
 }
 
-impl<'a> Pause<'a> {
-    pub(in crate::api) fn new(client: &'a Client, name: &str) -> Self {
-        Self { client, name: name.to_owned(), actor: String::new(), reason: String::new() }
-    }
-
+impl Pause<'_> {
     /// Who pauses, stored for people. Default: empty; up to 200 characters, no control characters.
     pub fn actor(mut self, actor: &str) -> Self {
         actor.clone_into(&mut self.actor);

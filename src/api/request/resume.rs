@@ -25,15 +25,11 @@ use crate::store::Change;
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Resume<'a> {
-    client: &'a Client,
-    name: String,
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) name: String,
 }
 
-impl<'a> Resume<'a> {
-    pub(in crate::api) fn new(client: &'a Client, name: &str) -> Self {
-        Self { client, name: name.to_owned() }
-    }
-
+impl Resume<'_> {
     /// Runs the request. The end of a long pause takes several transactions; the schedule stays paused until
     /// the last.
     ///
