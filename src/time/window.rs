@@ -94,12 +94,8 @@ impl Window {
             ("death_after", self.death),
             ("misfire interval", self.election),
         ];
-        match spans.iter().find(|(_, span)| *span > LONGEST) {
-            Some((name, span)) => {
-                Err(Error::new(ErrorKind::Config, format!("the {name} is at most one day, got {span} ms")))
-            }
-            None => Ok(self),
-        }
+        let Some((name, span)) = spans.iter().find(|(_, span)| *span > LONGEST) else { return Ok(self) };
+        Err(Error::new(ErrorKind::Config, format!("the {name} is at most one day, got {span} ms")))
     }
 
     /// Checks every inequality the protocol rests on; the error names the one that fails.
@@ -123,16 +119,13 @@ impl Window {
                 "the retention must be at least one hour, and the misfire threshold",
             ),
         ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::new(
-                ErrorKind::Config,
-                format!(
-                    "{rule}: poll interval {} ms, heartbeat {} ms, store_timeout {} ms, death_after {} ms, misfire interval {} ms",
-                    self.poll, self.beat, self.call, self.death, self.election
-                ),
-            )),
-            None => Ok(self),
-        }
+        let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) else { return Ok(self) };
+        let Self { poll, beat, call, death, election, .. } = self;
+        let message = format!(
+            "{rule}: poll interval {poll} ms, heartbeat {beat} ms, store_timeout {call} ms, \
+             death_after {death} ms, misfire interval {election} ms"
+        );
+        Err(Error::new(ErrorKind::Config, message))
     }
 
     /// How long after a confirmed heartbeat was sent its lease lets a claim start. The heartbeat after it,
