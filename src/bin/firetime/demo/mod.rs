@@ -57,11 +57,11 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<(), Failure>
 
 fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     let began = when::now();
-    let folder = Folder::make(options.keep.as_deref())?;
-    let database = folder.database()?;
+    let place = Place::make(options.keep.as_deref())?;
+    let database = place.database()?;
     firetime::migrate(&database.url)?;
     let client = Client::connect(APPLICATION, &database.url)?;
-    screen.opening(&folder.file())?;
+    screen.opening(&place.file)?;
 
     let mut cluster = Cluster::start(&database, &options.logging)?;
     join(&mut cluster)?;
@@ -77,7 +77,7 @@ fn show(options: &Options, screen: &mut Screen) -> Result<(), Failure> {
     demo.stop()?;
     let verdict = judge(&demo.evidence(&plan)?);
     let took = when::now().signed_duration_since(began).to_std().unwrap_or_default();
-    screen.verdict(&verdict, took, options.keep.is_some().then(|| folder.file()).as_deref())?;
+    screen.verdict(&verdict, took, options.keep.as_ref().map(|_| place.file.as_path()))?;
     if verdict.is_clean() { Ok(()) } else { Err(Failure::Unclean) }
 }
 
@@ -231,42 +231,32 @@ impl Demo<'_, '_> {
 }
 
 /// Where the demo's database lies.
-enum Folder {
-    /// Deleted at the end.
-    Temporary(tempfile::TempDir),
-    Kept(PathBuf),
+struct Place {
+    file: PathBuf,
+    /// The file's folder, unless it is kept; dropping it deletes it.
+    _temporary: Option<tempfile::TempDir>,
 }
 
-impl Folder {
+impl Place {
     fn make(keep: Option<&Path>) -> Result<Self, Failure> {
+        const FILE: &str = "demo.db";
         let Some(folder) = keep else {
-            let folder = tempfile::Builder::new().prefix("firetime-demo-").tempdir();
-            return folder
-                .map(Self::Temporary)
-                .map_err(|error| Failure::file("making a folder in", &std::env::temp_dir(), &error));
+            let folder = tempfile::Builder::new()
+                .prefix("firetime-demo-")
+                .tempdir()
+                .map_err(|error| Failure::file("making a folder in", &std::env::temp_dir(), &error))?;
+            return Ok(Self { file: folder.path().join(FILE), _temporary: Some(folder) });
         };
         let make = || std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder));
-        let kept = Self::Kept(make().map_err(|error| Failure::file("making the folder", folder, &error))?);
-        if kept.file().exists() {
-            return Err(Failure::usage(format!(
-                "{} exists already: a demo starts anew",
-                kept.file().display()
-            )));
+        let file = make().map_err(|error| Failure::file("making the folder", folder, &error))?.join(FILE);
+        if file.exists() {
+            return Err(Failure::usage(format!("{} exists already: a demo starts anew", file.display())));
         }
-        Ok(kept)
-    }
-
-    fn file(&self) -> PathBuf {
-        let folder = match self {
-            Self::Temporary(folder) => folder.path(),
-            Self::Kept(folder) => folder,
-        };
-        folder.join("demo.db")
+        Ok(Self { file, _temporary: None })
     }
 
     fn database(&self) -> Result<Database, Failure> {
-        let file = self.file();
-        let file = file.to_str().ok_or_else(|| Failure::usage(format!("{} is not UTF-8", file.display())))?;
-        Ok(Database { url: format!("sqlite:{file}") })
+        let not_utf8 = || Failure::usage(format!("{} is not UTF-8", self.file.display()));
+        Ok(Database { url: format!("sqlite:{}", self.file.to_str().ok_or_else(not_utf8)?) })
     }
 }
