@@ -165,11 +165,12 @@ fn read_log(evidence: &Evidence, attempts: &BTreeMap<&Occurrence, Vec<&Row>>, ve
     let row = |occurrence: &Occurrence, attempt: i64| {
         attempts.get(occurrence).into_iter().flatten().find(|row| row.attempt == attempt)
     };
+    let Verdict { duplicates, contradictions, problems, .. } = verdict;
     for ((occurrence, attempt), by) in &log {
         let what = format!("attempt {attempt} at {}", shown(occurrence));
         if by.len() > 1 {
-            verdict.duplicates += by.len() - 1;
-            verdict.problems.push(format!("{what} was begun {} times, by {}", by.len(), by.join(", ")));
+            *duplicates += by.len() - 1;
+            problems.push(format!("{what} was begun {} times, by {}", by.len(), by.join(", ")));
         }
         let excused = || {
             row(occurrence, attempt - 1).is_some_and(|earlier| {
@@ -179,23 +180,19 @@ fn read_log(evidence: &Evidence, attempts: &BTreeMap<&Occurrence, Vec<&Row>>, ve
             })
         };
         if *attempt > 1 && !excused() {
-            verdict.duplicates += 1;
-            verdict
-                .problems
-                .push(format!("{what} was begun, though the node of the one before was not killed"));
+            *duplicates += 1;
+            problems.push(format!("{what} was begun, though the node of the one before was not killed"));
         }
         if row(occurrence, *attempt).is_none() {
-            verdict.contradictions += 1;
-            verdict
-                .problems
-                .push(format!("{what} was begun by {}, the ledger knows nothing of it", by.join(", ")));
+            *contradictions += 1;
+            problems.push(format!("{what} was begun by {}, the ledger knows nothing of it", by.join(", ")));
         }
     }
     for row in attempts.values().flatten().filter(|row| row.state == ExecutionState::Succeeded) {
         if !log.contains_key(&(&row.occurrence, row.attempt)) {
-            verdict.contradictions += 1;
+            *contradictions += 1;
             let what = format!("attempt {} at {}", row.attempt, shown(&row.occurrence));
-            verdict.problems.push(format!("{what} succeeded in the ledger, but no node began it"));
+            problems.push(format!("{what} succeeded in the ledger, but no node began it"));
         }
     }
 }
