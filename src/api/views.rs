@@ -68,8 +68,7 @@ pub struct NodeView {
 
 impl From<store::NodeRow> for NodeView {
     fn from(row: store::NodeRow) -> Self {
-        let (ended, end_reason) =
-            row.ended.map_or((None, String::new()), |(at, reason)| (instant(at), reason));
+        let (ended, end_reason) = row.ended.unzip();
         Self {
             id: row.id,
             application: row.application,
@@ -84,8 +83,8 @@ impl From<store::NodeRow> for NodeView {
             queued: row.figures.queued,
             started: instant(row.started),
             last_beat: instant(row.last_beat),
-            ended,
-            end_reason,
+            ended: ended.and_then(instant),
+            end_reason: end_reason.unwrap_or_default(),
         }
     }
 }
