@@ -58,10 +58,18 @@ impl Runner {
     }
 
     fn call(&self, claimed: &Claimed) -> Outcome {
-        let context = self.context(claimed);
-        let payload = &claimed.entry().payload;
+        let entry = claimed.entry();
+        let context = Context {
+            schedule: Arc::clone(&entry.name),
+            job: Arc::clone(&entry.job),
+            execution: claimed.execution(),
+            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
+            attempt: claimed.attempt(),
+            fence: claimed.fence(),
+            stopping: Arc::clone(&self.stopping),
+        };
         // The error is shown and dropped in there too: both are the application's code.
-        match guarded(|| self.handlers.run(&context, payload).map_err(brief)) {
+        match guarded(|| self.handlers.run(&context, &entry.payload).map_err(brief)) {
             Ok(Ok(())) => Outcome::Succeeded,
             Ok(Err(error)) => Outcome::Failed(error),
             Err(said) => Outcome::Failed(brief(format_args!("panicked: {said}"))),
@@ -85,18 +93,6 @@ impl Runner {
     fn settle(&self, input: CompleteInput) {
         // A completer that has ended is past its deadline: others settle what it leaves.
         self.complete.send(input).ok();
-    }
-
-    fn context(&self, claimed: &Claimed) -> Context {
-        Context {
-            schedule: Arc::clone(&claimed.entry().name),
-            job: Arc::clone(&claimed.entry().job),
-            execution: claimed.execution(),
-            fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
-            attempt: claimed.attempt(),
-            fence: claimed.fence(),
-            stopping: Arc::clone(&self.stopping),
-        }
     }
 }
 
