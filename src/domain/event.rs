@@ -233,10 +233,16 @@ impl Event {
                 let what = format!("execution {execution} failed for good, nodes it cost: {deaths}");
                 write!(f, "schedule {schedule:?}: {what}")
             }
-            Self::Purged { occurrences, schedules, nodes } => removed(f, *occurrences, *schedules, *nodes),
+            Self::Purged { occurrences, schedules, nodes } => {
+                let occurrences = counted(occurrences, "occurrence");
+                let schedules = counted(schedules, "one-shot schedule");
+                let nodes = counted(nodes, "ended node");
+                write!(f, "retention removed {occurrences}, {schedules}, {nodes}")
+            }
             Self::ClockJumped => f.write_str("the clock stepped: plan dropped, polling again"),
             Self::ClockOffset { millis } => {
-                write!(f, "the database's clock is {}; check time synchronisation", beside_ours(*millis))
+                let (apart, side) = (millis.unsigned_abs(), if *millis < 0 { "behind" } else { "ahead of" });
+                write!(f, "the database's clock is {apart} ms {side} this host's; check time synchronisation")
             }
             Self::LeftToOthers { planned } => {
                 write!(f, "stopping: {} left to other nodes", counted(planned, "planned item"))
@@ -277,18 +283,6 @@ fn counted(count: &impl ToString, noun: &str) -> String {
     let count = count.to_string();
     let plural = if count == "1" { "" } else { "s" };
     format!("{count} {noun}{plural}")
-}
-
-/// Where a clock stands that is so much ahead of this host's.
-fn beside_ours(ahead: i64) -> String {
-    let side = if ahead < 0 { "behind" } else { "ahead of" };
-    format!("{} ms {side} this host's", ahead.unsigned_abs())
-}
-
-fn removed(f: &mut String, occurrences: usize, schedules: usize, nodes: usize) -> fmt::Result {
-    let (occurrences, schedules) =
-        (counted(&occurrences, "occurrence"), counted(&schedules, "one-shot schedule"));
-    write!(f, "retention removed {occurrences}, {schedules}, {}", counted(&nodes, "ended node"))
 }
 
 #[cfg(test)]
