@@ -133,25 +133,16 @@ fn start(number: usize, database: &Database, logging: &Logging, say: Sender<Hear
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let stdin = child.stdin.take();
-    let node = Node { stdin, life: Life::Running, ids: Vec::new(), child };
-    listen(number, node, say)
-}
-
-fn listen(number: usize, mut node: Node, say: Sender<Heard>) -> std::io::Result<Node> {
-    let stdout = node.child.stdout.take();
-    let name = format!("demo-{}", NAMES[number]);
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let thread = std::thread::Builder::new().name(format!("demo-{}", NAMES[number]));
     #[expect(clippy::disallowed_methods, reason = "a pipe is read by waiting for it; ends with its process")]
-    let spawned =
-        std::thread::Builder::new().name(name).spawn(move || stdout.map(|out| forward(number, out, &say)));
-    match spawned {
-        Ok(_) => Ok(node),
-        Err(error) => {
-            node.child.kill().ok();
-            node.child.wait().ok();
-            Err(error)
-        }
+    let spawned = thread.spawn(move || stdout.map(|out| forward(number, out, &say)));
+    if let Err(error) = spawned {
+        child.kill().ok();
+        child.wait().ok();
+        return Err(error);
     }
+    Ok(Node { child, stdin, life: Life::Running, ids: Vec::new() })
 }
 
 /// Hands on line after line; what a kill cut off is no line.
