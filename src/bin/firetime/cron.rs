@@ -42,10 +42,8 @@ pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> 
     let last = fire_times.last().copied().unwrap_or(question.after);
     let exhausted = question.cron.next_after(last).is_none();
     if output == Output::Json {
-        return output::json(
-            out,
-            &Answer { expression: question.cron.expression(), zone, fire_times, exhausted },
-        );
+        let expression = question.cron.expression();
+        return output::json(out, &Answer { expression, zone, fire_times, exhausted });
     }
     let local: Option<Tz> = zone.parse().ok();
     let instants = fire_times.iter().filter_map(|at| DateTime::from_timestamp_millis(*at));
