@@ -205,7 +205,7 @@ impl RawArgs {
 impl RawCluster {
     fn target(self, variable: impl Fn(&str) -> Option<OsString>, output: Output) -> Result<Target, Failure> {
         let application = self.application.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
-            Failure::usage(format!(
+            Failure::Usage(format!(
                 "which application? Name it with --application or set {APPLICATION_VARIABLE}"
             ))
         })?;
@@ -216,12 +216,12 @@ impl RawCluster {
         let url = match (self.database_url_file, variable(URL_VARIABLE)) {
             (Some(path), _) => read_url(&path)?,
             (None, Some(url)) => {
-                url.into_string().map_err(|_| Failure::usage(format!("{URL_VARIABLE} is not UTF-8")))?
+                url.into_string().map_err(|_| Failure::Usage(format!("{URL_VARIABLE} is not UTF-8")))?
             }
             (None, None) => String::new(),
         };
         match url.trim() {
-            "" => Err(Failure::usage(format!(
+            "" => Err(Failure::Usage(format!(
                 "which database? Set {URL_VARIABLE} or name a file with --database-url-file"
             ))),
             url => Ok(Database { url: url.to_owned() }),
@@ -235,7 +235,7 @@ fn read_url(path: &Path) -> Result<String, Failure> {
     let mut url = String::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(LONGEST).read_to_string(&mut url))
-        .map_err(|error| Failure::usage(format!("--database-url-file {}: {error}", path.display())))?;
+        .map_err(|error| Failure::Usage(format!("--database-url-file {}: {error}", path.display())))?;
     Ok(url)
 }
 
@@ -260,7 +260,7 @@ impl RawNext {
                 after: self.after.map_or(now, |after| after.from(now)).timestamp_millis(),
                 count: self.count,
             },
-            (None, None) => return Err(Failure::usage("which expression? Write one, or --file")),
+            (None, None) => return Err(Failure::Usage("which expression? Write one, or --file".to_owned())),
         };
         Ok(Command::CronNext(question, self.output.output))
     }
@@ -291,7 +291,7 @@ mod tests {
 
     fn resolve(line: &[&str], url: Option<&str>) -> Result<Command, Failure> {
         let args = RawArgs::try_parse_from(["firetime"].iter().chain(line))
-            .map_err(|error| Failure::usage(error.to_string()))?;
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         let variable = |name: &str| url.filter(|_| name == URL_VARIABLE).map(OsString::from);
         Ok(args.resolve(variable, "2025-01-02T00:00:00Z".parse().unwrap())?.command)
     }

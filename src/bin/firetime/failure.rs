@@ -41,10 +41,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::Usage(message.into())
-    }
-
     /// Nothing of this kind has the name; `known` are the names there are.
     pub(crate) fn not_found(kind: &str, name: &str, mut known: Vec<String>) -> Self {
         /// So many of the nearest names are shown.

@@ -35,7 +35,7 @@ pub(crate) fn start(logging: &Logging) -> Result<(), Failure> {
         Logging::Stderr(level) => stderr(*level)?,
         Logging::File(path) => {
             log4rs::config::load_config_file(path, log4rs::config::Deserializers::default())
-                .map_err(|error| Failure::usage(format!("--log-config {}: {error}", path.display())))?
+                .map_err(|error| Failure::Usage(format!("--log-config {}: {error}", path.display())))?
         }
     };
     log4rs::init_config(config).map(drop).map_err(|error| Failure::Failed(format!("logging: {error}")))

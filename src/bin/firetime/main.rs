@@ -55,7 +55,7 @@ fn without_controls(arguments: impl Iterator<Item = OsString>) -> Result<(), Fai
         let text = argument.to_string_lossy();
         // A tab may stand between a cron expression's fields.
         if text.contains(|c: char| c.is_control() && c != '\t') {
-            return Err(Failure::usage(format!("argument {n} has control characters: {text:?}")));
+            return Err(Failure::Usage(format!("argument {n} has control characters: {text:?}")));
         }
     }
     Ok(())

@@ -250,13 +250,13 @@ impl Place {
         let make = || std::fs::create_dir_all(folder).and_then(|()| std::path::absolute(folder));
         let file = make().map_err(|error| Failure::file("making the folder", folder, &error))?.join(FILE);
         if file.exists() {
-            return Err(Failure::usage(format!("{} exists already: a demo starts anew", file.display())));
+            return Err(Failure::Usage(format!("{} exists already: a demo starts anew", file.display())));
         }
         Ok(Self { file, _temporary: None })
     }
 
     fn database(&self) -> Result<Database, Failure> {
-        let not_utf8 = || Failure::usage(format!("{} is not UTF-8", self.file.display()));
+        let not_utf8 = || Failure::Usage(format!("{} is not UTF-8", self.file.display()));
         Ok(Database { url: format!("sqlite:{}", self.file.to_str().ok_or_else(not_utf8)?) })
     }
 }
