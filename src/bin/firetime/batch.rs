@@ -39,44 +39,17 @@ pub(crate) fn answer_lines(input: impl Read, out: &mut dyn Write) -> io::Result<
         if input.buffer().is_empty() {
             out.flush()?;
         }
-        match read_line(&mut input, &mut line)? {
-            Line::None => return Ok(()),
-            Line::Whole => answer(parse(&line), out)?,
-            Line::TooLong => answer(Err(format!("a line may have {LONGEST} bytes")), out)?,
+        line.clear();
+        // One byte more is the line feed, or the line is too long.
+        if input.by_ref().take(LONGEST as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
         }
-    }
-}
-
-enum Line {
-    None,
-    Whole,
-    TooLong,
-}
-
-/// Reads up to the next line feed or the end; keeps at most [`LONGEST`] bytes.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
-    line.clear();
-    let (mut any, mut fits) = (false, true);
-    loop {
-        let bytes = match input.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        any |= !bytes.is_empty();
-        fits = fits && line.len() + part.len() <= LONGEST;
-        if fits {
-            line.extend_from_slice(part);
-        }
-        let (used, last) = (part.len() + usize::from(end.is_some()), end.is_some() || bytes.is_empty());
-        input.consume(used);
-        match (last, any, fits) {
-            (false, ..) => {}
-            (true, false, _) => return Ok(Line::None),
-            (true, true, true) => return Ok(Line::Whole),
-            (true, true, false) => return Ok(Line::TooLong),
+        line.pop_if(|last| *last == b'\n');
+        if line.len() > LONGEST {
+            input.skip_until(b'\n')?;
+            answer(Err(format!("a line may have {LONGEST} bytes")), out)?;
+        } else {
+            answer(parse(&line), out)?;
         }
     }
 }
@@ -160,6 +133,16 @@ mod tests {
         assert!(lines[..8].iter().all(|line| line.starts_with("err\t") && line.matches('\t').count() == 1));
         assert_eq!(lines[8..], ["ok\tend", "ok\t0"]);
         assert!(!answers.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_line_is_too_long_from_the_first_byte_beyond_the_limit() {
+        let line = |length: usize| format!("{}\n", "x".repeat(length));
+        let answers = answers(format!("{}{}\n", line(LONGEST), line(LONGEST + 1)).as_bytes());
+        let lines: Vec<&str> = answers.lines().collect();
+        let [fits, too_long, empty] = lines[..] else { panic!("{answers}") };
+        assert!(fits.contains("four fields") && empty.contains("four fields"), "{answers}");
+        assert_eq!(too_long, "err\ta line may have 16384 bytes");
     }
 
     #[test]
