@@ -92,10 +92,8 @@ fn join(cluster: &mut Cluster) -> Result<(), Failure> {
                 return Err(Failure::Failed(format!("before the demo began: {reason}")));
             }
             None => {
-                return Err(Failure::Failed(format!(
-                    "the nodes did not join within {} s",
-                    JOINING.as_secs()
-                )));
+                let message = format!("the nodes did not join within {} s", JOINING.as_secs());
+                return Err(Failure::Failed(message));
             }
         }
     }
@@ -178,11 +176,8 @@ impl Demo<'_, '_> {
     /// again.
     fn has_ended(&self) -> bool {
         use ExecutionState::{Claimed, Pending, Running};
-        let open = ExecutionFilter {
-            states: vec![Pending, Claimed, Running],
-            limit: 1,
-            ..ExecutionFilter::default()
-        };
+        let states = vec![Pending, Claimed, Running];
+        let open = ExecutionFilter { states, limit: 1, ..ExecutionFilter::default() };
         let complete = self.client.schedules().is_ok_and(|all| all.iter().all(|one| one.state == "complete"));
         complete && self.client.executions(&open).is_ok_and(|open| open.is_empty())
     }

@@ -40,16 +40,11 @@ pub(super) fn plan(start: i64) -> Result<Vec<Planned>, Failure> {
         now.second % 4 == 0
             && (now.minute, now.hour, now.weekday) == (middle.minute, middle.hour, middle.weekday)
     };
+    let third = |second: i64| second % 3 == 0;
     let from = start * 1_000;
     Ok(vec![
         cron("every-second", start, "* * * * * ?", "UTC", seconds(window.clone(), |_| true))?,
-        cron(
-            "berlin-thirds",
-            start,
-            "0/3 * * * * ?",
-            "Europe/Berlin",
-            seconds(window.clone(), |s| s % 3 == 0),
-        )?,
+        cron("berlin-thirds", start, "0/3 * * * * ?", "Europe/Berlin", seconds(window.clone(), third))?,
         cron("kathmandu-now", start, &nepal, "Asia/Kathmandu", seconds(window, at_work))?,
         simple("seven-times", TICK, &(), from + 1_000, 2_500, 7)?,
         simple("once", TICK, &(), from + 6_500, 0, 1)?,
