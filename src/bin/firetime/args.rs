@@ -183,18 +183,18 @@ impl RawArgs {
             (None, RawCommand::DemoNode) if self.verbose == 0 => Logging::Stderr(log::LevelFilter::Error),
             (None, _) => Logging::verbose(self.verbose),
         };
+        let database = || self.cluster.database(&variable);
+        let target = |output: RawOutput| self.cluster.target(&variable, output.output);
         let command = match self.command {
-            RawCommand::Migrate(output) => Command::Migrate(self.cluster.database(&variable)?, output.output),
+            RawCommand::Migrate(output) => Command::Migrate(database()?, output.output),
             RawCommand::Demo { keep, output } => {
                 Command::Demo(demo::Options { keep, output: output.output, logging: logging.clone() })
             }
-            RawCommand::DemoNode => Command::DemoNode(self.cluster.database(&variable)?),
-            RawCommand::Nodes(output) => Command::Nodes(self.cluster.target(&variable, output.output)?),
-            RawCommand::Schedules(output) => {
-                Command::Schedules(self.cluster.target(&variable, output.output)?)
-            }
+            RawCommand::DemoNode => Command::DemoNode(database()?),
+            RawCommand::Nodes(output) => Command::Nodes(target(output)?),
+            RawCommand::Schedules(output) => Command::Schedules(target(output)?),
             RawCommand::Executions { filter, output } => {
-                Command::Executions(self.cluster.target(&variable, output.output)?, filter.resolve(now))
+                Command::Executions(target(output)?, filter.resolve(now))
             }
             RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,
         };
@@ -203,7 +203,7 @@ impl RawArgs {
 }
 
 impl RawCluster {
-    fn target(self, variable: impl Fn(&str) -> Option<OsString>, output: Output) -> Result<Target, Failure> {
+    fn target(&self, variable: impl Fn(&str) -> Option<OsString>, output: Output) -> Result<Target, Failure> {
         let application = self.application.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
             Failure::Usage(format!(
                 "which application? Name it with --application or set {APPLICATION_VARIABLE}"
@@ -212,9 +212,9 @@ impl RawCluster {
         Ok(Target { application, database: self.database(variable)?, output })
     }
 
-    fn database(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Database, Failure> {
-        let url = match (self.database_url_file, variable(URL_VARIABLE)) {
-            (Some(path), _) => read_url(&path)?,
+    fn database(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Database, Failure> {
+        let url = match (&self.database_url_file, variable(URL_VARIABLE)) {
+            (Some(path), _) => read_url(path)?,
             (None, Some(url)) => {
                 url.into_string().map_err(|_| Failure::Usage(format!("{URL_VARIABLE} is not UTF-8")))?
             }
