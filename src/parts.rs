@@ -31,7 +31,7 @@ impl Rows {
     /// All occurrences before `until`.
     #[must_use]
     pub fn expand(&self, now: Millis, until: Millis) -> Links {
-        Links(expand(&self.0, now, until, 0))
+        Links(expand(&self.0, now, until, 0).occurrences)
     }
 }
 

@@ -1,53 +1,103 @@
 //! Turns each schedule's row into all its occurrences inside the window, in time order. Pure.
 
 use std::cmp::Reverse;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::domain::{Entry, Millis, Occurrence, ScheduleId};
 
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
 
-/// The most occurrences of one schedule: of a millisecond's interval a window holds some 6,000, and more only
-/// of a row that is far behind and whose threshold lets it be. The next poll goes on where this one stops.
-const LONGEST_CHAIN: usize = 10_000;
+/// The most occurrences of one poll, unless it brings more rows: then it is one of each. Rows that are far
+/// behind, and whose threshold lets them be, have more. The next poll goes on where this one stops.
+const MOST: usize = 150_000;
 
-/// Every occurrence before `until`, ordered by (fire time, priority descending, id).
+/// Occurrences, ordered by (fire time, priority descending, id).
+pub(crate) struct Expanded {
+    pub occurrences: Vec<Occurrence>,
+    /// The window has no others.
+    pub complete: bool,
+}
+
+/// Every occurrence before `until`; of more than [`MOST`] each job gets its share, and of that each schedule
+/// of the job.
 ///
 /// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the
 /// misfire handler.
-pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Vec<Occurrence> {
-    match pool() {
-        Some(pool) if entries.len() >= PARALLEL_ROWS => pool.install(|| {
-            let chains = entries.par_iter().flat_map_iter(|entry| chain(entry, now, until, least));
-            let mut occurrences: Vec<Occurrence> = chains.collect();
-            occurrences.par_sort_by_key(order);
-            occurrences
-        }),
-        _ => {
-            let chains = entries.iter().flat_map(|entry| chain(entry, now, until, least));
-            let mut occurrences: Vec<Occurrence> = chains.collect();
-            occurrences.sort_by_key(order);
-            occurrences
+pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: Millis) -> Expanded {
+    let fit = |entry: &&Arc<Entry>| !entry.is_misfired(now, least);
+    let heads: Vec<Occurrence> = entries.iter().filter(fit).filter_map(Occurrence::head).collect();
+    let pool = if entries.len() >= PARALLEL_ROWS { pool() } else { None };
+    let mut occurrences = Vec::new();
+    let mut heads = round(&mut occurrences, heads, until, MOST, pool);
+    while !heads.is_empty() && occurrences.len() < MOST {
+        let left = MOST - occurrences.len();
+        heads.sort_by_key(order);
+        heads.truncate(left);
+        heads = round(&mut occurrences, heads, until, left, pool);
+    }
+    match pool {
+        Some(pool) => pool.install(|| occurrences.par_sort_by_key(order)),
+        None => occurrences.sort_by_key(order),
+    }
+    Expanded { occurrences, complete: heads.is_empty() }
+}
+
+/// Adds some links of each chain, together about `most`, but at least one of each. Where chains go on before
+/// `until`, their next links are the answer.
+fn round(
+    occurrences: &mut Vec<Occurrence>,
+    heads: Vec<Occurrence>,
+    until: Millis,
+    most: usize,
+    pool: Option<&rayon::ThreadPool>,
+) -> Vec<Occurrence> {
+    let mut jobs: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+    for Occurrence { entry, .. } in &heads {
+        match jobs.get_mut(&entry.job) {
+            Some(count) => *count += 1,
+            None => drop(jobs.insert(Arc::clone(&entry.job), 1)),
         }
     }
+    let share = |head: &Occurrence| (most / jobs.len() / jobs[&head.entry.job]).max(1);
+    let unfinished = Mutex::new(Vec::new());
+    let links = |head: Occurrence| {
+        let share = share(&head);
+        chain(head, until, share, &unfinished)
+    };
+    match pool {
+        Some(pool) => pool.install(|| occurrences.par_extend(heads.into_par_iter().flat_map_iter(links))),
+        None => occurrences.extend(heads.into_iter().flat_map(links)),
+    }
+    unfinished.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn order(it: &Occurrence) -> (Millis, Reverse<i32>, ScheduleId) {
     (it.at, Reverse(it.entry.priority), it.entry.id)
 }
 
-/// The links of one schedule inside the window, each guarded by the one before.
+/// At most so many links of one schedule before `until`, each guarded by the one before. The next, if there
+/// is one, joins the unfinished.
 fn chain(
-    entry: &Arc<Entry>,
-    now: Millis,
+    head: Occurrence,
     until: Millis,
-    least: Millis,
-) -> impl Iterator<Item = Occurrence> + use<> {
-    let head = Occurrence::head(entry).filter(|_| !entry.is_misfired(now, least));
-    std::iter::successors(head, Occurrence::link).take_while(move |it| it.at < until).take(LONGEST_CHAIN)
+    most: usize,
+    unfinished: &Mutex<Vec<Occurrence>>,
+) -> impl Iterator<Item = Occurrence> {
+    let (mut next, mut left) = (Some(head), most);
+    std::iter::from_fn(move || {
+        let link = next.take().filter(|it| it.at < until)?;
+        if left == 0 {
+            unfinished.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+            return None;
+        }
+        left -= 1;
+        next = link.link();
+        Some(link)
+    })
 }
 
 /// A pool of our own, so that the application's rayon jobs and ours never wait for each other.
@@ -66,8 +116,8 @@ mod tests {
 
     const LEAST: Millis = 10_000;
 
-    fn times(occurrences: &[Occurrence]) -> Vec<(i64, Millis)> {
-        occurrences.iter().map(|it| (it.entry.id.0, it.at)).collect()
+    fn times(expanded: &Expanded) -> Vec<(i64, Millis)> {
+        expanded.occurrences.iter().map(|it| (it.entry.id.0, it.at)).collect()
     }
 
     #[test]
@@ -124,14 +174,62 @@ mod tests {
         let mut row = simple(1, 100_000_000_000, 1, -1, None);
         row.threshold = Millis::MAX;
         let now = 1_767_323_045_678;
-        let links = expand(&[Arc::new(row)], now, now + 6_000, LEAST);
-        assert_eq!(links.len(), LONGEST_CHAIN);
-        assert_eq!((links[0].at, links[9_999].at), (100_000_000_000, 100_000_009_999));
+        let Expanded { occurrences, complete } = expand(&[Arc::new(row)], now, now + 6_000, LEAST);
+        assert_eq!((occurrences.len(), complete), (MOST, false));
+        assert_eq!((occurrences[0].at, occurrences[MOST - 1].at), (100_000_000_000, 100_000_149_999));
+    }
+
+    /// Schedules of every second with a threshold of a day, three hours behind, beside one of another job.
+    fn behind(rows: i64, now: Millis) -> Vec<Arc<Entry>> {
+        let behind = (1..=rows).map(|id| {
+            let mut row = simple(id, now - 3 * 3_600_000, 1_000, -1, None);
+            row.threshold = 86_400_000;
+            Arc::new(row)
+        });
+        let mut other = simple(0, now, 1_000, -1, None);
+        other.job = "other".into();
+        behind.chain([Arc::new(other)]).collect()
+    }
+
+    #[test]
+    fn many_rows_far_behind_do_not_fill_the_memory_and_hold_up_no_other_job() {
+        let now = 1_767_323_045_000;
+        for rows in [10, 1_000, 4_000, 6_000] {
+            let expanded = expand(&behind(rows, now), now, now + 6_000, LEAST);
+            assert!(expanded.occurrences.len() <= MOST, "{}", expanded.occurrences.len());
+            assert_eq!(expanded.complete, rows == 10);
+            let mut counts: FxHashMap<i64, usize> = FxHashMap::default();
+            times(&expanded).into_iter().for_each(|(id, _)| *counts.entry(id).or_default() += 1);
+            assert_eq!(counts[&0], 6, "the other job's schedule is whole");
+            let fewest = if rows == 10 { 10_806 } else { MOST / 2 / usize::try_from(rows).unwrap() };
+            assert!((1..=rows).all(|id| counts[&id] >= fewest), "each of the others has its share");
+        }
+    }
+
+    #[test]
+    fn a_poll_of_more_rows_than_occurrences_has_one_of_each() {
+        let now = 1_767_323_045_000;
+        let rows = i64::try_from(MOST).unwrap() + 5;
+        let expanded = expand(&behind(rows, now), now, now + 6_000, LEAST);
+        let mut ids: Vec<i64> = times(&expanded).into_iter().map(|it| it.0).filter(|id| *id > 0).collect();
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq(1..=rows), "one of each");
+    }
+
+    /// What a job does not use is shared out among the others.
+    #[test]
+    fn a_schedule_of_every_millisecond_among_others_is_whole() {
+        let fast = simple(0, 1_000, 1, -1, None);
+        let others = (1..=5_000).map(|id| Arc::new(simple(id, 1_000, 1_000, -1, None)));
+        let rows: Vec<_> = others.chain([Arc::new(fast)]).collect();
+        let expanded = expand(&rows, 0, 7_000, LEAST);
+        assert!(expanded.complete);
+        assert_eq!(expanded.occurrences.len(), 5_000 * 6 + 6_000);
     }
 
     #[test]
     fn each_link_guards_on_the_one_before() {
-        let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000, LEAST);
+        let links = expand(&[Arc::new(simple(1, 1_000, 2_000, 2, None))], 0, 60_000, LEAST).occurrences;
         let moves: Vec<_> = links.iter().map(|it| (it.prev, it.at, it.following)).collect();
         assert_eq!(
             moves,

@@ -153,7 +153,8 @@ impl Bench {
         };
         let polled = self.store.poll(&query).unwrap();
         Planned {
-            occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold()),
+            occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold())
+                .occurrences,
             pendings: polled.pendings,
             complete: polled.next.is_none(),
             covered: Covered::ALL,

@@ -34,7 +34,7 @@ use self::skipping::Skipping;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
-use crate::pipeline::expand::expand;
+use crate::pipeline::expand::{Expanded, expand};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
@@ -234,7 +234,8 @@ impl PollMachine {
         self.timetable.ended(now);
         self.bookmark.ended(&walk);
         let Brought { entries, pendings, complete } = brought;
-        let occurrences = expand(&entries, now.db, query.until, self.window.least_threshold());
+        let Expanded { occurrences, complete: whole } =
+            expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {
             tick,
             planned: occurrences.len(),
@@ -245,7 +246,7 @@ impl PollMachine {
         self.outbox.push(PollOutput::Planned(Planned {
             occurrences,
             pendings,
-            complete,
+            complete: complete && whole,
             covered: walk.covered(),
             enabled: signs.app && signs.node,
             sent,

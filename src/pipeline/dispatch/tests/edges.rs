@@ -327,7 +327,7 @@ fn a_node_that_stops_says_what_it_leaves_to_others() {
 fn what_a_node_that_is_switched_off_polls_is_not_planned() {
     let (mut bench, due) = planned();
     let entry = Arc::new(bench.store.find("app", "s0").unwrap().unwrap());
-    let occurrences = expand(&[entry], START, START + 3_000, 10_000);
+    let occurrences = expand(&[entry], START, START + 3_000, 10_000).occurrences;
     assert!(!occurrences.is_empty());
     let (pendings, sent) = (Vec::new(), START);
     let off = Planned { occurrences, pendings, complete: true, covered: Covered::ALL, enabled: false, sent };
