@@ -212,6 +212,9 @@ pub(crate) fn fence(value: i64) -> Result<(), String> {
     if value == i64::MAX { Err(format!("fence {value} can grow no more")) } else { Ok(()) }
 }
 
+/// The highest mark that the fences of new schedules begin above: they must be able to grow.
+pub(crate) const HIGHEST_FENCE_MARK: i64 = i64::MAX / 2;
+
 pub(crate) fn priority(value: i64) -> Result<i32, String> {
     i32::try_from(value).map_err(|_| format!("priority {value} is none of -2147483648 to 2147483647"))
 }

@@ -259,6 +259,8 @@ macro_rules! conformance {
                 an_open_first_occurrence_holds_its_generation_alone,
                 a_one_shot_goes_once_its_execution_is_gone,
                 a_one_shot_without_a_ledger_does_not_run_again,
+                fences_go_on_under_a_name_that_was_removed,
+                a_fence_beyond_all_sense_leaves_room_for_others,
                 a_single_interval_does_not_run_again,
                 a_mark_in_the_future_lets_a_new_one_shot_run,
                 a_node_that_ended_long_ago_goes_unless_an_execution_names_it,

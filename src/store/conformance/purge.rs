@@ -286,8 +286,38 @@ pub(crate) fn a_one_shot_without_a_ledger_does_not_run_again(db: &Bench) {
     db.fire("once", db.long_ago());
     let run = RowKey::Execution(ExecutionId(db.executions().remove(0).id));
     db.set(run, "execute_id", "-7");
-    assert_eq!(db.purge_step(1_000, String::new()), Purged { schedules: 1, ..Purged::default() });
+    let steps = [(); 2].map(|()| db.purge_step(1_000, String::new()));
+    assert_eq!(steps.map(|step| step.schedules), [0, 1], "first the fence's mark is raised");
     assert_eq!(db.create(&definition).state, ScheduleState::Complete);
+}
+
+/// A store that refuses a fence lower than one it has seen must accept the runs of the name made anew.
+pub(crate) fn fences_go_on_under_a_name_that_was_removed(db: &Bench) {
+    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    let definition = Definition { trigger: every(start, 0, 0), ..db.definition("once") };
+    let entry = db.create(&definition);
+    db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+    db.set(RowKey::Schedule(entry.id), "fence", "41");
+    let claimed = db.run_head(&db.entry("once"));
+    assert_eq!(claimed.fence(), 42);
+    assert_eq!(db.settle(&succeeded(claimed, db.long_ago())), Applied::Done);
+    let removed = [(); 2].map(|()| db.purge_step(1_000, String::new()).schedules);
+    assert_eq!(removed, [0, 1]);
+    let anew = db.create(&Definition { trigger: every(db.base, 0, 0), ..definition });
+    assert_eq!(db.claim_head(&anew).fence(), 43);
+}
+
+/// A fence written by hand leaves those of new schedules room to grow.
+pub(crate) fn a_fence_beyond_all_sense_leaves_room_for_others(db: &Bench) {
+    let start = (db.now / 1_000) * 1_000 - 4 * HOUR;
+    let definition = Definition { trigger: every(start, 0, 0), ..db.definition("once") };
+    let entry = db.create(&definition);
+    db.rewind(&Entry { cursor: Cursor { prev: None, next: Some(start) }, ..(*entry).clone() });
+    db.fire("once", db.long_ago());
+    db.set(RowKey::Schedule(entry.id), "fence", &(i64::MAX - 1).to_string());
+    let removed = [(); 3].map(|()| db.purge_step(1_000, String::new()).schedules);
+    assert_eq!(removed, [0, 1, 0]);
+    assert_eq!(db.claim_head(&db.schedule("new")).fence(), i64::MAX / 2 + 1);
 }
 
 /// Its trigger may begin anew with the next `ensure`, which no mark could tell from the first time.

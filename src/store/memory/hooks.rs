@@ -258,6 +258,7 @@ impl Tables {
             "time_pre" => app.time_pre = value.number()?,
             "time_next" => app.time_next = value.number()?,
             "ledger_from" => app.ledger_from = value.number()?,
+            "fence_from" => app.fence_from = value.number()?,
             _ => return None,
         }
         Some(())
@@ -325,6 +326,7 @@ impl Tables {
             "time_pre" => Some(app.time_pre.to_string()),
             "time_next" => Some(app.time_next.to_string()),
             "ledger_from" => Some(app.ledger_from.to_string()),
+            "fence_from" => Some(app.fence_from.to_string()),
             _ => return None,
         })
     }

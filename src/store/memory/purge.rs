@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
+use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged};
 
 impl Tables {
@@ -19,10 +20,16 @@ impl Tables {
         if purge.after.is_empty() {
             purged.nodes = self.purge_nodes(&purge.application, before);
         }
+        let (mark, mut fence) =
+            (self.apps.get(purge.application.as_str()).map_or(0, |app| app.fence_from), 0);
         for (name, schedule) in schedules {
-            if self.schedule(schedule).is_some_and(|row| self.is_spent(schedule, row, before)) {
-                self.remove_schedule(schedule);
-                purged.schedules += 1;
+            let over = self.schedule(schedule).filter(|row| is_over(row, before));
+            if let Some(over) = over.map(|row| row.fence.min(HIGHEST_FENCE_MARK)) {
+                fence = fence.max(over);
+                if over <= mark && self.ledger(schedule).next().is_none() {
+                    self.remove_schedule(schedule);
+                    purged.schedules += 1;
+                }
             }
             purged.occurrences += self.purge_schedule(schedule, before, purge.limit - purged.occurrences);
             if purged.occurrences == purge.limit {
@@ -38,17 +45,10 @@ impl Tables {
             let app = self.apps.entry(application).or_default();
             app.ledger_from = app.ledger_from.max(before);
         }
+        if let Some(app) = self.apps.get_mut(purge.application.as_str()) {
+            app.fence_from = app.fence_from.max(fence);
+        }
         purged
-    }
-
-    /// A COMPLETE one-shot of long ago without an execution.
-    fn is_spent(&self, id: i64, row: &Schedule, before: Millis) -> bool {
-        let when = &row.shape.columns;
-        let is_one_shot =
-            when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);
-        let is_over = row.is(ScheduleState::Complete) && row.next == Some(-1);
-        let is_old = row.prev.is_some_and(|prev| (0..before).contains(&prev));
-        is_one_shot && is_over && is_old && self.ledger(id).next().is_none()
     }
 
     fn purge_nodes(&mut self, application: &str, before: Millis) -> usize {
@@ -82,6 +82,15 @@ impl Tables {
         old.iter().flatten().for_each(|id| self.remove_run(*id));
         old.len()
     }
+}
+
+/// A COMPLETE one-shot of long ago.
+fn is_over(row: &Schedule, before: Millis) -> bool {
+    let when = &row.shape.columns;
+    let is_one_shot =
+        when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);
+    let is_complete = row.is(ScheduleState::Complete) && row.next == Some(-1);
+    is_one_shot && is_complete && row.prev.is_some_and(|prev| (0..before).contains(&prev))
 }
 
 fn occurrence(run: &Run) -> (i64, Millis) {

@@ -39,11 +39,12 @@ pub(super) struct App {
     pub time_pre: Millis,
     pub time_next: Millis,
     pub ledger_from: Millis,
+    pub fence_from: i64,
 }
 
 impl Default for App {
     fn default() -> Self {
-        Self { state: "Y".into(), time_pre: NONE, time_next: NONE, ledger_from: NONE }
+        Self { state: "Y".into(), time_pre: NONE, time_next: NONE, ledger_from: NONE, fence_from: 0 }
     }
 }
 

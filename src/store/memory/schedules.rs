@@ -29,6 +29,8 @@ impl Tables {
 
     fn create(&mut self, wanted: &Wanted<'_>, settings: Settings) -> Ensured {
         let Planned { cursor, state } = wanted.planned();
+        let app = self.apps.get(wanted.definition.application.as_str());
+        let fence = app.map_or(0, |app| app.fence_from);
         let row = Schedule {
             application: self.application(&wanted.definition.application),
             name: wanted.definition.name.as_str().into(),
@@ -41,7 +43,7 @@ impl Tables {
             triggered: 0,
             version: 0,
             generation: 0,
-            fence: 0,
+            fence,
             reason: "".into(),
             paused_by: "".into(),
             paused: None,

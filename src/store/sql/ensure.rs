@@ -159,8 +159,9 @@ fn insert(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<Statement> {
     let (job, _) = node::job(session, &definition.application, &definition.job, wanted.present.now)?;
     let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
-        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, {}, {}) \
-         VALUES (?, ?, ?, ?, ?, ?{})",
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, {}, {}, fence) \
+         VALUES (?, ?, ?, ?, ?, ?{}, \
+         (SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?))",
         listed("", Settings::COLUMNS),
         listed("", When::COLUMNS),
         ", ?".repeat(cells.len())
@@ -172,7 +173,7 @@ fn insert(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<Statement> {
         .bind(planned.state)
         .bind(planned.cursor.prev)
         .bind(planned.cursor.next);
-    Ok(cells.into_iter().fold(insert, Statement::bind))
+    Ok(cells.into_iter().fold(insert, Statement::bind).bind(definition.application.as_str()))
 }
 
 fn change(

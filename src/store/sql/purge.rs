@@ -8,9 +8,10 @@ use super::batch::{Want, delete, guarded};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
-use super::statement::{Statement, sql};
+use super::statement::{Statement, single, sql};
 use super::under_way::owned_by_none;
 use crate::domain::{Millis, ScheduleState};
+use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
 /// The most schedules one call looks at.
@@ -35,6 +36,7 @@ struct Spent {
     id: i64,
     prev: Millis,
     version: i64,
+    fence: i64,
 }
 
 /// What one step found to be removed.
@@ -42,6 +44,8 @@ struct Spent {
 struct Found {
     old: Vec<Old>,
     spent: Vec<Spent>,
+    /// The highest fence of the one-shots that will be spent once their ledger is gone.
+    fence: i64,
     generations: usize,
 }
 
@@ -52,7 +56,11 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let (mut next, mut found) = (purge.after.clone(), Found::default());
     for mut row in page {
         let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_int()?);
-        let (is_spent, prev, version) = (row.int()? == 1, row.loose_int()?, row.loose_int()?);
+        let (is_over, prev, version) = (row.int()? == 1, row.loose_int()?, row.loose_int()?);
+        let fence = row.loose_int()?.min(HIGHEST_FENCE_MARK);
+        if is_over {
+            found.fence = found.fence.max(fence);
+        }
         if ended.is_some_and(|ended| (0..before).contains(&ended)) {
             let known = found.old.len();
             let is_whole = found.read(session, schedule, before, purge.limit)?;
@@ -60,8 +68,8 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
                 at_end = false;
                 break;
             }
-        } else if is_spent && ended.is_none() {
-            found.spent.push(Spent { id: schedule, prev, version });
+        } else if is_over && ended.is_none() {
+            found.spent.push(Spent { id: schedule, prev, version, fence });
         }
         // A name that cannot be read is no place to go on from.
         next = name.unwrap_or(next);
@@ -72,6 +80,10 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     }
     if !found.old.is_empty() || !found.spent.is_empty() {
         move_mark(session, &purge.application, before)?;
+    }
+    if found.fence > 0 {
+        let mark = raise_fence_mark(session, &purge.application, found.fence)?;
+        found.spent.retain(|spent| spent.fence <= mark);
     }
     let is_first = purge.after.is_empty();
     let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
@@ -89,7 +101,7 @@ pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
          LIMIT 1) AS ended, \
          CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 AND e.repeat_interval = 0 \
          AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 ELSE 0 END AS spent, \
-         e.prev_fire_time, e.version \
+         e.prev_fire_time, e.version, e.fence \
          FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? ORDER BY e.name LIMIT ?")
     .bind(before)
     .bind(purge.application.as_str())
@@ -186,6 +198,18 @@ fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> St
     Ok(())
 }
 
+/// Raises the mark above which the fences of new schedules begin; answers what it was. Only below that may rows
+/// go: whoever makes one of their names anew may have read the mark a moment before it was raised.
+fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) -> Result<i64, Fault> {
+    let question = sql("SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?");
+    let mark: i64 = single(session.rows(&question.bind(application))?)?;
+    if mark < fence {
+        let raise = sql("UPDATE QRTZ_APP SET fence_from = ? WHERE application = ? AND fence_from < ?");
+        session.execute(&raise.bind(fence).bind(application).bind(fence))?;
+    }
+    Ok(mark)
+}
+
 /// Nodes that ended before, but for those that executions under way name; how many.
 fn remove_nodes(session: &mut dyn Session, application: &str, before: Millis, limit: usize) -> Step<usize> {
     let dialect = session.dialect();
@@ -254,6 +278,6 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
 #[cfg(test)]
 pub(super) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Millis) -> [Statement; 2] {
     let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
-    let spent = Spent { id: schedule, prev: scheduled, version: 0 };
+    let spent = Spent { id: schedule, prev: scheduled, version: 0, fence: 0 };
     [delete_chains(dialect, &[&last]), delete_spent(dialect, &[spent])]
 }
