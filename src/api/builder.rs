@@ -74,9 +74,8 @@ impl Builder {
 
     /// How often the database is polled. Default: 5 s; 100 ms to one day.
     ///
-    /// All occurrences of an interval are held in memory, some 100 bytes each while they are planned: for
-    /// 1,000 schedules that fire every second these are 200 MB at an interval of half an hour. A poll plans
-    /// no more than 10,000 occurrences of one schedule; the next poll is late for those behind them.
+    /// A poll plans at most 150,000 occurrences, some 100 bytes each, and shares them out among the jobs. Of
+    /// 1,000 schedules that fire every second these are 150 s: at a longer interval the rest would be late.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.config.window.poll = millis(interval);

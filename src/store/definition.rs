@@ -100,6 +100,16 @@ pub enum Ensured {
     Quarantined,
 }
 
+/// What a transaction of the caller's is spared or cannot see, made and read outside of it.
+#[cfg(feature = "sql")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prepared {
+    /// The job's row. One that the caller's transaction made would hold up every node with that job.
+    pub job: i64,
+    /// The mark above which the fences of a new schedule begin.
+    pub fence_from: i64,
+}
+
 /// A definition worked out for the present, as the columns of its row.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {

@@ -33,6 +33,8 @@ pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;
 pub use definition::Ensured;
 #[cfg(feature = "sql")]
+pub(crate) use definition::Prepared;
+#[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
@@ -115,6 +117,13 @@ pub(crate) trait Store: Send + Sync {
     /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
     /// missing, and left as it is otherwise: the policy is for the nodes to say.
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
+
+    /// Does what [`ensure_in`] is better done outside of the caller's transaction; nothing on a database that
+    /// has one writer at a time, which is that transaction.
+    #[cfg(feature = "sql")]
+    fn prepare(&self, _definition: &Definition) -> Result<Option<Prepared>> {
+        Ok(None)
+    }
 
     /// Reads a schedule by name.
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;

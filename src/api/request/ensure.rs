@@ -73,6 +73,10 @@ impl Ensure<'_> {
     /// Runs the request on the caller's connection, so that it joins the transaction open there: the schedule
     /// appears if and when the caller commits. Nodes see it with their next poll.
     ///
+    /// On PostgreSQL and MariaDB the row of a job that is new is made on a connection of the client's own, and
+    /// stays whatever becomes of the transaction: nodes that start with this job need not wait for it. Until
+    /// the transaction ends, others wait who make or change the schedule of this name.
+    ///
     /// # Errors
     /// As [`Ensure::run`]; after an error roll the transaction back.
     ///
@@ -97,7 +101,10 @@ impl Ensure<'_> {
     /// ```
     #[cfg(feature = "sql")]
     pub fn run_in(self, connection: &mut impl store::CallerConnection) -> Result<Ensured, Error> {
-        store::ensure_in(connection, &self.definition).map_err(|error| self.explained(error))
+        let prepared = self.client.store.prepare(&self.definition);
+        prepared
+            .and_then(|prepared| store::ensure_in(connection, &self.definition, prepared))
+            .map_err(|error| self.explained(error))
     }
 
     fn explained(&self, error: Error) -> Error {

@@ -116,6 +116,11 @@ impl Dialect {
         }
     }
 
+    /// Whether a transaction that writes keeps all others from writing.
+    pub(super) fn has_one_writer(self) -> bool {
+        self == Self::Sqlite
+    }
+
     /// Locks the rows a SELECT brings until the transaction ends, waiting for them. SQLite's transactions
     /// that write are alone anyway.
     pub(super) fn lock(self, alias: &str) -> String {

@@ -9,7 +9,7 @@ use crate::domain::{Entry, Error, Millis, ScheduleState, shards};
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
 use crate::store::when::{self, Present};
-use crate::store::{Definition, Ensured, Result, guard};
+use crate::store::{Definition, Ensured, Prepared, Result, guard};
 use crate::trigger::Timing;
 
 /// A database connection of the application's own.
@@ -71,14 +71,52 @@ caller_connection!(diesel::PgConnection);
 caller_connection!(diesel::MysqlConnection);
 
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
-pub(crate) fn ensure_in(connection: &mut dyn CallerConnection, definition: &Definition) -> Result<Ensured> {
-    connection.joined(&mut |session| ensure(session, definition)).map_err(|fault| {
-        let message = format!("ensure schedule {:?}: {}", definition.name, fault.message);
+pub(crate) fn ensure_in(
+    connection: &mut dyn CallerConnection,
+    definition: &Definition,
+    prepared: Option<Prepared>,
+) -> Result<Ensured> {
+    connection.joined(&mut |session| ensure(session, definition, prepared)).map_err(|fault| {
+        let again = match fault.kind {
+            FaultKind::Conflict => {
+                ": its row has changed since your transaction began; roll back and try again"
+            }
+            _ => "",
+        };
+        let message = format!("ensure schedule {:?}{again}: {}", definition.name, fault.message);
         Error::new(fault.kind.error_kind(), message)
     })
 }
 
-pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step<Ensured> {
+/// Makes and reads what a caller's transaction is spared or cannot see.
+pub(super) fn prepare(session: &mut dyn Session, definition: &Definition) -> Step<Prepared> {
+    definition.check().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
+    let now = now(session)?;
+    let (job, _) = node::job(session, &definition.application, &definition.job, now)?;
+    let fence_from = node::fence_mark(session, &definition.application)?;
+    Ok(Prepared { job, fence_from })
+}
+
+pub(super) fn ensure(
+    session: &mut dyn Session,
+    definition: &Definition,
+    prepared: Option<Prepared>,
+) -> Step<Ensured> {
+    ensured(session, definition, prepared).map_err(|fault| match fault.kind {
+        FaultKind::Busy => {
+            let (name, job) = (&definition.name, &definition.job.name);
+            let problem = format!(
+                "another transaction that has not ended holds the row of schedule {name:?}, or of job {job:?} \
+                 if that is new: {}",
+                fault.message
+            );
+            Fault { message: problem, ..fault }
+        }
+        _ => fault,
+    })
+}
+
+fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<Prepared>) -> Step<Ensured> {
     let senseless = |problem: String| refused(definition, FaultKind::Senseless, &problem);
     definition.check().map_err(senseless)?;
     let now = now(session)?;
@@ -86,16 +124,18 @@ pub(super) fn ensure(session: &mut dyn Session, definition: &Definition) -> Step
     let when = when::storable(&timing, now).map_err(senseless)?;
     let present = present(session, definition, &timing, now)?;
     let wanted = Wanted { definition, timing, when, present };
-    if let Some((row, stored)) = load(session, definition)? {
-        return change(session, &wanted, &row, &stored);
+    if let Some((row, stored)) = load(session, definition, "")? {
+        return change(session, &wanted, prepared, &row, &stored);
     }
-    if create(session, &wanted)? {
+    if create(session, &wanted, prepared)? {
         return Ok(Ensured::Created);
     }
-    // Another made it first.
+    // Another made it first. A snapshot of the caller's may be older: only a locking read sees the row then.
+    let lock = session.dialect().lock("e");
     let deleted = format!("schedule {:?} was deleted meanwhile", definition.name);
-    let (row, stored) = load(session, definition)?.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
-    change(session, &wanted, &row, &stored)
+    let found = load(session, definition, &lock)?;
+    let (row, stored) = found.ok_or_else(|| Fault::new(FaultKind::Conflict, deleted))?;
+    change(session, &wanted, prepared, &row, &stored)
 }
 
 /// Only a one-shot in the past asks for more than the time.
@@ -124,10 +164,14 @@ struct Guarded {
     next: Cell,
 }
 
-fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guarded, StoredSchedule)>> {
+fn load(
+    session: &mut dyn Session,
+    definition: &Definition,
+    lock: &str,
+) -> Step<Option<(Guarded, StoredSchedule)>> {
     let question = sql(format!(
-        "SELECT id, prev_fire_time, next_fire_time, version, generation, state, {}, {} FROM QRTZ_EXECUTE \
-         WHERE application = ? AND name = ?",
+        "SELECT id, prev_fire_time, next_fire_time, version, generation, state, {}, {} FROM QRTZ_EXECUTE e \
+         WHERE application = ? AND name = ?{lock}",
         listed("", Settings::COLUMNS),
         listed("", When::COLUMNS)
     ));
@@ -143,8 +187,8 @@ fn load(session: &mut dyn Session, definition: &Definition) -> Step<Option<(Guar
 
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
 /// transaction as it was.
-fn create(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<bool> {
-    let insert = insert(session, wanted)?;
+fn create(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<bool> {
+    let insert = insert(session, wanted, prepared)?;
     if session.dialect().counts_rows_left_alone() {
         return match session.execute(&insert) {
             Err(fault) if fault.kind == FaultKind::Duplicate => Ok(false),
@@ -154,14 +198,13 @@ fn create(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<bool> {
     Ok(session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))? == 1)
 }
 
-fn insert(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<Statement> {
+fn insert(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<Statement> {
     let (definition, planned) = (wanted.definition, wanted.planned());
-    let (job, _) = node::job(session, &definition.application, &definition.job, wanted.present.now)?;
+    let job = job(session, wanted, prepared)?;
     let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
         "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, {}, {}, fence) \
-         VALUES (?, ?, ?, ?, ?, ?{}, \
-         (SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?))",
+         VALUES (?, ?, ?, ?, ?, ?{}, ",
         listed("", Settings::COLUMNS),
         listed("", When::COLUMNS),
         ", ?".repeat(cells.len())
@@ -173,17 +216,33 @@ fn insert(session: &mut dyn Session, wanted: &Wanted<'_>) -> Step<Statement> {
         .bind(planned.state)
         .bind(planned.cursor.prev)
         .bind(planned.cursor.next);
-    Ok(cells.into_iter().fold(insert, Statement::bind).bind(definition.application.as_str()))
+    let insert = cells.into_iter().fold(insert, Statement::bind);
+    Ok(match prepared {
+        Some(prepared) => insert.push("?)").bind(prepared.fence_from),
+        None => insert.push(&format!("({}))", node::FENCE_MARK)).bind(definition.application.as_str()),
+    })
+}
+
+/// The job's row, made if it is missing.
+fn job(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<i64> {
+    match prepared {
+        Some(prepared) => Ok(prepared.job),
+        None => {
+            let Wanted { definition, present, .. } = wanted;
+            node::job(session, &definition.application, &definition.job, present.now).map(|(job, _)| job)
+        }
+    }
 }
 
 fn change(
     session: &mut dyn Session,
     wanted: &Wanted<'_>,
+    prepared: Option<Prepared>,
     row: &Guarded,
     stored: &StoredSchedule,
 ) -> Step<Ensured> {
     let definition = wanted.definition;
-    let (job, _) = node::job(session, &definition.application, &definition.job, wanted.present.now)?;
+    let job = job(session, wanted, prepared)?;
     let settings = Settings::of(definition, job);
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
         refused(definition, FaultKind::Undecodable, &format!("{problem}: mend the row by hand"))

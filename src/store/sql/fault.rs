@@ -12,7 +12,7 @@ pub(super) type Step<T> = Result<T, Fault>;
 pub(super) enum FaultKind {
     /// A deadlock, a lock or statement timeout, a busy database: the same may work a moment later.
     Busy,
-    /// A row changed between our reading it and our guarded change of it.
+    /// A row changed between our reading it and our guarded change of it, or since the transaction's snapshot.
     Conflict,
     /// What was asked for cannot be; the database was not needed to say so.
     Senseless,
@@ -79,7 +79,7 @@ impl Fault {
 pub(super) fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let kind = match &error {
-        DatabaseError(DatabaseErrorKind::SerializationFailure, _) => FaultKind::Busy,
+        DatabaseError(DatabaseErrorKind::SerializationFailure, _) => FaultKind::Conflict,
         // Ids are the database's to give: with its sequence behind them no row is at fault.
         DatabaseError(DatabaseErrorKind::UniqueViolation, information)
             if information.constraint_name() == Some("qrtz_run_pkey") =>
@@ -116,7 +116,8 @@ pub(super) fn explained(message: String) -> String {
 }
 
 fn by_text(message: &str) -> FaultKind {
-    const BUSY: [&str; 9] = [
+    const CONFLICT: [&str; 2] = ["could not serialize access", "record has changed since last read"];
+    const BUSY: [&str; 7] = [
         "database is locked",
         "database table is locked",
         "database schema is locked",
@@ -124,8 +125,6 @@ fn by_text(message: &str) -> FaultKind {
         "lock timeout",
         "lock wait timeout",
         "statement timeout",
-        "could not serialize access",
-        "record has changed since last read",
     ];
     const LOST: [&str; 8] = [
         "server has gone away",
@@ -150,6 +149,8 @@ fn by_text(message: &str) -> FaultKind {
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if says(&LOST) {
         FaultKind::Lost
+    } else if says(&CONFLICT) {
+        FaultKind::Conflict
     } else if says(&BUSY) {
         FaultKind::Busy
     } else if says(&ROW) {

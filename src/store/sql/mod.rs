@@ -68,7 +68,7 @@ use target::Target;
 
 use super::{
     Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
+    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Prepared, Pulse, Purge, Purged, Result,
     ScheduleRow, Stalled, StalledQuery, Store, StoreLimits, StrandedPage,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
@@ -213,7 +213,14 @@ impl Store for SqlStore {
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
-        self.write("ensure a schedule", |session| ensure::ensure(session, definition))
+        self.write("ensure a schedule", |session| ensure::ensure(session, definition, None))
+    }
+
+    fn prepare(&self, definition: &Definition) -> Result<Option<Prepared>> {
+        if self.connections.target.dialect.has_one_writer() {
+            return Ok(None);
+        }
+        self.write("ensure a schedule", |session| ensure::prepare(session, definition)).map(Some)
     }
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

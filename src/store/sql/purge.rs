@@ -7,8 +7,9 @@
 use super::batch::{Want, delete, guarded};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
+use super::node;
 use super::session::{Session, now};
-use super::statement::{Statement, single, sql};
+use super::statement::{Statement, sql};
 use super::under_way::owned_by_none;
 use crate::domain::{Millis, ScheduleState};
 use crate::store::when::HIGHEST_FENCE_MARK;
@@ -193,7 +194,7 @@ pub(super) fn occurrences(
 
 fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> Step<()> {
     let mark = sql("UPDATE QRTZ_APP SET ledger_from = ? WHERE application = ? AND ledger_from < ?");
-    super::node::app(session, application)?;
+    node::app(session, application)?;
     session.execute(&mark.bind(before).bind(application).bind(before))?;
     Ok(())
 }
@@ -201,8 +202,7 @@ fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> St
 /// Raises the mark above which the fences of new schedules begin; answers what it was. Only below that may rows
 /// go: whoever makes one of their names anew may have read the mark a moment before it was raised.
 fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) -> Result<i64, Fault> {
-    let question = sql("SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?");
-    let mark: i64 = single(session.rows(&question.bind(application))?)?;
+    let mark = node::fence_mark(session, application)?;
     if mark < fence {
         let raise = sql("UPDATE QRTZ_APP SET fence_from = ? WHERE application = ? AND fence_from < ?");
         session.execute(&raise.bind(fence).bind(application).bind(fence))?;

@@ -86,7 +86,7 @@ fn an_edit_sees_each_column_of_its_guard(database: &Database) {
         let before = database.store().find(&case.application, "s").unwrap();
         let mut session = case.between("UPDATE QRTZ_EXECUTE", assignment);
         session.batch(session.dialect().begin()).unwrap();
-        let fault = ensure::ensure(&mut session, wanted).unwrap_err();
+        let fault = ensure::ensure(&mut session, wanted, None).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Conflict, "{assignment}: {}", fault.message);
         session.batch("ROLLBACK").unwrap();
         assert_eq!(database.store().find(&case.application, "s").unwrap(), before);

@@ -7,10 +7,12 @@ use diesel::Connection;
 use diesel::connection::SimpleConnection;
 
 use super::fixture::{self, Database, LIMITS};
-use crate::domain::ErrorKind;
+use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
+
+use crate::store::sql::dialect::Dialect;
 use crate::store::sql::ensure::{CallerConnection, ensure_in};
 use crate::store::sql::open;
-use crate::store::{Definition, Ensured, Store};
+use crate::store::{Definition, Ensured, NewNode, Store};
 use crate::time::Clock;
 use crate::trigger::{Simple, Trigger};
 
@@ -36,7 +38,17 @@ impl Case {
     }
 
     fn ensure(&self, connection: &mut dyn CallerConnection, name: &str) -> Ensured {
-        ensure_in(connection, &definition(&self.application, name)).unwrap()
+        self.ensure_in(connection, &definition(&self.application, name)).unwrap()
+    }
+
+    /// As a client's request does.
+    fn ensure_in(
+        &self,
+        connection: &mut dyn CallerConnection,
+        definition: &Definition,
+    ) -> Result<Ensured, Error> {
+        let prepared = self.store.prepare(definition)?;
+        ensure_in(connection, definition, prepared)
     }
 }
 
@@ -73,13 +85,79 @@ where
 {
     let case = Case::new(database);
     let committed = connection.transaction(|connection| {
-        let error = ensure_in(connection, &definition(&case.application, &"x".repeat(201))).unwrap_err();
+        let senseless = definition(&case.application, &"x".repeat(201));
+        let error = ensure_in(connection, &senseless, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert_eq!(case.ensure(connection, "after"), Ensured::Created);
         Ok::<_, diesel::result::Error>(())
     });
     assert!(committed.is_ok());
     assert!(case.exists("after"));
+}
+
+/// A job that nobody had before.
+fn of_a_new_job(case: &Case, name: &str) -> Definition {
+    let definition = definition(&case.application, name);
+    let job = JobSpec { name: "new".to_owned(), ..definition.job.clone() };
+    Definition { job, ..definition }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn an_open_transaction_with_a_new_job_holds_up_no_other<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + CallerConnection,
+{
+    let case = Case::new(database);
+    let committed = connection.transaction(|connection| {
+        assert_eq!(case.ensure_in(connection, &of_a_new_job(&case, "mine"))?, Ensured::Created);
+        assert_eq!(case.store.ensure(&of_a_new_job(&case, "other"))?, Ensured::Created);
+        case.store.register(&NewNode {
+            id: NodeId::fresh(),
+            application: case.application.clone(),
+            host_ip: String::new(),
+            host_name: String::new(),
+            pid: 1,
+            jobs: vec![of_a_new_job(&case, "").job],
+            now: fixture::AT,
+        })?;
+        let held = case.store.ensure(&of_a_new_job(&case, "mine")).unwrap_err();
+        assert_eq!(held.kind(), ErrorKind::Unavailable);
+        assert!(held.to_string().contains("holds the row of schedule \"mine\""), "{held}");
+        Ok::<_, Box<dyn std::error::Error>>(())
+    });
+    committed.unwrap();
+    assert!(case.exists("mine"));
+}
+
+/// The transaction's snapshot is older than the schedule, and on PostgreSQL than the job too.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn an_older_snapshot_is_told_or_seen_through<C>(database: &Database, connection: &mut C)
+where
+    C: Connection + CallerConnection,
+{
+    let case = Case::new(database);
+    connection
+        .batch_execute(match database.dialect() {
+            Dialect::Postgres => "SET default_transaction_isolation = 'repeatable read'",
+            _ => "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        })
+        .unwrap();
+    let wanted = of_a_new_job(&case, "s");
+    let changed = Definition { priority: 7, ..wanted.clone() };
+    let rolled_back = connection.transaction(|connection| {
+        connection.batch_execute("SELECT * FROM QRTZ_EXECUTE LIMIT 1")?;
+        assert_eq!(case.store.ensure(&wanted).unwrap(), Ensured::Created);
+        match case.ensure_in(connection, &changed) {
+            Ok(ensured) => assert_eq!(ensured, Ensured::Changed),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                assert!(error.to_string().contains("roll back and try again"), "{error}");
+            }
+        }
+        Err::<(), _>(diesel::result::Error::RollbackTransaction)
+    });
+    assert_eq!(rolled_back, Err(diesel::result::Error::RollbackTransaction));
+    assert_eq!(case.ensure_in(connection, &changed).unwrap(), Ensured::Changed);
 }
 
 macro_rules! caller {
@@ -110,6 +188,37 @@ macro_rules! caller {
             }
         }
     };
+}
+
+/// Of the databases whose transactions write beside each other.
+macro_rules! beside {
+    ($database:ident, $feature:literal, $connection:ty) => {
+        #[cfg(feature = $feature)]
+        mod $database {
+            use super::*;
+
+            #[test]
+            fn an_open_transaction_with_a_new_job_holds_up_no_other() {
+                let database = Database::$database();
+                let mut connection = <$connection>::establish(&database.url).unwrap();
+                super::an_open_transaction_with_a_new_job_holds_up_no_other(&database, &mut connection);
+            }
+
+            #[test]
+            fn an_older_snapshot_is_told_or_seen_through() {
+                let database = Database::$database();
+                let mut connection = <$connection>::establish(&database.url).unwrap();
+                super::an_older_snapshot_is_told_or_seen_through(&database, &mut connection);
+            }
+        }
+    };
+}
+
+mod beside {
+    use super::*;
+
+    beside!(postgres, "postgres", diesel::PgConnection);
+    beside!(mariadb, "mysql", diesel::MysqlConnection);
 }
 
 caller!(sqlite, "sqlite", Database::sqlite(), diesel::SqliteConnection);
