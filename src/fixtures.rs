@@ -11,8 +11,8 @@ use crate::repair::Revocation;
 pub(crate) use crate::sample::entry;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Applied, Broken, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NodeEnd, Pause,
-    Repair, Store, Stranded,
+    Applied, Change, Claim, ClaimRequest, Claimed, Definition, ExecutionChange, NodeEnd, PauseChange, Repair,
+    Store, Stranded, UnreadableRow,
 };
 use crate::time::{Lease, Now};
 use crate::trigger::{Cron, Simple, Timing, Trigger};
@@ -126,13 +126,13 @@ pub(crate) trait Changes: Store {
         made(self.apply(&repairs.iter().cloned().map(Change::Repair).collect::<Vec<_>>()))
     }
 
-    fn quarantine(&self, broken: &Broken) -> Result<bool, Error> {
+    fn quarantine(&self, broken: &UnreadableRow) -> Result<bool, Error> {
         self.apply_one(Change::Quarantine(broken.clone())).map(Applied::is_done)
     }
 
     fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool, Error> {
         let (by, reason) = (by.to_owned(), reason.to_owned());
-        self.apply_one(Change::Pause(Pause { id, version, by, reason })).map(Applied::is_done)
+        self.apply_one(Change::Pause(PauseChange { id, version, by, reason })).map(Applied::is_done)
     }
 
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool, Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::{Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
 use crate::pipeline::plan::Plan;
-use crate::pipeline::poll::{Covered, Planned};
+use crate::pipeline::poll::{Covered, PollPlan};
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
 use crate::sample::entry;
 use crate::trigger::{Timing, Trigger, TriggerError};
@@ -49,7 +49,7 @@ impl Links {
     #[must_use]
     pub fn plan(self, now: Millis) -> Waiting {
         let mut plan = Plan::new(now, self.0.len());
-        let planned = Planned {
+        let planned = PollPlan {
             occurrences: self.0,
             pendings: Vec::new(),
             complete: true,

@@ -15,7 +15,9 @@ use crate::domain::shards::Member;
 use crate::domain::{Error, Event, JobSpec, Millis, NodeId};
 use crate::machine::{Machine, Operation, Step};
 use crate::repair::recover;
-use crate::store::{Applied, Beat, Change, ExecutionChange, Figures, NewNode, NodeEnd, Peer, Pulse, Store};
+use crate::store::{
+    Applied, Change, ExecutionChange, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Store,
+};
 use crate::time::{Lease, Now, Window};
 
 /// What a node says of itself when it joins.
@@ -45,7 +47,7 @@ impl Identity {
 #[derive(Clone)]
 pub(crate) enum NodeOp {
     Register(NewNode),
-    Beat(Beat),
+    Heartbeat(Heartbeat),
     DeclareDead(Peer, Millis),
     Revoke(ExecutionChange),
     Leave(NodeId, Millis),
@@ -53,7 +55,7 @@ pub(crate) enum NodeOp {
 
 pub(crate) enum NodeAnswer {
     Registered,
-    Pulse(Pulse),
+    HeartbeatReply(HeartbeatReply),
     Declared(Peer, Applied),
     Revoked,
     Left,
@@ -65,7 +67,7 @@ impl Operation for NodeOp {
     fn name(&self) -> &'static str {
         match self {
             Self::Register(_) => "joining",
-            Self::Beat(_) => "heartbeat",
+            Self::Heartbeat(_) => "heartbeat",
             Self::DeclareDead(..) => "declaring a node dead",
             Self::Revoke(_) => "settling an execution nobody holds",
             Self::Leave(..) => "leaving",
@@ -75,7 +77,7 @@ impl Operation for NodeOp {
     fn perform(self, store: &dyn Store) -> Result<NodeAnswer, Error> {
         match self {
             Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
-            Self::Beat(beat) => store.beat(&beat).map(NodeAnswer::Pulse),
+            Self::Heartbeat(beat) => store.beat(&beat).map(NodeAnswer::HeartbeatReply),
             Self::DeclareDead(peer, now) => {
                 let end = NodeEnd { node: peer.id, beat: Some(peer.beat), now };
                 store.apply_one(Change::End(end)).map(|applied| NodeAnswer::Declared(peer, applied))
@@ -124,7 +126,7 @@ enum Asked {
     Register,
     /// To end the row of a registration in doubt.
     Retract,
-    Beat {
+    Heartbeat {
         sent: Now,
     },
     Other(&'static str),
@@ -208,9 +210,9 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         if now.boot >= self.next_beat {
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
             self.next_beat = now.boot + self.window.beat;
-            self.asked = Some(Asked::Beat { sent: now });
+            self.asked = Some(Asked::Heartbeat { sent: now });
             self.held.asking();
-            return Some(NodeOp::Beat(Beat {
+            return Some(NodeOp::Heartbeat(Heartbeat {
                 node: self.id,
                 application: self.identity.application.clone(),
                 figures: (self.figures)(),
@@ -223,9 +225,9 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         Some(op)
     }
 
-    fn pulse(&mut self, pulse: Pulse, sent: Now, now: Now) {
+    fn reply(&mut self, pulse: HeartbeatReply, sent: Now, now: Now) {
         match pulse {
-            Pulse::Alive { peers, owned } => {
+            HeartbeatReply::Alive { peers, owned } => {
                 self.outbox.push_back(NodeOutput::Lease(Lease::new(sent, self.window.lease())));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
@@ -236,7 +238,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
             }
-            Pulse::Ended => self.rebirth(),
+            HeartbeatReply::Ended => self.rebirth(),
         }
     }
 
@@ -263,7 +265,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 "joining"
             }
             Asked::Retract => "joining",
-            Asked::Beat { .. } => {
+            Asked::Heartbeat { .. } => {
                 self.observer.failed();
                 "heartbeat"
             }
@@ -308,9 +310,9 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                 self.outbox.push_back(NodeOutput::Reborn(self.id));
                 self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
             }
-            Ok(NodeAnswer::Pulse(pulse)) => {
-                if let Asked::Beat { sent } = asked {
-                    self.pulse(pulse, sent, now);
+            Ok(NodeAnswer::HeartbeatReply(pulse)) => {
+                if let Asked::Heartbeat { sent } = asked {
+                    self.reply(pulse, sent, now);
                 }
             }
             Ok(NodeAnswer::Declared(peer, Applied::Done)) => {

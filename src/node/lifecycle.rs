@@ -78,7 +78,7 @@ mod tests {
     use crate::fixtures::{claim_under, definition};
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
-    use crate::store::rules::Verb;
+    use crate::store::rules::ChangeKind;
     use crate::time::Lease;
     use crate::trigger::Trigger;
 
@@ -101,7 +101,7 @@ mod tests {
         let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), false) else {
             panic!("not started")
         };
-        assert_eq!((settlement.verb, settlement.now), (Verb::Start, AT));
+        assert_eq!((settlement.kind, settlement.now), (ChangeKind::Start, AT));
         starting
     }
 

@@ -112,7 +112,7 @@ mod tests {
     use crate::node::teller::events;
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
-    use crate::store::rules::Verb;
+    use crate::store::rules::ChangeKind;
     use crate::time::Lease;
     use crate::trigger::Trigger;
 
@@ -222,7 +222,7 @@ mod tests {
             let settled = bench.settled.clone();
             spawn("completer", move || {
                 let Ok(CompleteInput::Settle(start, Some(reply))) = settled.recv() else { return };
-                assert_eq!(start.verb, Verb::Start);
+                assert_eq!(start.kind, ChangeKind::Start);
                 if let Some(answer) = answer {
                     reply.send(answer).unwrap();
                 }
@@ -238,7 +238,7 @@ mod tests {
         let bench = Bench::new(|_| panic!("it ran"));
         bench.runner.closed.store(true, Ordering::Relaxed);
         let (execution, change) = bench.run();
-        assert_eq!(change.verb, Verb::GiveBack);
+        assert_eq!(change.kind, ChangeKind::GiveBack);
         assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
     }
 }

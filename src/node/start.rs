@@ -22,7 +22,7 @@ use crate::pipeline::dispatch::{DispatchMachine, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Permit, Pool, PoolLimits, Seat};
 use crate::pipeline::start::StartMachine;
-use crate::store::{self, Beat, Change, Claimed, Figures, NodeEnd, Pulse, Store};
+use crate::store::{self, Change, Claimed, Figures, HeartbeatReply, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
 use crate::upkeep::MisfireMachine;
 
@@ -260,10 +260,16 @@ fn join(
     clock.set_offset(offset.least());
     let sent = clock.now();
     let application = identity.application.clone();
-    let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: sent.db };
+    let beat = store::Heartbeat {
+        node: id,
+        application,
+        figures: Figures::default(),
+        withdraw: false,
+        now: sent.db,
+    };
     match store.beat(&beat)? {
-        Pulse::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
-        Pulse::Ended => {
+        HeartbeatReply::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
+        HeartbeatReply::Ended => {
             Err(Error::new(ErrorKind::Conflict, "joining: somebody ended this node's row at once"))
         }
     }

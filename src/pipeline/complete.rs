@@ -16,7 +16,7 @@ use crossbeam::channel::Sender;
 use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::rules::Verb;
+use crate::store::rules::ChangeKind;
 use crate::store::{Applied, Change, ExecutionChange, Store};
 use crate::time::{GATHER, Now, REST};
 
@@ -250,7 +250,7 @@ impl CompleteMachine {
     }
 
     fn settled(&mut self, it: Unsettled, settled: Applied) {
-        let is_start = it.change.verb == Verb::Start;
+        let is_start = it.change.kind == ChangeKind::Start;
         if settled == Applied::Lost {
             let event = Event::Revoked { execution: it.change.execution };
             self.outbox.push_back(CompleteOutput::Event(event));

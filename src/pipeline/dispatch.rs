@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::ahead::Ahead;
-use super::plan::{Plan, Slot};
-use super::poll::{POLL_LIMIT, Planned};
+use super::plan::{ItemKey, Plan};
+use super::poll::{POLL_LIMIT, PollPlan};
 use super::pool::Seat;
 use super::start::Ready;
 use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::{Applied, Broken, Change, Claim, ClaimRequest, Claimed, ExecutionChange, Store};
+use crate::store::{Applied, Change, Claim, ClaimRequest, Claimed, ExecutionChange, Store, UnreadableRow};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
 /// The most claims in one transaction.
@@ -43,7 +43,7 @@ pub(crate) trait Seats: Send + 'static {
 }
 
 pub(crate) enum DispatchInput {
-    Planned(Planned),
+    Planned(PollPlan),
     /// The newest lease: while it holds, claims are made under it.
     Lease(Lease),
     /// A seat has become free after one was refused.
@@ -69,13 +69,13 @@ pub(crate) enum ClaimOp {
     Claim(Arc<Vec<ClaimRequest>>),
     /// What became of these; what was not claimed is claimed now, if that is still allowed.
     Resolve(Arc<Vec<ClaimRequest>>, bool),
-    Quarantine(Broken),
+    Quarantine(UnreadableRow),
 }
 
 pub(crate) enum ClaimAnswer {
     Claims(Vec<Claim>),
     /// The row, and whether it was still as it was seen.
-    Quarantined(Broken, Applied),
+    Quarantined(UnreadableRow, Applied),
 }
 
 impl Operation for ClaimOp {
@@ -104,14 +104,14 @@ impl Operation for ClaimOp {
 /// Claims that were asked for, or asked about; each with the seat it would fill, if it has one.
 struct InFlight<P> {
     requests: Arc<Vec<ClaimRequest>>,
-    seats: Vec<(Slot, Option<P>)>,
+    seats: Vec<(ItemKey, Option<P>)>,
     resolving: bool,
 }
 
 /// A claim that may have been made: nobody knows yet.
 struct Doubt<P> {
     request: ClaimRequest,
-    slot: Slot,
+    slot: ItemKey,
     permit: Option<P>,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
     /// Schedules whose claim failed alone, each with its version and how many claims had been won by then.
     suspects: HashMap<ScheduleId, (i64, u64)>,
     wins: u64,
-    broken: VecDeque<Broken>,
+    broken: VecDeque<UnreadableRow>,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -265,7 +265,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     /// Its row is held, and may be for long: its seat is for others meanwhile.
-    fn still_in_doubt(&mut self, request: &ClaimRequest, slot: Slot) {
+    fn still_in_doubt(&mut self, request: &ClaimRequest, slot: ItemKey) {
         self.doubtful.push_back(Doubt { request: request.clone(), slot, permit: None });
     }
 
@@ -313,7 +313,7 @@ impl<S: Seats> DispatchMachine<S> {
     fn ended(
         &mut self,
         request: &ClaimRequest,
-        (slot, permit): (Slot, Option<S::Permit>),
+        (slot, permit): (ItemKey, Option<S::Permit>),
         claim: Claim,
         now: Now,
     ) -> Option<Ready<S::Permit>> {
@@ -346,7 +346,7 @@ impl<S: Seats> DispatchMachine<S> {
     /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it
     /// goes into quarantine. While none is won, all rows may fail for what holds of the ledger: they are left
     /// to the next poll.
-    fn failed(&mut self, slot: Slot, request: &ClaimRequest, error: &Error) {
+    fn failed(&mut self, slot: ItemKey, request: &ClaimRequest, error: &Error) {
         self.plan.forget(slot);
         let entry = request.candidate.entry();
         if self.suspects.len() >= MOST_SUSPECTS {
@@ -361,7 +361,7 @@ impl<S: Seats> DispatchMachine<S> {
         }
         self.suspects.remove(&entry.id);
         let reason = error.to_string();
-        self.broken.push_back(Broken {
+        self.broken.push_back(UnreadableRow {
             id: entry.id,
             name: Arc::clone(&entry.name),
             version: entry.version,
@@ -393,7 +393,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     /// These are asked about first.
-    fn doubt(&mut self, requests: &[ClaimRequest], seats: Vec<(Slot, Option<S::Permit>)>) {
+    fn doubt(&mut self, requests: &[ClaimRequest], seats: Vec<(ItemKey, Option<S::Permit>)>) {
         for (request, (slot, permit)) in requests.iter().zip(seats).rev() {
             let permit = permit.filter(|_| self.unresolved);
             self.doubtful.push_front(Doubt { request: request.clone(), slot, permit });

@@ -7,42 +7,42 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::poll::{Covered, Planned};
+use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 
 /// What an item of the plan is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Slot {
+pub(crate) enum ItemKey {
     Schedule(ScheduleId),
     Execution(ExecutionId),
 }
 
 /// What is left of a slot beside its id, which the wheel holds already.
 #[derive(Clone, Copy, Debug)]
-enum SlotKind {
+enum ItemKind {
     Schedule,
     Execution,
 }
 
-impl SlotKind {
-    fn of(slot: Slot) -> Self {
+impl ItemKind {
+    fn of(slot: ItemKey) -> Self {
         match slot {
-            Slot::Schedule(_) => Self::Schedule,
-            Slot::Execution(_) => Self::Execution,
+            ItemKey::Schedule(_) => Self::Schedule,
+            ItemKey::Execution(_) => Self::Execution,
         }
     }
 
-    fn slot(self, id: i64) -> Slot {
+    fn slot(self, id: i64) -> ItemKey {
         match self {
-            Self::Schedule => Slot::Schedule(ScheduleId(id)),
-            Self::Execution => Slot::Execution(ExecutionId(id)),
+            Self::Schedule => ItemKey::Schedule(ScheduleId(id)),
+            Self::Execution => ItemKey::Execution(ExecutionId(id)),
         }
     }
 }
 
 /// The order in which due items are claimed.
-type Rank = (Millis, Reverse<i32>, i64, Slot);
+type Rank = (Millis, Reverse<i32>, i64, ItemKey);
 
 #[derive(Debug)]
 enum ItemPlace {
@@ -62,13 +62,13 @@ struct Item {
 }
 
 pub(crate) struct Plan {
-    items: FxHashMap<Slot, Box<Item>>,
+    items: FxHashMap<ItemKey, Box<Item>>,
     /// The links behind an item inside the window; most have none.
-    rests: FxHashMap<Slot, VecDeque<Occurrence>>,
+    rests: FxHashMap<ItemKey, VecDeque<Occurrence>>,
     /// Items whose last link was won: when, on the boot clock, and its due time. A poll sent before still
     /// brings it.
-    ended: FxHashMap<Slot, (Millis, Millis)>,
-    wheel: Wheel<SlotKind>,
+    ended: FxHashMap<ItemKey, (Millis, Millis)>,
+    wheel: Wheel<ItemKind>,
     ready: Ready,
     cap: usize,
     /// Bytes of the items' payloads.
@@ -143,7 +143,7 @@ impl Plan {
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
         let ready = std::mem::take(&mut self.ready).into_slots().into_iter();
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
-        let slots: Vec<Slot> = ready.chain(waiting).collect();
+        let slots: Vec<ItemKey> = ready.chain(waiting).collect();
         self.rests.clear();
         slots.into_iter().filter_map(|slot| self.take_out(slot)).map(|item| item.candidate).collect()
     }
@@ -151,13 +151,13 @@ impl Plan {
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
     /// extended. Rows it does not bring leave: they are gone, another node's now, or cut off and come again;
     /// unless it did not look as far. Claims in flight and what changed since the poll was sent stay.
-    pub(crate) fn take(&mut self, planned: Planned, boot: Millis) {
+    pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
         self.overflowed |= !planned.complete;
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
         let chains = chains(planned.occurrences);
-        let schedules = chains.keys().map(|id| Slot::Schedule(*id));
+        let schedules = chains.keys().map(|id| ItemKey::Schedule(*id));
         let seen =
-            schedules.chain(planned.pendings.iter().map(|pending| Slot::Execution(pending.id))).collect();
+            schedules.chain(planned.pendings.iter().map(|pending| ItemKey::Execution(pending.id))).collect();
         self.forget_unseen(&seen, planned.covered, planned.sent);
         for (id, chain) in chains {
             self.take_chain(id, chain, planned.sent, boot);
@@ -169,7 +169,7 @@ impl Plan {
     }
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {
-        let slot = Slot::Schedule(id);
+        let slot = ItemKey::Schedule(id);
         if let Some(item) = self.items.get(&slot) {
             let Candidate::Planned(head) = &item.candidate else { return };
             let same_version = chain.front().is_some_and(|it| it.entry.version == head.entry.version);
@@ -192,7 +192,7 @@ impl Plan {
     }
 
     fn take_pending(&mut self, pending: Pending, sent: Millis, boot: Millis) {
-        let slot = Slot::Execution(pending.id);
+        let slot = ItemKey::Execution(pending.id);
         if let Some(item) = self.items.get(&slot) {
             let same = matches!(&item.candidate, Candidate::Pending(old) if old.token == pending.token);
             if same || item.is_newer_than(sent) {
@@ -205,12 +205,12 @@ impl Plan {
         }
     }
 
-    fn forget_unseen(&mut self, seen: &FxHashSet<Slot>, covered: Covered, sent: Millis) {
+    fn forget_unseen(&mut self, seen: &FxHashSet<ItemKey>, covered: Covered, sent: Millis) {
         let reached = |item: &Item| match &item.candidate {
             Candidate::Planned(_) => covered.schedules,
             Candidate::Pending(pending) => covered.has(pending),
         };
-        let gone: Vec<Slot> = self
+        let gone: Vec<ItemKey> = self
             .items
             .iter()
             .filter(|(slot, item)| !seen.contains(slot) && !item.is_newer_than(sent) && reached(item))
@@ -221,7 +221,7 @@ impl Plan {
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: ItemKey) {
         self.rests.remove(&slot);
         let Some(item) = self.take_out(slot) else { return };
         match item.place {
@@ -233,13 +233,13 @@ impl Plan {
         }
     }
 
-    fn take_out(&mut self, slot: Slot) -> Option<Box<Item>> {
+    fn take_out(&mut self, slot: ItemKey) -> Option<Box<Item>> {
         let item = self.items.remove(&slot)?;
         self.bytes -= size(&item.candidate);
         Some(item)
     }
 
-    fn insert(&mut self, slot: Slot, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
+    fn insert(&mut self, slot: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
         if self.items.len() >= self.cap {
             self.overflowed = true;
             return;
@@ -255,11 +255,11 @@ impl Plan {
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
-    fn arm(&mut self, slot: Slot, due: Millis) {
+    fn arm(&mut self, slot: ItemKey, due: Millis) {
         let Some(item) = self.items.get_mut(&slot) else { return };
         let rank = rank(slot, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
-        item.place = match self.wheel.insert(Due { at, priority, id }, SlotKind::of(slot)) {
+        item.place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(slot)) {
             Ok(handle) => ItemPlace::Wheel(handle),
             Err(Refused::Elapsed(_)) => {
                 self.ready.insert(&item.candidate.entry().job, rank);
@@ -296,7 +296,7 @@ impl Plan {
         now: Millis,
         most: usize,
         mut permit: impl FnMut() -> Option<P>,
-    ) -> Vec<(Slot, Candidate, P)> {
+    ) -> Vec<(ItemKey, Candidate, P)> {
         let (mut ranks, mut permits) = (Vec::new(), Vec::new());
         let mut schedules: HashSet<ScheduleId, FxBuildHasher> = HashSet::default();
         // Of schedules that are in this batch already.
@@ -339,19 +339,19 @@ impl Plan {
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
-    pub(crate) fn won(&mut self, slot: Slot, boot: Millis) {
+    pub(crate) fn won(&mut self, slot: ItemKey, boot: Millis) {
         if let Some(due) = self.over(slot, boot) {
             self.ended.insert(slot, (boot, due));
         }
     }
 
     /// The claim was lost: another has run its occurrence, and the next link is armed.
-    pub(crate) fn lost(&mut self, slot: Slot, boot: Millis) {
+    pub(crate) fn lost(&mut self, slot: ItemKey, boot: Millis) {
         self.over(slot, boot);
     }
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
-    fn over(&mut self, slot: Slot, boot: Millis) -> Option<Millis> {
+    fn over(&mut self, slot: ItemKey, boot: Millis) -> Option<Millis> {
         let Some(next) = self.following(slot) else {
             return self.take_out(slot).map(|item| item.candidate.due());
         };
@@ -365,7 +365,7 @@ impl Plan {
     }
 
     /// Its row was locked by another: once more after a moment, then left to the next poll.
-    pub(crate) fn skipped(&mut self, slot: Slot, retry_at: Millis, boot: Millis) {
+    pub(crate) fn skipped(&mut self, slot: ItemKey, retry_at: Millis, boot: Millis) {
         let Some(item) = self.items.get_mut(&slot) else { return };
         item.touched = boot;
         if std::mem::replace(&mut item.retried, true) {
@@ -376,7 +376,7 @@ impl Plan {
     }
 
     /// The claim was certainly not made: it is due as before.
-    pub(crate) fn again(&mut self, slot: Slot) {
+    pub(crate) fn again(&mut self, slot: ItemKey) {
         if let Some(item) = self.items.get(&slot) {
             let due = item.candidate.due();
             self.arm(slot, due);
@@ -384,13 +384,13 @@ impl Plan {
     }
 
     /// Leaves it to the next poll.
-    pub(crate) fn forget(&mut self, slot: Slot) {
+    pub(crate) fn forget(&mut self, slot: ItemKey) {
         self.remove(slot);
     }
 
     /// Appends the links beyond what is already planned, the last of which may be the item itself, due at
     /// `due`.
-    fn extend(&mut self, slot: Slot, due: Millis, chain: VecDeque<Occurrence>) {
+    fn extend(&mut self, slot: ItemKey, due: Millis, chain: VecDeque<Occurrence>) {
         let known = self.rests.get(&slot).and_then(VecDeque::back).map_or(due, |last| last.at);
         let beyond: VecDeque<Occurrence> = chain.into_iter().filter(|it| it.at > known).collect();
         if !beyond.is_empty() {
@@ -399,7 +399,7 @@ impl Plan {
     }
 
     /// Takes out the link behind an item.
-    fn following(&mut self, slot: Slot) -> Option<Occurrence> {
+    fn following(&mut self, slot: ItemKey) -> Option<Occurrence> {
         let rest = self.rests.get_mut(&slot)?;
         let next = rest.pop_front();
         if rest.is_empty() {
@@ -461,7 +461,7 @@ impl Ready {
     }
 
     /// Everything, earliest first.
-    fn into_slots(self) -> Vec<Slot> {
+    fn into_slots(self) -> Vec<ItemKey> {
         let mut all: Vec<Rank> = self.jobs.into_values().flatten().collect();
         all.sort_unstable();
         all.into_iter().map(|rank| rank.3).collect()
@@ -478,10 +478,10 @@ fn size(candidate: &Candidate) -> usize {
     candidate.entry().payload.len()
 }
 
-fn rank(slot: Slot, candidate: &Candidate) -> Rank {
+fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
     let id = match slot {
-        Slot::Schedule(id) => id.0,
-        Slot::Execution(id) => id.0,
+        ItemKey::Schedule(id) => id.0,
+        ItemKey::Execution(id) => id.0,
     };
     (candidate.due(), Reverse(candidate.entry().priority), id, slot)
 }

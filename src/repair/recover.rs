@@ -1,7 +1,7 @@
 //! What becomes of executions whose node is gone.
 
 use crate::domain::{ExecutionState, Millis, Reason, Token};
-use crate::store::rules::Verb;
+use crate::store::rules::ChangeKind;
 use crate::store::{ExecutionChange, NextAttempt, Stranded};
 
 /// Executions that ran side by side on a dead node begin again this far apart: one that kills its node takes
@@ -29,7 +29,7 @@ impl Revocation {
         let goes_on = self.to == ExecutionState::Pending;
         let next = NextAttempt { due: self.due, token: self.fresh, reason: Reason::Recovery };
         ExecutionChange {
-            verb: if goes_on { Verb::TakeBack } else { Verb::Abandon },
+            kind: if goes_on { ChangeKind::TakeBack } else { ChangeKind::Abandon },
             execution: self.stranded.id,
             token: self.stranded.token,
             becomes: self.to,

@@ -132,7 +132,7 @@ impl Sabotage {
                 blind(&guard::REPAIR, &[NextFireTime, Version]),
             ),
             ("the revocation's guard: state", Faults::DYING, blind(&guard::REVOKE, &[State])),
-            ("the guard of a death: beat", Faults::FROZEN, blind(&guard::BEAT, &[Beat])),
+            ("the guard of a death: beat", Faults::FROZEN, blind(&guard::DEATH, &[Beat])),
             ("the doubt about an unknown commit whose row is held", MANY, vec![Self::HeldIsLost]),
             ("the permit before the claim", MANY, vec![Self::ClaimWithoutPermit]),
             (

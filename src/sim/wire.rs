@@ -13,9 +13,9 @@ use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::store::rules::HeldRow;
 use crate::store::{
-    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeEnd, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
-    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
+    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
+    HeartbeatReply, LargePayload, NewNode, NodeEnd, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled,
+    Purge, Purged, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
 };
 use crate::time::{TimeSample, Window};
 
@@ -308,7 +308,7 @@ impl Store for Wire<'_> {
         self.applied(changes)
     }
 
-    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+    fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         if self.is(Sabotage::ComputedDeath) {
             for node in self.store.nodes(None)? {
                 let id: NodeId = node.id.parse().unwrap();
@@ -369,16 +369,16 @@ impl Store for Wire<'_> {
         self.store.elect(application, now, interval)
     }
 
-    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
-        self.store.stalled(query)
+    fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage> {
+        self.store.overdue(query)
     }
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
         self.store.stranded(application, after, limit)
     }
 
-    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
-        self.store.broken(query)
+    fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
+        self.store.unreadable(query)
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {

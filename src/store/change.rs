@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use super::columns::Column;
-use super::rules::Brought::{self, Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy};
-use super::rules::Brought::{Recover, RetryDelay, ToNext, ToPrev, Why};
-use super::rules::{Rule, Verb};
+use super::rules::ChangeValue::{self, Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy};
+use super::rules::ChangeValue::{Recover, RetryDelay, ToNext, ToPrev, Why};
+use super::rules::{ChangeKind, Rule};
 use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason, ScheduleId, ScheduleState,
     Token,
@@ -20,8 +20,8 @@ pub(crate) enum Change {
     Execution(ExecutionChange),
     /// A cursor moves past occurrences, or a pause ends.
     Repair(Repair),
-    Pause(Pause),
-    Quarantine(Broken),
+    Pause(PauseChange),
+    Quarantine(UnreadableRow),
     Policy(PolicyChange),
     End(NodeEnd),
 }
@@ -76,7 +76,7 @@ pub(crate) enum Seen<'a> {
 /// A change of one execution: of one's own, by its claim token, or of one that nobody answers for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExecutionChange {
-    pub verb: Verb,
+    pub kind: ChangeKind,
     pub execution: ExecutionId,
     /// The guard: it is under this token, in a state from which the rule leads.
     pub token: Token,
@@ -107,13 +107,13 @@ impl NextAttempt {
 impl ExecutionChange {
     /// One that says no more than the state it leads to.
     pub(crate) fn of(
-        verb: Verb,
+        kind: ChangeKind,
         execution: ExecutionId,
         token: Token,
         becomes: ExecutionState,
         now: Millis,
     ) -> Self {
-        Self { verb, execution, token, becomes, fresh: None, reason: None, error: None, next: None, now }
+        Self { kind, execution, token, becomes, fresh: None, reason: None, error: None, next: None, now }
     }
 
     /// The token the execution has afterwards.
@@ -125,14 +125,14 @@ impl ExecutionChange {
         Seen::Same(match column {
             Column::Id => Datum::Number(self.execution.0),
             Column::State => {
-                self.verb.rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
+                self.kind.rule().from.first().map_or(Datum::Null, |state| Datum::Text(state.as_str()))
             }
             Column::ClaimToken => Datum::Uuid(self.token.0),
             _ => column.absent(Datum::Null),
         })
     }
 
-    fn brings(&self, value: Brought) -> Datum<'_> {
+    fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match value {
             Now => Datum::Number(self.now),
             Becomes => Datum::Text(self.becomes.as_str()),
@@ -146,7 +146,7 @@ impl ExecutionChange {
 
 /// A pause of an active schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pause {
+pub(crate) struct PauseChange {
     pub id: ScheduleId,
     /// The guard: the row must still have this version.
     pub version: i64,
@@ -185,8 +185,9 @@ pub(crate) struct Unstarted {
 impl Unstarted {
     /// It gives way to a later repair.
     pub(crate) fn supersede(&self, now: Millis) -> ExecutionChange {
-        let (verb, becomes, reason) = (Verb::Supersede, ExecutionState::Skipped, Some(Reason::Superseded));
-        ExecutionChange { reason, ..ExecutionChange::of(verb, self.execution, self.token, becomes, now) }
+        let (kind, becomes, reason) =
+            (ChangeKind::Supersede, ExecutionState::Skipped, Some(Reason::Superseded));
+        ExecutionChange { reason, ..ExecutionChange::of(kind, self.execution, self.token, becomes, now) }
     }
 }
 
@@ -262,11 +263,11 @@ impl Repair {
         }
     }
 
-    fn verb(&self) -> Verb {
+    fn kind(&self) -> ChangeKind {
         match self.state {
-            _ if self.resume => Verb::Resume,
-            ScheduleState::Paused => Verb::PassPaused,
-            _ => Verb::Repair,
+            _ if self.resume => ChangeKind::Resume,
+            ScheduleState::Paused => ChangeKind::PassPaused,
+            _ => ChangeKind::Repair,
         }
     }
 
@@ -317,7 +318,7 @@ pub(crate) struct LedgerColumns {
 
 /// A schedule's row that cannot be understood, with the values its guard compares.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Broken {
+pub(crate) struct UnreadableRow {
     pub id: ScheduleId,
     /// The schedule's [name or id](super::called).
     pub name: Arc<str>,
@@ -326,7 +327,7 @@ pub(crate) struct Broken {
     pub reason: String,
 }
 
-impl Brought {
+impl ChangeValue {
     /// The change's kind does not bring it: its rule is wrong, which a test must see.
     fn missing<'a>(self) -> Datum<'a> {
         let in_a_test = cfg!(test);
@@ -336,20 +337,20 @@ impl Brought {
 }
 
 impl Change {
-    pub(crate) fn verb(&self) -> Verb {
+    pub(crate) fn kind(&self) -> ChangeKind {
         match self {
-            Self::Execution(change) => change.verb,
-            Self::Repair(repair) => repair.verb(),
-            Self::Pause(_) => Verb::Pause,
-            Self::Quarantine(_) => Verb::Quarantine,
-            Self::Policy(_) => Verb::SetPolicy,
-            Self::End(NodeEnd { beat: Some(_), .. }) => Verb::DeclareDead,
-            Self::End(_) => Verb::Leave,
+            Self::Execution(change) => change.kind,
+            Self::Repair(repair) => repair.kind(),
+            Self::Pause(_) => ChangeKind::Pause,
+            Self::Quarantine(_) => ChangeKind::Quarantine,
+            Self::Policy(_) => ChangeKind::SetPolicy,
+            Self::End(NodeEnd { beat: Some(_), .. }) => ChangeKind::DeclareDead,
+            Self::End(_) => ChangeKind::Leave,
         }
     }
 
     pub(crate) fn rule(&self) -> &'static Rule {
-        self.verb().rule()
+        self.kind().rule()
     }
 
     /// The attempt that follows the change of an execution.
@@ -411,7 +412,7 @@ impl Change {
     }
 
     /// A value that its assignments need.
-    pub(crate) fn brings(&self, value: Brought) -> Datum<'_> {
+    pub(crate) fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (self, value) {
             (Self::Execution(change), _) => change.brings(value),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),

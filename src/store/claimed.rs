@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rules::Verb;
+use super::rules::ChangeKind;
 use super::{ClaimRequest, ExecutionChange, NextAttempt};
 use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Reason, Token};
 use crate::time::{Lease, Now};
@@ -83,7 +83,7 @@ impl Claimed {
 
     /// CLAIMED becomes RUNNING.
     pub(crate) fn start(&self, now: Millis) -> ExecutionChange {
-        self.change(Verb::Start, ExecutionState::Running, now)
+        self.change(ChangeKind::Start, ExecutionState::Running, now)
     }
 
     /// The row says RUNNING now.
@@ -98,17 +98,17 @@ impl Claimed {
             Outcome::Failed(error) => (ExecutionState::Failed, Some(error)),
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        ExecutionChange { error, next, ..self.change(Verb::Finish, becomes, now) }
+        ExecutionChange { error, next, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
     /// Not started after all: back to PENDING, due as it was.
     pub(crate) fn give_back(self, now: Millis) -> ExecutionChange {
         let (fresh, reason) = (Some(Token::fresh()), Some(Reason::GivenBack));
-        ExecutionChange { fresh, reason, ..self.change(Verb::GiveBack, ExecutionState::Pending, now) }
+        ExecutionChange { fresh, reason, ..self.change(ChangeKind::GiveBack, ExecutionState::Pending, now) }
     }
 
-    fn change(&self, verb: Verb, becomes: ExecutionState, now: Millis) -> ExecutionChange {
-        ExecutionChange::of(verb, self.execution, self.token, becomes, now)
+    fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
+        ExecutionChange::of(kind, self.execution, self.token, becomes, now)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     fn an_outcome_is_under_its_own_token_and_a_retry_under_a_fresh_one() {
         let won = third(true).finish(Outcome::Succeeded, None, NOW);
         assert_eq!((won.execution, won.token, won.token_after()), (ExecutionId(6), token(), token()));
-        assert_eq!((won.verb, won.becomes), (Verb::Finish, ExecutionState::Succeeded));
+        assert_eq!((won.kind, won.becomes), (ChangeKind::Finish, ExecutionState::Succeeded));
         assert_eq!((won.error, won.next, won.now), (None, None, NOW));
 
         let failed = third(true).finish(Outcome::Failed("no".to_owned()), Some(NOW + 1), NOW);
@@ -166,7 +166,7 @@ mod tests {
             (back.execution, back.token, back.reason),
             (ExecutionId(6), token(), Some(Reason::GivenBack))
         );
-        assert_eq!((back.verb, back.becomes), (Verb::GiveBack, ExecutionState::Pending));
+        assert_eq!((back.kind, back.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
         assert_ne!(back.token_after(), token());
     }
 }

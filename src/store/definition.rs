@@ -112,7 +112,7 @@ pub(crate) struct Prepared {
 
 /// A definition worked out for the present, as the columns of its row.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WorkedOut<'a> {
     pub definition: &'a Definition,
     pub timing: Timing,
     pub when: When,
@@ -132,7 +132,7 @@ pub(crate) struct StoredSchedule {
 
 /// A row with another trigger, or a new one: where its cursor stands, and its state.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedRow {
     pub cursor: Cursor,
     pub state: String,
 }
@@ -145,14 +145,14 @@ pub(crate) enum Edit {
     /// The settings alone: the cursor stays.
     Settings,
     /// Another trigger too, in a generation of its own.
-    Retime(Planned),
+    Retime(PlannedRow),
 }
 
-impl Wanted<'_> {
+impl WorkedOut<'_> {
     /// The row it makes if there is none.
-    pub(crate) fn planned(&self) -> Planned {
+    pub(crate) fn planned(&self) -> PlannedRow {
         let cursor = when::planned(&self.timing, None, self.present);
-        Planned { state: state_at(cursor.next).as_str().to_owned(), cursor }
+        PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor }
     }
 
     /// What it makes of the row there is, which is to have these settings.
@@ -175,13 +175,13 @@ impl Wanted<'_> {
     }
 
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.
-    fn retimed(&self, stored: &StoredSchedule, is_broken: bool) -> Planned {
+    fn retimed(&self, stored: &StoredSchedule, is_broken: bool) -> PlannedRow {
         let prev = stored.prev.filter(|prev| *prev != NONE && !is_broken);
         let cursor = when::planned(&self.timing, prev, self.present);
         let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
         let keeps = cursor.next.is_some() && kept.contains(&stored.state.as_str());
         let state = if keeps { stored.state.clone() } else { state_at(cursor.next).as_str().to_owned() };
-        Planned { cursor, state }
+        PlannedRow { cursor, state }
     }
 }
 

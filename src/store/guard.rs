@@ -66,7 +66,7 @@ pub(crate) const POLICY: Guard = Guard::new(
     &[Column::Id, Column::Recover, Column::MaxAttempts, Column::MaxTries, Column::RetryDelay],
 );
 /// A node that has not ended, and has not moved since it was seen.
-pub(crate) const BEAT: Guard = Guard::new("beat", &[Column::Uuid, Column::Beat, Column::EndedTime]);
+pub(crate) const DEATH: Guard = Guard::new("death", &[Column::Uuid, Column::Beat, Column::EndedTime]);
 /// A node's own heartbeat.
 pub(crate) const HEARTBEAT: Guard = Guard::new("heartbeat", &[Column::Uuid, Column::EndedTime]);
 /// A node says that it has stopped.
@@ -107,7 +107,7 @@ pub(crate) mod blind {
         &SETTLED,
         &QUARANTINE,
         &POLICY,
-        &BEAT,
+        &DEATH,
         &HEARTBEAT,
         &LEAVE,
         &ELECT,

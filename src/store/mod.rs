@@ -27,7 +27,8 @@ use std::sync::Arc;
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Broken, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, Pause, Repair, Unstarted,
+    Applied, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, PauseChange, Repair, UnreadableRow,
+    Unstarted,
 };
 pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;
@@ -58,7 +59,7 @@ pub(crate) trait Store: Send + Sync {
 
     /// Adds one to the node's beat and brings what the heartbeat needs, or says that the node's row is
     /// ended or gone: then it must register again as another.
-    fn beat(&self, beat: &Beat) -> Result<Pulse>;
+    fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply>;
 
     /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
@@ -80,7 +81,7 @@ pub(crate) trait Store: Send + Sync {
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
-    /// execution and verb, and per schedule. Answered in the order asked. [`Change`] has the table of them:
+    /// execution and kind, and per schedule. Answered in the order asked. [`Change`] has the table of them:
     /// which rows are waited for while others hold them, and which changes may be said twice.
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
 
@@ -95,7 +96,7 @@ pub(crate) trait Store: Send + Sync {
 
     /// Active schedules due before `before`, but not before `from`, whose job some live node lists, at most
     /// `limit`.
-    fn stalled(&self, query: &StalledQuery) -> Result<Stalled>;
+    fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage>;
 
     /// CLAIMED and RUNNING executions of the application whose node is ended or missing, in id order after
     /// `after`, at most `limit`.
@@ -104,7 +105,7 @@ pub(crate) trait Store: Send + Sync {
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
     /// of a walk by id, and overdue ones whose job some live node lists. One whose trigger only a parser can
     /// refuse is among the latter alone.
-    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage>;
+    fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage>;
 
     /// Removes occurrences that ended longer ago than `keep`, by the database's own clock, in one bounded
     /// transaction: each with all its attempts, none before what was planned earlier in the same schedule,
@@ -177,7 +178,7 @@ pub(crate) struct NewNode {
 
 /// One heartbeat.
 #[derive(Clone, Debug)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     pub node: NodeId,
     pub application: String,
     pub figures: Figures,
@@ -196,7 +197,7 @@ pub(crate) struct Figures {
 
 /// A heartbeat's answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Pulse {
+pub(crate) enum HeartbeatReply {
     /// Confirmed.
     Alive {
         /// The application's nodes not ended, this one included.
@@ -364,7 +365,7 @@ pub(crate) enum Claim {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct StalledQuery {
+pub(crate) struct OverdueQuery {
     pub application: String,
     /// Schedules due before this are not looked for.
     pub from: Millis,
@@ -376,7 +377,7 @@ pub(crate) struct StalledQuery {
 
 /// One page of what fell behind: an equal share of each job and shard, earliest first.
 #[derive(Clone, Debug)]
-pub(crate) struct Stalled {
+pub(crate) struct OverduePage {
     /// Rows that cannot be understood are left out, so a full page may bring fewer than asked for.
     pub entries: Vec<Entry>,
     /// The unstarted executions that repairs of these schedules left earlier, if their policy lets them give
@@ -419,7 +420,7 @@ pub(crate) struct StrandedPage {
 
 /// One step of a walk over the schedules, by id, for rows that cannot be understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BrokenQuery {
+pub(crate) struct UnreadableQuery {
     pub application: String,
     pub after: ScheduleId,
     /// How many rows the step walks over, whoever's they are: what it costs does not grow with the table.
@@ -433,8 +434,8 @@ pub(crate) struct BrokenQuery {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BrokenPage {
-    pub broken: Vec<Broken>,
+pub(crate) struct UnreadablePage {
+    pub broken: Vec<UnreadableRow>,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
 }

@@ -4,7 +4,7 @@
 //! whether a row that is already so counts as changed. The SQL stores and the in-memory store interpret the
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
-use self::Brought::{
+use self::ChangeValue::{
     Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy, Recover, RetryDelay, ToNext, ToPrev,
     Why,
 };
@@ -17,7 +17,7 @@ use crate::domain::{ExecutionState, Reason, ScheduleState};
 /// The kinds of changes, in the order in which one call makes them: nodes, schedules, then executions, each
 /// kind by id; an execution starts before it ends. A call that waits for held schedules has one kind of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Verb {
+pub(crate) enum ChangeKind {
     /// A node that did not beat is declared dead.
     DeclareDead,
     /// A node says that it has stopped.
@@ -48,7 +48,7 @@ pub(crate) enum Verb {
     Supersede,
 }
 
-impl Verb {
+impl ChangeKind {
     /// The table's entry.
     pub(crate) fn rule(self) -> &'static Rule {
         match self {
@@ -108,7 +108,7 @@ pub(crate) enum HeldRow {
 
 named! {
     /// A value that a change brings along, in the order in which statements name them.
-    Brought {
+    ChangeValue {
         Now = "now",
         ToPrev = "to_prev",
         ToNext = "to_next",
@@ -137,7 +137,7 @@ pub(crate) enum Set {
     /// No instant: -1.
     NoTime,
     /// What the change brings.
-    Give(Brought),
+    Give(ChangeValue),
     /// The database's own clock.
     Clock,
     /// One more.
@@ -145,7 +145,7 @@ pub(crate) enum Set {
     /// Adds one; a NULL, negative, non-numeric or maximal value becomes 0.
     Recount,
     /// More by what the change brings. A figure for people, which stands still before it overflows.
-    More(Brought),
+    More(ChangeValue),
     /// Clears the reason when the execution enters this state and the reason only said why the attempt was
     /// made.
     EmptyOn(ExecutionState, &'static [Reason]),
@@ -177,14 +177,14 @@ impl Rule {
 
     /// The values of the change that the assignments need, each once.
     #[cfg(any(feature = "sql", test))]
-    pub(crate) fn brings(&self) -> impl Iterator<Item = Brought> {
-        Brought::ALL.iter().copied().filter(|value| self.sets.iter().any(|(_, set)| set.needs(*value)))
+    pub(crate) fn brings(&self) -> impl Iterator<Item = ChangeValue> {
+        ChangeValue::ALL.iter().copied().filter(|value| self.sets.iter().any(|(_, set)| set.needs(*value)))
     }
 }
 
 impl Set {
     #[cfg(any(feature = "sql", test))]
-    fn needs(self, value: Brought) -> bool {
+    fn needs(self, value: ChangeValue) -> bool {
         match self {
             Give(brought) | More(brought) => brought == value,
             EmptyOn(..) => value == Becomes,
@@ -286,7 +286,7 @@ const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLIC
     (Column::UpdateTime, Give(Now)),
 ]);
 
-const DECLARE_DEAD: Rule = Rule::of("declare a node dead", Table::Node, &guard::BEAT)
+const DECLARE_DEAD: Rule = Rule::of("declare a node dead", Table::Node, &guard::DEATH)
     .sets(&[(Column::EndedTime, Give(Now)), (Column::EndReason, Word("dead"))]);
 
 const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
@@ -296,26 +296,26 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [Verb; 14] = [
-        Verb::DeclareDead,
-        Verb::Leave,
-        Verb::SetPolicy,
-        Verb::Pause,
-        Verb::PassPaused,
-        Verb::Resume,
-        Verb::Repair,
-        Verb::Quarantine,
-        Verb::Start,
-        Verb::Finish,
-        Verb::GiveBack,
-        Verb::TakeBack,
-        Verb::Abandon,
-        Verb::Supersede,
+    const ALL: [ChangeKind; 14] = [
+        ChangeKind::DeclareDead,
+        ChangeKind::Leave,
+        ChangeKind::SetPolicy,
+        ChangeKind::Pause,
+        ChangeKind::PassPaused,
+        ChangeKind::Resume,
+        ChangeKind::Repair,
+        ChangeKind::Quarantine,
+        ChangeKind::Start,
+        ChangeKind::Finish,
+        ChangeKind::GiveBack,
+        ChangeKind::TakeBack,
+        ChangeKind::Abandon,
+        ChangeKind::Supersede,
     ];
 
     #[test]
     fn the_table_changes_executions_along_the_arrows_alone() {
-        let rules = ALL.map(Verb::rule);
+        let rules = ALL.map(ChangeKind::rule);
         let changes = rules.iter().filter(|rule| rule.table == Table::Execution);
         for rule in changes {
             assert!(!rule.from.is_empty() && !rule.to.is_empty(), "{rule:?}");
@@ -328,10 +328,10 @@ mod tests {
     /// A row's id alone is no guard: it says nothing of what was seen.
     #[test]
     fn no_guard_compares_the_id_alone() {
-        for verb in ALL {
-            let seen = verb.rule().guard.every().filter(|it| !matches!(it, Column::Id | Column::Uuid));
-            assert!(seen.count() > 0, "{verb:?}");
-            assert!(guard::blind::GUARDS.contains(&verb.rule().guard), "{verb:?}: no test blinds its guard");
+        for kind in ALL {
+            let seen = kind.rule().guard.every().filter(|it| !matches!(it, Column::Id | Column::Uuid));
+            assert!(seen.count() > 0, "{kind:?}");
+            assert!(guard::blind::GUARDS.contains(&kind.rule().guard), "{kind:?}: no test blinds its guard");
         }
     }
 }

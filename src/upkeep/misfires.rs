@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::batch::Unwritten;
 use super::operation::MisfireOp;
 use crate::domain::{Entry, Millis, ScheduleId};
-use crate::store::{Lane, Repair, Stalled, StalledQuery, Unstarted};
+use crate::store::{Lane, OverduePage, OverdueQuery, Repair, Unstarted};
 
 /// Schedules per search.
 const PER_SEARCH: usize = 4_000;
@@ -18,7 +18,7 @@ const PER_SEARCH: usize = 4_000;
 /// left in these lanes.
 pub(super) fn search(application: &str, due: Range<Millis>, lanes: Option<Vec<Lane>>) -> MisfireOp {
     let (application, from, before) = (application.to_owned(), due.start, due.end);
-    MisfireOp::FindOverdue(StalledQuery { application, from, before, lanes, limit: PER_SEARCH })
+    MisfireOp::FindOverdue(OverdueQuery { application, from, before, lanes, limit: PER_SEARCH })
 }
 
 /// An overdue schedule, with the unstarted executions of its earlier repairs.
@@ -28,7 +28,7 @@ pub(super) struct Overdue {
 }
 
 impl Overdue {
-    pub(super) fn list(found: Stalled) -> VecDeque<Unwritten> {
+    pub(super) fn list(found: OverduePage) -> VecDeque<Unwritten> {
         let mut unstarted: HashMap<ScheduleId, Vec<Unstarted>> = HashMap::new();
         for it in found.unstarted {
             unstarted.entry(it.schedule).or_default().push(it);

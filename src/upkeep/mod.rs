@@ -28,7 +28,7 @@ use retention::Retention;
 use crate::domain::{Error, ErrorKind, Event, Millis};
 use crate::machine::{Machine, Step};
 use crate::repair::recover_apart;
-use crate::store::{Applied, Lane, Stalled, StrandedPage};
+use crate::store::{Applied, Lane, OverduePage, StrandedPage};
 use crate::time::{Now, Window};
 
 const FAILURE_PAUSE: Millis = 1_000;
@@ -280,7 +280,7 @@ impl MisfireMachine {
         self.todo.push_front(Task::Write(revocations.map(Unwritten::Revocation).collect()));
     }
 
-    fn found_overdue(&mut self, mut page: Stalled, now: Now) {
+    fn found_overdue(&mut self, mut page: OverduePage, now: Now) {
         let lanes = std::mem::take(&mut page.next);
         if !lanes.is_empty() {
             self.todo.push_front(self.find_overdue(now, Some(lanes)));

@@ -3,8 +3,8 @@
 use crate::domain::{Error, ExecutionId, Millis};
 use crate::machine::Operation;
 use crate::store::{
-    Applied, Broken, BrokenPage, BrokenQuery, Change, Purge, Purged, Stalled, StalledQuery, Store,
-    StrandedPage,
+    Applied, Change, OverduePage, OverdueQuery, Purge, Purged, Store, StrandedPage, UnreadablePage,
+    UnreadableQuery, UnreadableRow,
 };
 
 /// `Write` makes the changes of one batch: repairs, or revocations.
@@ -12,21 +12,21 @@ use crate::store::{
 pub(crate) enum MisfireOp {
     Elect { application: String, now: Millis, interval: Millis },
     FindStranded { application: String, after: ExecutionId, limit: usize },
-    FindOverdue(StalledQuery),
+    FindOverdue(OverdueQuery),
     Write(Vec<Change>),
-    FindUnreadable(BrokenQuery),
-    Quarantine(Broken),
+    FindUnreadable(UnreadableQuery),
+    Quarantine(UnreadableRow),
     Purge(Purge),
 }
 
 pub(crate) enum MisfireAnswer {
     Elected(Applied),
     Stranded(StrandedPage),
-    Overdue(Stalled),
+    Overdue(OverduePage),
     /// What became of the batch's changes, in its order.
     Written(Vec<Applied>),
-    Unreadable(BrokenPage),
-    Quarantined(Broken, Applied),
+    Unreadable(UnreadablePage),
+    Quarantined(UnreadableRow, Applied),
     Purged(Purged),
 }
 
@@ -54,9 +54,9 @@ impl Operation for MisfireOp {
             Self::FindStranded { application, after, limit } => {
                 store.stranded(&application, after, limit).map(MisfireAnswer::Stranded)
             }
-            Self::FindOverdue(query) => store.stalled(&query).map(MisfireAnswer::Overdue),
+            Self::FindOverdue(query) => store.overdue(&query).map(MisfireAnswer::Overdue),
             Self::Write(changes) => store.apply(&changes).map(MisfireAnswer::Written),
-            Self::FindUnreadable(query) => store.broken(&query).map(MisfireAnswer::Unreadable),
+            Self::FindUnreadable(query) => store.unreadable(&query).map(MisfireAnswer::Unreadable),
             Self::Quarantine(row) => {
                 let change = Change::Quarantine(row.clone());
                 store.apply_one(change).map(|applied| MisfireAnswer::Quarantined(row, applied))

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::operation::MisfireOp;
 use crate::domain::{Millis, ScheduleId};
-use crate::store::{BrokenPage, BrokenQuery};
+use crate::store::{UnreadablePage, UnreadableQuery};
 
 /// Before the id of every schedule.
 const FIRST: ScheduleId = ScheduleId(i64::MIN);
@@ -31,7 +31,7 @@ impl Quarantine {
     /// The walk's next step, together with the schedules due in this span of database time.
     pub(super) fn search(&mut self, application: &str, due: Range<Millis>) -> MisfireOp {
         self.stepped_from = self.next_step;
-        MisfireOp::FindUnreadable(BrokenQuery {
+        MisfireOp::FindUnreadable(UnreadableQuery {
             application: application.to_owned(),
             after: self.stepped_from,
             step: STEP,
@@ -41,7 +41,7 @@ impl Quarantine {
         })
     }
 
-    pub(super) fn found(&mut self, page: BrokenPage) -> impl Iterator<Item = MisfireOp> + use<> {
+    pub(super) fn found(&mut self, page: UnreadablePage) -> impl Iterator<Item = MisfireOp> + use<> {
         self.next_step = page.next.unwrap_or(FIRST);
         page.broken.into_iter().map(MisfireOp::Quarantine)
     }

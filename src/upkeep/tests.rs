@@ -5,7 +5,7 @@ use crate::domain::{Entry, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
-use crate::store::{Applied, BrokenPage, Change, Purged, Repair};
+use crate::store::{Applied, Change, Purged, Repair, UnreadablePage};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -48,16 +48,16 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
         MisfireOp::Elect { .. } => MisfireAnswer::Elected(Applied::Done),
         MisfireOp::FindStranded { .. } => none_stranded(),
         MisfireOp::FindUnreadable(_) => {
-            MisfireAnswer::Unreadable(BrokenPage { broken: Vec::new(), next: None })
+            MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), next: None })
         }
         MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
         _ => MisfireAnswer::Overdue(overdue_rows([])),
     }
 }
 
-pub(super) fn overdue_rows(ids: impl IntoIterator<Item = i64>) -> Stalled {
+pub(super) fn overdue_rows(ids: impl IntoIterator<Item = i64>) -> OverduePage {
     let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireOnce, 30_000) };
-    Stalled { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: Vec::new() }
+    OverduePage { entries: ids.into_iter().map(row).collect(), unstarted: Vec::new(), next: Vec::new() }
 }
 
 pub(super) fn overdue(ids: impl IntoIterator<Item = i64>) -> Result<MisfireAnswer, Error> {

@@ -66,7 +66,7 @@ impl Pause<'_> {
             return Ok(Attempt::Declined(Paused::NotActive(entry.state)));
         }
         let (by, reason) = (self.actor.clone(), self.reason.clone());
-        let pause = store::Pause { id: entry.id, version: entry.version, by, reason };
+        let pause = store::PauseChange { id: entry.id, version: entry.version, by, reason };
         Ok(match self.client.store.apply_one(Change::Pause(pause))? {
             Applied::Done => Attempt::Won(Paused::Paused),
             Applied::Lost => Attempt::Again,

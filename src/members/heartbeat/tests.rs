@@ -42,7 +42,7 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     machine.receive(now, NodeInput::Withdraw);
     let mut now = now;
     for _ in 0..2 {
-        let Step::Do(NodeOp::Beat(beat)) = machine.next(now) else { panic!("it has something to say") };
+        let Step::Do(NodeOp::Heartbeat(beat)) = machine.next(now) else { panic!("it has something to say") };
         assert!(beat.withdraw);
         machine.done(now, Err(Error::new(ErrorKind::Unavailable, "down")));
         assert!(matches!(machine.next(now), Step::Tell(_)));
@@ -70,10 +70,10 @@ fn revocations_that_are_refused_do_not_pile_up() {
     let until = now.boot + 600_000;
     while now.boot < until {
         match machine.next(now) {
-            Step::Do(NodeOp::Beat(_)) => {
+            Step::Do(NodeOp::Heartbeat(_)) => {
                 heartbeats += 1;
-                let pulse = Pulse::Alive { peers: Vec::new(), owned: owned.clone() };
-                machine.done(now, Ok(NodeAnswer::Pulse(pulse)));
+                let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: owned.clone() };
+                machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse)));
             }
             Step::Do(_) => machine.done(now, Err(Error::new(ErrorKind::Refused, "disk full"))),
             Step::Tell(_) => {}
@@ -90,7 +90,7 @@ fn who_lives_is_told_with_every_confirmed_heartbeat() {
     let now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
     let mut machine = machine(now);
     let other = Peer { jobs: vec!["work".to_owned()], ..peer(7) };
-    machine.pulse(Pulse::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
+    machine.reply(HeartbeatReply::Alive { peers: vec![other.clone()], owned: Vec::new() }, now, now);
     let members = machine.outbox.iter().find_map(|output| match output {
         NodeOutput::Members(members) => Some(members.clone()),
         _ => None,
@@ -115,13 +115,20 @@ fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
 type Next = Step<NodeOp, NodeOutput>;
 
 /// Goes to the next heartbeat and answers it `after` the beginning.
-fn beat<F: Fn() -> Figures + Send + 'static>(machine: &mut NodeMachine<F>, after: Millis, pulse: Pulse) {
-    assert!(matches!(machine.next(at(after)), Step::Do(NodeOp::Beat(_))), "no heartbeat after {after} ms");
-    machine.done(at(after), Ok(NodeAnswer::Pulse(pulse)));
+fn beat<F: Fn() -> Figures + Send + 'static>(
+    machine: &mut NodeMachine<F>,
+    after: Millis,
+    pulse: HeartbeatReply,
+) {
+    assert!(
+        matches!(machine.next(at(after)), Step::Do(NodeOp::Heartbeat(_))),
+        "no heartbeat after {after} ms"
+    );
+    machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(pulse)));
 }
 
-fn alive(peers: Vec<Peer>) -> Pulse {
-    Pulse::Alive { peers, owned: Vec::new() }
+fn alive(peers: Vec<Peer>) -> HeartbeatReply {
+    HeartbeatReply::Alive { peers, owned: Vec::new() }
 }
 
 /// What comes until the machine waits, and until when (after the beginning) it does.
@@ -137,7 +144,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
             Step::Do(op) => {
                 let answer = match &op {
                     NodeOp::Register(_) => NodeAnswer::Registered,
-                    NodeOp::Beat(_) => NodeAnswer::Pulse(alive(Vec::new())),
+                    NodeOp::Heartbeat(_) => NodeAnswer::HeartbeatReply(alive(Vec::new())),
                     NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), Applied::Done),
                     NodeOp::Revoke(_) => NodeAnswer::Revoked,
                     NodeOp::Leave(..) => NodeAnswer::Left,
@@ -160,8 +167,8 @@ fn all<F: Fn() -> Figures + Send + 'static>(
 fn a_lease_is_counted_from_the_heartbeats_sending() {
     let mut machine = beating(Window::default());
     assert!(matches!(machine.next(at(4_999)), Step::Wait(until) if until == BEGIN + 5_000));
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
-    machine.done(at(7_500), Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
+    machine.done(at(7_500), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()))));
     let (seen, until) = all(&mut machine, 7_500);
     let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
         panic!("{} steps", seen.len())
@@ -173,13 +180,13 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
 #[test]
 fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
     let mut machine = beating(Window::default());
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
     let paused = Now { apart: 20_000, ..at(5_010) };
-    machine.done(paused, Ok(NodeAnswer::Pulse(alive(Vec::new()))));
+    machine.done(paused, Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()))));
     let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
     assert!(lease.is_doubtful(paused));
     machine.receive(paused, NodeInput::Beat);
-    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(NodeOp::Beat(_))), "it asks again at once");
+    assert!(matches!(all(&mut machine, 5_010).0[1], Step::Do(NodeOp::Heartbeat(_))), "it asks again at once");
 }
 
 /// Beats keep their own rhythm.
@@ -239,7 +246,7 @@ fn what_a_node_owns_and_does_not_hold_is_given_up() {
     let mut machine = beating(Window::default());
     let (held, orphan) = (owned(1), owned(2));
     machine.held.add(held.token);
-    beat(&mut machine, 5_000, Pulse::Alive { peers: Vec::new(), owned: vec![held, orphan] });
+    beat(&mut machine, 5_000, HeartbeatReply::Alive { peers: Vec::new(), owned: vec![held, orphan] });
     assert_eq!(given_up(&mut machine, 5_000), [(ExecutionId(2), ExecutionState::Pending)]);
 }
 
@@ -250,15 +257,15 @@ fn what_ended_while_the_database_was_asked_is_not_given_up() {
     let mut machine = beating(Window::default());
     let (ending, brief, orphan) = (owned(1), owned(2), owned(3));
     machine.held.add(ending.token);
-    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Beat(_))));
+    assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
     machine.held.remove(ending.token);
     machine.held.add(brief.token);
     machine.held.remove(brief.token);
-    let answer = Pulse::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
-    machine.done(at(5_010), Ok(NodeAnswer::Pulse(answer)));
+    let answer = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
+    machine.done(at(5_010), Ok(NodeAnswer::HeartbeatReply(answer)));
     assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
 
-    beat(&mut machine, 10_000, Pulse::Alive { peers: Vec::new(), owned: vec![ending] });
+    beat(&mut machine, 10_000, HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending] });
     let still_there = [(ExecutionId(1), ExecutionState::Pending)];
     assert_eq!(given_up(&mut machine, 10_000), still_there, "it was let go before it was asked for");
 }
@@ -269,7 +276,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     let (was, token) = (machine.id, Token::fresh());
     let held = Arc::clone(&machine.held);
     held.add(token);
-    beat(&mut machine, 5_000, Pulse::Ended);
+    beat(&mut machine, 5_000, HeartbeatReply::Ended);
     assert!(!held.contains(token));
     let will_be = was.next_incarnation();
     let (seen, until) = all(&mut machine, 5_000);
@@ -279,7 +286,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
         Step::Do(NodeOp::Register(node)),
         Step::Tell(NodeOutput::Reborn(reborn)),
         Step::Tell(NodeOutput::Event(Event::Joined { node: joined })),
-        Step::Do(NodeOp::Beat(first)),
+        Step::Do(NodeOp::Heartbeat(first)),
         Step::Tell(NodeOutput::Lease(_)),
         Step::Tell(NodeOutput::Members(_)),
     ] = &seen[..]
@@ -294,7 +301,7 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
 #[test]
 fn a_registration_in_doubt_is_ended_before_the_next() {
     let mut machine = beating(Window::default());
-    beat(&mut machine, 5_000, Pulse::Ended);
+    beat(&mut machine, 5_000, HeartbeatReply::Ended);
     let mut asked = |after, answer: Result<NodeAnswer, Error>| loop {
         match machine.next(at(after)) {
             Step::Do(op) => {
@@ -325,12 +332,12 @@ fn a_registration_in_doubt_is_ended_before_the_next() {
 fn a_failed_heartbeat_is_repeated_soon() {
     for (beat, pause) in [(5_000, 1_000), (2_000, 400)] {
         let mut machine = beating(Window { beat, ..Window::default() });
-        assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Beat(_))));
+        assert!(matches!(machine.next(at(beat)), Step::Do(NodeOp::Heartbeat(_))));
         machine.done(at(beat), Err(Error::new(ErrorKind::Unavailable, "down")));
         let (seen, until) = all(&mut machine, beat);
         assert!(matches!(seen[..], [Step::Tell(NodeOutput::Event(Event::StoreFailed { .. }))]));
         assert_eq!(until, beat + pause);
-        assert!(matches!(machine.next(at(until)), Step::Do(NodeOp::Beat(_))));
+        assert!(matches!(machine.next(at(until)), Step::Do(NodeOp::Heartbeat(_))));
     }
 }
 

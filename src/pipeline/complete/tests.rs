@@ -7,7 +7,7 @@ mod batches;
 const NOW: Millis = 1_000_000;
 
 fn start(id: i64) -> CompleteInput {
-    CompleteInput::Settle(changed(id, Verb::Start, ExecutionState::Running), None)
+    CompleteInput::Settle(changed(id, ChangeKind::Start, ExecutionState::Running), None)
 }
 
 /// What it asks for when it is given `inputs`, each at its instant, by an instantaneous database: when,
@@ -94,16 +94,16 @@ fn no_hot_loop_while_the_database_is_down() {
 
 fn finish(n: i64, error: &str) -> ExecutionChange {
     let error = Some(error.to_owned());
-    ExecutionChange { error, ..changed(n, Verb::Finish, ExecutionState::Failed) }
+    ExecutionChange { error, ..changed(n, ChangeKind::Finish, ExecutionState::Failed) }
 }
 
-fn changed(n: i64, verb: Verb, becomes: ExecutionState) -> ExecutionChange {
+fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange {
     ExecutionChange {
-        verb,
+        kind,
         execution: ExecutionId(n),
         token: Token::fresh(),
         becomes,
-        fresh: (verb == Verb::GiveBack).then(Token::fresh),
+        fresh: (kind == ChangeKind::GiveBack).then(Token::fresh),
         reason: None,
         error: None,
         next: None,

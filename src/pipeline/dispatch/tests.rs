@@ -138,7 +138,7 @@ impl Bench {
     }
 
     /// What a poll sent now will bring.
-    fn planned(&self, until: Millis) -> Planned {
+    fn planned(&self, until: Millis) -> PollPlan {
         let query = PollQuery {
             node: self.node,
             application: "app".to_owned(),
@@ -152,7 +152,7 @@ impl Bench {
             limit: 2 * BATCH,
         };
         let polled = self.store.poll(&query).unwrap();
-        Planned {
+        PollPlan {
             occurrences: expand(&polled.entries, self.now, until, Window::default().least_threshold())
                 .occurrences,
             pendings: polled.pendings,

@@ -17,30 +17,30 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
 }
 
 /// A poll's answer: the occurrences of these rows before `until`.
-fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> Planned {
+fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> PollPlan {
     let chain = |row: &&Arc<Entry>| {
         let links = std::iter::successors(Occurrence::head(row), Occurrence::link);
         links.take_while(move |it| it.at < until).collect::<Vec<_>>()
     };
     let occurrences = rows.iter().flat_map(chain).collect();
-    Planned { occurrences, pendings: Vec::new(), complete: true, covered: Covered::ALL, enabled: true, sent }
+    PollPlan { occurrences, pendings: Vec::new(), complete: true, covered: Covered::ALL, enabled: true, sent }
 }
 
-fn plan(planned: Planned) -> Plan {
+fn plan(planned: PollPlan) -> Plan {
     let mut plan = Plan::new(0, CAP);
     plan.take(planned, 0);
     plan
 }
 
 /// What is picked at `now`, as (schedule or execution, instant).
-fn pick(plan: &mut Plan, now: Millis, most: usize) -> Vec<(Slot, Millis)> {
+fn pick(plan: &mut Plan, now: Millis, most: usize) -> Vec<(ItemKey, Millis)> {
     plan.advance(now);
     let picked = plan.pick(now, most, || Some(()));
     picked.into_iter().map(|(slot, candidate, ())| (slot, candidate.due())).collect()
 }
 
-fn schedule(id: i64) -> Slot {
-    Slot::Schedule(ScheduleId(id))
+fn schedule(id: i64) -> ItemKey {
+    ItemKey::Schedule(ScheduleId(id))
 }
 
 /// Every occurrence of schedule 1 up to `until`, each claimed when it is due.
@@ -127,7 +127,7 @@ fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
         let (row, other) = (row(1), row(2));
         let mut plan = Plan::new(0, CAP);
         let pendings = vec![pending(7, &other, 5_000)];
-        plan.take(Planned { pendings, ..polled(&[&row], 3_500, 0) }, 100);
+        plan.take(PollPlan { pendings, ..polled(&[&row], 3_500, 0) }, 100);
         plan.take(polled(&[], 3_500, sent), 200);
         assert_eq!(plan.len(), left, "sent at {sent}, changed at 100");
     }
@@ -135,9 +135,9 @@ fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
 
 #[test]
 fn a_poll_brings_nothing_that_was_won_after_it_was_sent() {
-    let (one, execution) = (row(1), Slot::Execution(ExecutionId(7)));
+    let (one, execution) = (row(1), ItemKey::Execution(ExecutionId(7)));
     let retry = pending(7, &row(2), 1_000);
-    let poll = |until, sent| Planned { pendings: vec![retry.clone()], ..polled(&[&one], until, sent) };
+    let poll = |until, sent| PollPlan { pendings: vec![retry.clone()], ..polled(&[&one], until, sent) };
     let again = vec![(schedule(1), 1_000), (execution, 1_000)];
     for (won, sent, brought) in
         [(true, 999, vec![(schedule(1), 2_000)]), (true, 1_000, again.clone()), (false, 999, again)]
@@ -158,7 +158,7 @@ fn what_a_poll_does_not_bring_leaves_the_plan_even_if_it_was_cut_off() {
     let mut plan = plan(polled(&[&claimed], 1_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 1), [(schedule(3), 1_000)]);
     plan.take(polled(&[&mine, &theirs], 1_500, 10), 10);
-    plan.take(Planned { complete: false, ..polled(&[&mine], 1_500, 100) }, 100);
+    plan.take(PollPlan { complete: false, ..polled(&[&mine], 1_500, 100) }, 100);
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
     assert_eq!(plan.len(), 2, "what is in flight stays");
 }
@@ -179,8 +179,8 @@ fn a_pending_execution_somebody_touched_is_planned_as_it_is_now() {
     let row = row(1);
     let seen = pending(7, &row, 1_000);
     let given_back = Pending { token: Token::fresh(), due: 2_000, ..seen.clone() };
-    let poll = |pending: &Pending, sent| Planned { pendings: vec![pending.clone()], ..polled(&[], 0, sent) };
-    let slot = Slot::Execution(ExecutionId(7));
+    let poll = |pending: &Pending, sent| PollPlan { pendings: vec![pending.clone()], ..polled(&[], 0, sent) };
+    let slot = ItemKey::Execution(ExecutionId(7));
 
     let mut changed = plan(poll(&seen, 0));
     changed.take(poll(&given_back, 100), 100);
@@ -203,7 +203,7 @@ fn what_is_due_goes_by_time_then_priority_then_id() {
     let ranked = |id, at, priority| Arc::new(Entry { priority, ..simple(id, at, 0, 0, None) });
     let rows = [ranked(1, 2_000, 9), ranked(2, 1_000, 1), ranked(4, 1_000, 5), ranked(3, 1_000, 5)];
     let mut plan = plan(polled(&rows.each_ref(), 9_000, 0));
-    let order: Vec<Slot> = pick(&mut plan, 5_000, 9).into_iter().map(|(slot, _)| slot).collect();
+    let order: Vec<ItemKey> = pick(&mut plan, 5_000, 9).into_iter().map(|(slot, _)| slot).collect();
     assert_eq!(order, [3, 4, 2, 1].map(schedule));
 }
 
@@ -226,8 +226,8 @@ fn a_schedules_many_pendings_do_not_hide_the_others() {
     let (busy, other) = (row(1), row(2));
     let mut plan = Plan::new(0, 99);
     let pendings = (1..=12).map(|id| pending(id, &busy, id)).chain([pending(13, &other, 13)]).collect();
-    plan.take(Planned { pendings, ..polled(&[], 0, 0) }, 0);
-    let execution = |id| Slot::Execution(ExecutionId(id));
+    plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
+    let execution = |id| ItemKey::Execution(ExecutionId(id));
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(1), 1), (execution(13), 13)]);
     assert_eq!(pick(&mut plan, 1_000, 4), [(execution(2), 2)]);
 }
@@ -240,9 +240,9 @@ fn behind_too_many_pendings_of_a_schedule_the_others_wait() {
         let mut plan = Plan::new(0, 99);
         let pendings =
             (1..=pendings).map(|id| pending(id, &busy, id)).chain([pending(99, &other, 99)]).collect();
-        plan.take(Planned { pendings, ..polled(&[], 0, 0) }, 0);
+        plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
         let picked = pick(&mut plan, 1_000, 4);
-        assert_eq!(picked.contains(&(Slot::Execution(ExecutionId(99)), 99)), reached, "{picked:?}");
+        assert_eq!(picked.contains(&(ItemKey::Execution(ExecutionId(99)), 99)), reached, "{picked:?}");
     }
 }
 
@@ -298,7 +298,7 @@ fn a_plan_that_overflowed_asks_once_when_there_is_room() {
 #[test]
 fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
     for (complete, wants) in [(true, false), (false, true)] {
-        let mut plan = plan(Planned { complete, ..polled(&[&row(1)], 1_500, 0) });
+        let mut plan = plan(PollPlan { complete, ..polled(&[&row(1)], 1_500, 0) });
         assert!(!plan.wants_poll(), "nothing is done yet");
         assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
         plan.won(schedule(1), 1_000);
@@ -309,7 +309,7 @@ fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
 /// Or the next poll would come at once, and bring as little.
 #[test]
 fn a_plan_that_was_cut_off_and_has_nothing_to_do_waits_for_the_next_tick() {
-    assert!(!plan(Planned { complete: false, ..polled(&[], 0, 0) }).wants_poll());
+    assert!(!plan(PollPlan { complete: false, ..polled(&[], 0, 0) }).wants_poll());
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
         Arc::new(row)
     };
     let rows: Vec<_> = [sized(1, 600), sized(2, 399), sized(3, 1), sized(4, 1)].into();
-    let mut plan = plan(Planned { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 2_000, 0) });
+    let mut plan = plan(PollPlan { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 2_000, 0) });
     let mut asked = Vec::new();
     for (slot, _) in pick(&mut plan, 2_000, 9) {
         plan.won(slot, 2_000);
@@ -335,7 +335,7 @@ fn what_a_poll_did_not_look_at_stays() {
     let other = row(9);
     let pendings: Vec<_> =
         [(1, 100), (2, 200), (3, 200), (4, 300)].map(|(id, due)| pending(id, &other, due)).into();
-    let all = Planned { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) };
+    let all = PollPlan { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) };
     let cases = [
         (Covered::ALL, 0),
         (Covered { schedules: false, ..Covered::ALL }, 1),
@@ -344,9 +344,9 @@ fn what_a_poll_did_not_look_at_stays() {
         (Covered { schedules: false, pendings: ((200, 2), (300, 4)), ..Covered::ALL }, 3),
     ];
     for (covered, left) in cases {
-        let mut plan = plan(Planned { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) });
+        let mut plan = plan(PollPlan { pendings: pendings.clone(), ..polled(&[&row(1)], 1_500, 0) });
         assert_eq!(plan.len(), 1 + all.pendings.len());
-        plan.take(Planned { covered, ..polled(&[], 1_500, 100) }, 100);
+        plan.take(PollPlan { covered, ..polled(&[], 1_500, 100) }, 100);
         assert_eq!(plan.len(), left, "{covered:?}");
     }
 }
@@ -391,8 +391,8 @@ fn one_jobs_due_items_do_not_keep_anothers_waiting() {
     let pendings = (1..=6).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let other = of("other", 2);
     let mut plan = Plan::new(0, CAP);
-    plan.take(Planned { pendings, ..polled(&[&other], 1_001, 0) }, 0);
-    let execution = |id| Slot::Execution(ExecutionId(id));
+    plan.take(PollPlan { pendings, ..polled(&[&other], 1_001, 0) }, 0);
+    let execution = |id| ItemKey::Execution(ExecutionId(id));
     assert_eq!(
         pick(&mut plan, 1_000, 4),
         [(execution(1), 1), (execution(2), 2), (execution(3), 3), (schedule(2), 1_000)]
@@ -406,8 +406,8 @@ fn batches_of_one_seat_go_from_job_to_job() {
     let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
     let pendings = (1..=3).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let mut plan = Plan::new(0, CAP);
-    plan.take(Planned { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
-    let execution = |id| Slot::Execution(ExecutionId(id));
+    plan.take(PollPlan { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
+    let execution = |id| ItemKey::Execution(ExecutionId(id));
     let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(slot, _)| slot).collect();
     assert_eq!(picked, [execution(1), schedule(2), execution(2), execution(3)]);
 }

@@ -25,7 +25,7 @@ pub(crate) enum PollInput {
 
 pub(crate) enum PollOutput {
     /// For dispatch: what to do next.
-    Planned(Planned),
+    Planned(PollPlan),
     /// For the misfire handler: the states of application and node, the election mark, whether anything is
     /// late, and the floor, before which no schedule is due.
     Seen {
@@ -44,7 +44,7 @@ pub(crate) enum PollOutput {
 
 /// A poll's result, expanded.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct PollPlan {
     pub occurrences: Vec<Occurrence>,
     pub pendings: Vec<Pending>,
     /// False when rows were cut off.

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use self::decode::{Catalog, Decoders};
 use self::grid::{Next, Timetable};
 use self::home::Home;
-pub(crate) use self::messages::{Covered, Planned, PollAnswer, PollInput, PollOp, PollOutput};
+pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutput, PollPlan};
 use self::messages::{LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
-use self::pages::{Bookmark, Brought, OTHERS, Poll, Signs, Stage};
+use self::pages::{Bookmark, OTHERS, Poll, PolledRows, Signs, Stage};
 use self::skipping::Skipping;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
@@ -233,7 +233,7 @@ impl PollMachine {
         self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
         self.timetable.ended(now);
         self.bookmark.ended(&walk);
-        let Brought { entries, pendings, complete } = brought;
+        let PolledRows { entries, pendings, complete } = brought;
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {
@@ -243,7 +243,7 @@ impl PollMachine {
             took: span(now.boot - sent),
         });
         self.seen(now, signs);
-        self.outbox.push(PollOutput::Planned(Planned {
+        self.outbox.push(PollOutput::Planned(PollPlan {
             occurrences,
             pendings,
             complete: complete && whole,

@@ -45,7 +45,7 @@ pub(super) struct Poll {
     pub query: PollQuery,
     pub stage: Stage,
     pub walk: Walk,
-    pub brought: Brought,
+    pub brought: PolledRows,
     pub payloads: Payloads,
     /// The payloads to decode next.
     pub decode: Option<Decode>,
@@ -162,14 +162,14 @@ impl Bookmark {
 
 /// The rows a poll has brought.
 #[derive(Default)]
-pub(super) struct Brought {
+pub(super) struct PolledRows {
     pub entries: Vec<Arc<Entry>>,
     pub pendings: Vec<Pending>,
     /// No row was cut off.
     pub complete: bool,
 }
 
-impl Brought {
+impl PolledRows {
     pub(super) fn count(&self) -> usize {
         self.entries.len() + self.pendings.len()
     }
@@ -214,7 +214,7 @@ impl Poll {
             query,
             stage: Stage::Home,
             walk,
-            brought: Brought::default(),
+            brought: PolledRows::default(),
             payloads: Payloads::default(),
             decode: None,
             signs: Signs::default(),
@@ -268,7 +268,7 @@ impl Poll {
         let in_time = self.left(now) > 0;
         // A first page that did not hold all due schedules has brought none: the next follows in any case.
         let overfull = self.walk.lanes > 0 && self.is_first();
-        let Brought { entries, pendings, .. } = &self.brought;
+        let PolledRows { entries, pendings, .. } = &self.brought;
         let planned = entries.len().max(pendings.len());
         let room = if at_home { planned < POLL_LIMIT } else { self.walk.helped < OTHERS };
         match next {

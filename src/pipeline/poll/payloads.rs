@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::pages::{Brought, PAGE};
+use super::pages::{PAGE, PolledRows};
 use crate::domain::{Entry, Millis, Pending, ScheduleId};
 use crate::store::LargePayload;
 
@@ -17,7 +17,7 @@ pub(super) const PAGE_BYTES: usize = 4 << 20;
 const PAYLOADS: usize = 256;
 
 /// A payload to fetch, of a schedule in this version.
-struct Wanted {
+struct MissingPayload {
     id: ScheduleId,
     version: i64,
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Payloads {
     /// Bytes of the payloads that pages left out.
     pub(super) large: HashMap<ScheduleId, usize>,
     /// The chosen ones that are not fetched yet.
-    wanted: VecDeque<Wanted>,
+    wanted: VecDeque<MissingPayload>,
     fetched: HashMap<ScheduleId, Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl Payloads {
             let bytes = self.large.get(&entry.id).copied().unwrap_or(0);
             let affordable = used < POLL_BYTES;
             used += bytes;
-            affordable.then_some(Wanted { id: entry.id, version: entry.version, bytes })
+            affordable.then_some(MissingPayload { id: entry.id, version: entry.version, bytes })
         });
         self.wanted = affordable.collect();
     }
@@ -100,7 +100,7 @@ impl Payloads {
     }
 
     /// Puts the fetched payloads into their rows, and cuts off the rows whose payload is missing.
-    pub(super) fn complete(&self, brought: &mut Brought) {
+    pub(super) fn complete(&self, brought: &mut PolledRows) {
         let mut made: HashMap<ScheduleId, Arc<Entry>> = HashMap::new();
         let mut whole = |entry: Arc<Entry>| {
             if !self.is_large(&entry) {

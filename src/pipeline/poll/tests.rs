@@ -228,7 +228,7 @@ pub(super) fn shards(query: &PollQuery) -> Vec<i64> {
     query.shares.iter().flat_map(|share| share.shards.clone()).collect()
 }
 
-pub(super) fn planned(told: Vec<PollOutput>) -> Planned {
+pub(super) fn planned(told: Vec<PollOutput>) -> PollPlan {
     let planned =
         told.into_iter().find_map(|it| if let PollOutput::Planned(it) = it { Some(it) } else { None });
     planned.expect("a plan")

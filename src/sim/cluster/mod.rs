@@ -29,7 +29,7 @@ const CROWD: usize = 4_000;
 const CUT: Millis = 2_000;
 
 /// A place for a process: there is one, or there will be one again.
-struct Slot {
+struct NodeSlot {
     process: Option<Process>,
     restart_at: Millis,
     dice: Dice,
@@ -39,7 +39,7 @@ pub(super) struct Cluster {
     database: Database,
     wires: Wires,
     plans: Plans,
-    slots: Vec<Slot>,
+    slots: Vec<NodeSlot>,
     /// Dead processes with calls that reach the database yet.
     graves: Vec<Process>,
     effects: Vec<Effect>,
@@ -104,7 +104,7 @@ impl Cluster {
     pub(super) fn new(scenario: &Scenario, database: Database, sabotages: &[Sabotage]) -> Self {
         let stream = |n| Dice::new(scenario.seed, n);
         let (now, ends) = (database.begin(), database.begin() + scenario.span);
-        let slot = |n| Slot { process: None, restart_at: now, dice: stream(100 + n) };
+        let slot = |n| NodeSlot { process: None, restart_at: now, dice: stream(100 + n) };
         let mut cluster = Self {
             wires: Wires::new(stream(3), sabotages),
             plans: Plans::new(stream(0), ends, scenario.faults.forgets == 0),

@@ -26,7 +26,7 @@ use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::PoolLimits;
 use crate::pipeline::pool::floor::Floor;
 use crate::pipeline::start::{StartInput, StartMachine};
-use crate::store::{Applied, Beat, Claimed, Figures, Pulse, Store};
+use crate::store::{Applied, Claimed, Figures, Heartbeat, HeartbeatReply, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 use crate::upkeep::{MisfireInput, MisfireMachine};
 
@@ -107,8 +107,9 @@ impl Process {
         let clocks = Clocks { skew, lag: 0, offset: known.least(), boot_alone };
         let now = clocks.now(time);
         let application = APPLICATION.to_owned();
-        let beat = Beat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
-        let Ok(Pulse::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
+        let beat =
+            Heartbeat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
+        let Ok(HeartbeatReply::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
         let held = Arc::new(Held::default());
         let (core, max, queue) = LIMITS;
         let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(PoolLimits::new(core, max, queue))));

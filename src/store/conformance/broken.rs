@@ -15,13 +15,13 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
         db.set(row, column, value);
     }
     assert_eq!(db.polled(Millis::MAX), ["healthy"]);
-    assert!(db.stalled(Millis::MAX).iter().all(|name| name == "healthy"));
+    assert!(db.overdue(Millis::MAX).iter().all(|name| name == "healthy"));
 
-    let found = db.broken();
+    let found = db.unreadable();
     let [broken] = &found[..] else { panic!("one broken row, not {found:?}") };
     assert_eq!((broken.id, &*broken.name), (id, "broken"));
     assert!(broken.reason.contains(named), "{:?} does not name {named:?}", broken.reason);
-    let stale = Broken { version: broken.version - 1, ..broken.clone() };
+    let stale = UnreadableRow { version: broken.version - 1, ..broken.clone() };
     assert!(!db.store.quarantine(&stale).unwrap());
     assert!(db.store.quarantine(broken).unwrap());
     assert!(!db.store.quarantine(broken).unwrap());
@@ -29,7 +29,7 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
     let shown = db.schedule_row(id);
     assert_eq!((shown.state.as_str(), shown.reason.as_str()), ("ERROR", broken.reason.as_str()));
     assert!(shown.version > broken.version);
-    assert!(db.broken().is_empty());
+    assert!(db.unreadable().is_empty());
     assert_eq!(db.polled(Millis::MAX), ["healthy"]);
     assert_eq!(*db.entry("healthy"), *healthy);
     drop_claimed(db.claim(&db.head(&healthy)));
@@ -154,7 +154,7 @@ pub(crate) fn healthy_rows_are_not_broken(db: &Bench) {
     db.create(&Definition { trigger: past, ..db.definition("past") });
     let epoch = Definition { trigger: every(0, 60_000, -1), ..db.definition("from the epoch") };
     db.create(&epoch);
-    assert_eq!(db.broken(), []);
+    assert_eq!(db.unreadable(), []);
 }
 
 pub(crate) fn broken_rows_are_found_page_by_page(db: &Bench) {
@@ -177,10 +177,10 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     db.set(RowKey::Schedule(ids[0]), "job_type", "'CALENDAR'");
     db.set(RowKey::Schedule(ids[2]), "job_type", "'CALENDAR'");
     let (application, before) = (db.app.clone(), db.base);
-    let mut query = BrokenQuery { application, after: ids[0], step: 1, from: 0, before, limit: 1 };
+    let mut query = UnreadableQuery { application, after: ids[0], step: 1, from: 0, before, limit: 1 };
     let (mut steps, mut found) = (0, Vec::new());
     while query.after < ids[2] {
-        let page = db.store.broken(&query).unwrap();
+        let page = db.store.unreadable(&query).unwrap();
         found.extend(page.broken.iter().map(|broken| broken.id));
         let next = page.next.expect("there are rows behind this one");
         assert!(query.after < next);
@@ -197,7 +197,7 @@ pub(crate) fn what_is_due_at_the_instant_asked_about_is_not_overdue(db: &Bench) 
     db.set(RowKey::Schedule(id), "next_fire_time", &db.base.to_string());
     for (before, overdue) in [(db.base, 0), (db.base + 1, 1)] {
         let query =
-            BrokenQuery { application: db.app.clone(), after: id, step: 1, from: 0, before, limit: 1 };
-        assert_eq!(db.store.broken(&query).unwrap().broken.len(), overdue);
+            UnreadableQuery { application: db.app.clone(), after: id, step: 1, from: 0, before, limit: 1 };
+        assert_eq!(db.store.unreadable(&query).unwrap().broken.len(), overdue);
     }
 }

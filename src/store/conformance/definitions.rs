@@ -42,7 +42,7 @@ pub(crate) fn a_one_shot_in_the_past_is_left_to_the_misfire_policy(db: &Bench) {
     let entry = db.create(&Definition { trigger, ..db.definition("s") });
     assert_eq!(entry.cursor, Cursor { prev: None, next: Some(981_173_106_000) });
     assert_eq!(entry.state, ScheduleState::Active);
-    assert_eq!(db.stalled(db.now), ["s"]);
+    assert_eq!(db.overdue(db.now), ["s"]);
 }
 
 pub(crate) fn an_equal_definition_writes_nothing(db: &Bench) {
@@ -174,7 +174,7 @@ pub(crate) fn a_one_shot_moved_into_the_past_is_left_to_the_misfire_policy(db: &
         assert_eq!((after.state, after.cursor), (ScheduleState::Active, Cursor { prev, next }));
         assert!(after.generation > before.generation);
     }
-    assert_eq!(db.stalled(db.now), ["s"]);
+    assert_eq!(db.overdue(db.now), ["s"]);
     drop_claimed(db.claim(&db.head(&db.entry("s"))));
     assert_eq!(db.entry("s").state, ScheduleState::Complete);
 }

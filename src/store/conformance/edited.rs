@@ -42,16 +42,16 @@ fn all_goes_on(db: &Bench) {
         for pending in polled.pendings {
             claimed_or_quarantined(db, Candidate::Pending(pending));
         }
-        let stalled = db.store.stalled(&db.stalled_query(now)).unwrap();
+        let stalled = db.store.overdue(&db.overdue_query(now)).unwrap();
         for entry in stalled.entries {
             if let Some(repair) = decide(&entry, &stalled.unstarted, now, least) {
                 db.repaired(&repair);
             }
         }
-        for broken in db.broken() {
+        for broken in db.unreadable() {
             assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
         }
-        assert_eq!(db.broken(), []);
+        assert_eq!(db.unreadable(), []);
         assert!(!db.store.schedules(Some(&db.app)).unwrap().is_empty());
         assert!(!db.store.nodes(Some(&db.app)).unwrap().is_empty());
         db.executions();
@@ -65,7 +65,7 @@ fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
         let state = entry.state.as_str().to_owned();
         let (name, reason) = (Arc::clone(&entry.name), error.to_string());
-        let broken = Broken { id: entry.id, name, version: entry.version, state, reason };
+        let broken = UnreadableRow { id: entry.id, name, version: entry.version, state, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn a_fence_that_can_grow_no_more_loses_its_own_claim(db: &Bench) {
     assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Lost, Claim::Won(_)]), "{claims:?}");
     claims.into_iter().filter(|claim| !is_lost(claim)).for_each(|claim| _ = drop_claimed(claim));
     assert!(db.polled(Millis::MAX).iter().all(|name| name != "full"), "no poll asks for it again");
-    let broken = db.broken();
+    let broken = db.unreadable();
     assert!(broken.len() == 2 && broken.iter().all(|it| it.reason.contains("fence")), "{broken:?}");
 }
 
@@ -221,14 +221,14 @@ pub(crate) fn a_quarantined_row_is_mended_by_a_changed_trigger(db: &Bench) {
         let definition = Definition { name: format!("{n} {column} {value}"), ..db.definition("") };
         let id = db.create(&definition).id;
         db.set(RowKey::Schedule(id), column, value);
-        let found = db.broken();
+        let found = db.unreadable();
         assert!(matches!(&found[..], [broken] if db.store.quarantine(broken).unwrap()), "{found:?}");
         let again = Definition { trigger: every(db.base + 500, 2_000, -1), ..definition };
         assert_eq!(db.store.ensure(&again).unwrap(), Ensured::Changed, "{column} {value}");
         let entry = db.entry(&again.name);
         assert_eq!((entry.id, entry.state), (id, ScheduleState::Active));
         assert_eq!((entry.cursor.prev, entry.cursor.next), (None, Some(db.base + 500)), "{column} {value}");
-        assert_eq!(db.broken(), []);
+        assert_eq!(db.unreadable(), []);
         drop_claimed(db.claim(&db.head(&entry)));
     }
 }
@@ -237,7 +237,7 @@ pub(crate) fn a_quarantined_row_is_mended_by_a_changed_trigger(db: &Bench) {
 pub(crate) fn a_quarantined_row_is_not_called_unchanged(db: &Bench) {
     let entry = db.schedule("s");
     db.set(RowKey::Schedule(entry.id), "state", "'RUNING'");
-    assert!(db.store.quarantine(&db.broken()[0]).unwrap());
+    assert!(db.store.quarantine(&db.unreadable()[0]).unwrap());
     let row = db.schedule_row(entry.id);
     assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Quarantined);
     assert_eq!(db.schedule_row(entry.id), row, "nothing differed");
@@ -304,14 +304,14 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
     let node = db.another_node();
     db.set(RowKey::Node(node), "beat", &i64::MAX.to_string());
     let application = db.app.clone();
-    let beat = crate::store::Beat {
+    let beat = crate::store::Heartbeat {
         node,
         application,
         figures: crate::store::Figures::default(),
         withdraw: false,
         now: db.now,
     };
-    assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::Pulse::Ended));
+    assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::HeartbeatReply::Ended));
     assert_eq!(db.number(RowKey::Node(node), "beat"), i64::MAX);
     assert!(db.store.declare_dead(node, i64::MAX, db.now).unwrap(), "the others end it");
 }

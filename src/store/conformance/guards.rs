@@ -321,10 +321,10 @@ pub(crate) fn a_pause_loses_if_only_the_version_differs(db: &Bench) {
     altered.decides(db, || pause(db, &entry));
 }
 
-fn a_broken_row(db: &Bench) -> Broken {
+fn a_broken_row(db: &Bench) -> UnreadableRow {
     let entry = db.schedule("s");
     db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
-    db.broken().into_iter().find(|broken| broken.id == entry.id).expect("it cannot be understood")
+    db.unreadable().into_iter().find(|broken| broken.id == entry.id).expect("it cannot be understood")
 }
 
 pub(crate) fn a_quarantine_loses_if_only_the_state_differs(db: &Bench) {

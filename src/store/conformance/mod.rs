@@ -50,20 +50,26 @@ use crate::domain::{
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
 use crate::store::{
-    Applied, Broken, BrokenQuery, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange,
-    ExecutionQuery, ExecutionRow, NewNode, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow,
-    StalledQuery, Store, Stranded, Unstarted,
+    Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
+    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow, Store,
+    Stranded, UnreadableQuery, UnreadableRow, Unstarted,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Trigger};
 
 /// All that a walk in steps of so many rows finds.
-pub(crate) fn all_broken(store: &dyn Store, application: &str, step: usize, limit: usize) -> Vec<Broken> {
-    let mut found: Vec<Broken> = Vec::new();
+pub(crate) fn all_broken(
+    store: &dyn Store,
+    application: &str,
+    step: usize,
+    limit: usize,
+) -> Vec<UnreadableRow> {
+    let mut found: Vec<UnreadableRow> = Vec::new();
     let (application, before) = (application.to_owned(), store.time().unwrap().millis());
-    let mut query = BrokenQuery { application, after: ScheduleId(i64::MIN), step, from: 0, before, limit };
+    let mut query =
+        UnreadableQuery { application, after: ScheduleId(i64::MIN), step, from: 0, before, limit };
     loop {
-        let page = store.broken(&query).unwrap();
+        let page = store.unreadable(&query).unwrap();
         found.extend(page.broken);
         match page.next {
             Some(next) if next > query.after => query.after = next,
@@ -324,12 +330,12 @@ impl Bench {
         names(self.poll(until).entries.iter().map(|entry| &**entry))
     }
 
-    pub fn stalled_query(&self, before: Millis) -> StalledQuery {
-        StalledQuery { application: self.app.clone(), from: 0, before, lanes: None, limit: 1_000 }
+    pub fn overdue_query(&self, before: Millis) -> OverdueQuery {
+        OverdueQuery { application: self.app.clone(), from: 0, before, lanes: None, limit: 1_000 }
     }
 
-    pub fn stalled(&self, before: Millis) -> Vec<String> {
-        names(self.store.stalled(&self.stalled_query(before)).unwrap().entries.iter())
+    pub fn overdue(&self, before: Millis) -> Vec<String> {
+        names(self.store.overdue(&self.overdue_query(before)).unwrap().entries.iter())
     }
 
     pub fn stranded(&self) -> Vec<Stranded> {
@@ -338,7 +344,7 @@ impl Bench {
 
     /// What earlier misfire repairs of a schedule left PENDING.
     pub fn unstarted(&self, id: ScheduleId) -> Vec<Unstarted> {
-        let unstarted = self.store.stalled(&self.stalled_query(Millis::MAX)).unwrap().unstarted;
+        let unstarted = self.store.overdue(&self.overdue_query(Millis::MAX)).unwrap().unstarted;
         unstarted.into_iter().filter(|it| it.schedule == id).collect()
     }
 
@@ -355,7 +361,7 @@ impl Bench {
         self.store.apply(std::slice::from_ref(change)).unwrap() == [Applied::Done]
     }
 
-    pub fn broken(&self) -> Vec<Broken> {
+    pub fn unreadable(&self) -> Vec<UnreadableRow> {
         all_broken(self.store.as_ref(), &self.app, 10_000, 1_000)
     }
 

@@ -1,13 +1,15 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
-use crate::store::{Beat, Figures, Peer, Pulse};
+use crate::store::{Figures, Heartbeat, HeartbeatReply, Peer};
 
 impl Bench {
-    fn beat(&self, node: NodeId) -> Pulse {
+    fn beat(&self, node: NodeId) -> HeartbeatReply {
         let figures = Figures { threads: 4, busy: 3, queued: 2 };
         let now = self.now + 5_000;
-        self.store.beat(&Beat { node, application: self.app.clone(), figures, withdraw: false, now }).unwrap()
+        self.store
+            .beat(&Heartbeat { node, application: self.app.clone(), figures, withdraw: false, now })
+            .unwrap()
     }
 
     /// The node's beat as its peers see it.
@@ -17,8 +19,8 @@ impl Bench {
 
     fn peers(&self, node: NodeId) -> Vec<Peer> {
         match self.beat(node) {
-            Pulse::Alive { peers, .. } => peers,
-            Pulse::Ended => panic!("{node} has not ended"),
+            HeartbeatReply::Alive { peers, .. } => peers,
+            HeartbeatReply::Ended => panic!("{node} has not ended"),
         }
     }
 }
@@ -39,7 +41,7 @@ pub(crate) fn a_beat_tells_of_peers_and_of_what_one_owns(db: &Bench) {
     drop_claimed(db.claim(&ClaimRequest { node: other, ..db.head(&db.schedule("c")) }));
     assert_eq!(db.settle(&succeeded(db.run_head(&db.schedule("d")), db.now)), Applied::Done);
 
-    let Pulse::Alive { mut peers, mut owned } = db.beat(db.node) else { panic!("it lives") };
+    let HeartbeatReply::Alive { mut peers, mut owned } = db.beat(db.node) else { panic!("it lives") };
     peers.sort_by_key(|peer| peer.id);
     let mut expected = [db.node, other];
     expected.sort();
@@ -64,8 +66,8 @@ pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
 pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
     let node = db.another_node();
     let (application, figures) = (db.app.clone(), Figures::default());
-    let beat = Beat { node, application, figures, withdraw: true, now: db.now };
-    assert!(matches!(db.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
+    let beat = Heartbeat { node, application, figures, withdraw: true, now: db.now };
+    assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
     let seen = |peers: &[Peer]| {
         peers.iter().filter(|peer| !peer.jobs.is_empty()).map(|peer| peer.id).collect::<Vec<_>>()
     };
@@ -78,21 +80,21 @@ pub(crate) fn an_ended_node_is_told_by_its_beat(db: &Bench) {
     let node = db.another_node();
     assert!(db.store.declare_dead(node, db.beat_of(node), db.now).unwrap());
     let before = db.beat_of(node);
-    assert!(matches!(db.beat(node), Pulse::Ended));
+    assert!(matches!(db.beat(node), HeartbeatReply::Ended));
     assert_eq!(db.beat_of(node), before);
     assert_eq!(db.peers(db.node).len(), 1);
 }
 
 pub(crate) fn an_unknown_node_is_told_by_its_beat(db: &Bench) {
-    assert!(matches!(db.beat(NodeId::fresh()), Pulse::Ended));
+    assert!(matches!(db.beat(NodeId::fresh()), HeartbeatReply::Ended));
 }
 
 pub(crate) fn death_is_guarded_by_the_beat(db: &Bench) {
     let node = db.another_node();
     let seen = db.beat_of(node);
-    assert!(matches!(db.beat(node), Pulse::Alive { .. }));
+    assert!(matches!(db.beat(node), HeartbeatReply::Alive { .. }));
     assert!(!db.store.declare_dead(node, seen, db.now).unwrap());
-    assert!(matches!(db.beat(node), Pulse::Alive { .. }));
+    assert!(matches!(db.beat(node), HeartbeatReply::Alive { .. }));
     let seen = db.beat_of(node);
     assert!(!db.store.declare_dead(NodeId::fresh(), seen, db.now).unwrap());
     assert!(db.store.declare_dead(node, seen, db.now).unwrap());
@@ -104,7 +106,7 @@ pub(crate) fn a_node_leaves_once(db: &Bench) {
     db.store.leave(node, db.now + 1).unwrap();
     db.store.leave(node, db.now + 2).unwrap();
     assert!(!db.store.declare_dead(node, db.beat_of(node), db.now + 3).unwrap());
-    assert!(matches!(db.beat(node), Pulse::Ended));
+    assert!(matches!(db.beat(node), HeartbeatReply::Ended));
     let rows = db.store.nodes(Some(&db.app)).unwrap();
     let row = rows.iter().find(|row| row.id == node.to_string()).unwrap();
     assert_eq!(row.ended, Some((db.now + 1, "stopped".to_owned())));
@@ -113,7 +115,7 @@ pub(crate) fn a_node_leaves_once(db: &Bench) {
 pub(crate) fn the_nodes_are_shown(db: &Bench) {
     let dead = db.another_node();
     assert!(db.store.declare_dead(dead, db.beat_of(dead), db.now + 7).unwrap());
-    assert!(matches!(db.beat(db.node), Pulse::Alive { .. }));
+    assert!(matches!(db.beat(db.node), HeartbeatReply::Alive { .. }));
     let rows = db.store.nodes(Some(&db.app)).unwrap();
     assert_eq!(rows.len(), 2);
     let find = |id: NodeId| rows.iter().find(|row| row.id == id.to_string()).unwrap();

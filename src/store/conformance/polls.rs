@@ -348,13 +348,14 @@ pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
     let mut lanes = names_of(&second);
     lanes.sort();
     assert_eq!(lanes, ["b", "c"]);
-    let stalled = db.store.stalled(&StalledQuery { from, ..db.stalled_query(until) }).unwrap();
+    let stalled = db.store.overdue(&OverdueQuery { from, ..db.overdue_query(until) }).unwrap();
     assert_eq!(names(stalled.entries.iter()), ["b", "c"]);
-    assert_eq!(db.stalled(until), ["a", "b", "c"]);
+    assert_eq!(db.overdue(until), ["a", "b", "c"]);
     let [a, b, after] = ["a", "b", "c"].map(|name| db.entry(name).id);
     [a, b].iter().for_each(|id| db.set(RowKey::Schedule(*id), "job_type", "'CALENDAR'"));
-    let broken = BrokenQuery { application: db.app.clone(), after, step: 1, from, before: until, limit: 9 };
-    let found: Vec<_> = db.store.broken(&broken).unwrap().broken.into_iter().map(|it| it.id).collect();
+    let broken =
+        UnreadableQuery { application: db.app.clone(), after, step: 1, from, before: until, limit: 9 };
+    let found: Vec<_> = db.store.unreadable(&broken).unwrap().broken.into_iter().map(|it| it.id).collect();
     assert_eq!(found, [b]);
 }
 
@@ -407,7 +408,7 @@ pub(crate) fn rows_of_other_applications_are_left_alone(db: &Bench) {
     let elsewhere = Definition { application: fresh_name(), ..db.definition("s") };
     assert_eq!(db.store.ensure(&elsewhere).unwrap(), Ensured::Created);
     assert!(db.polled(Millis::MAX).is_empty());
-    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(db.overdue(Millis::MAX).is_empty());
 }
 
 pub(crate) fn paused_and_complete_rows_are_left_alone(db: &Bench) {

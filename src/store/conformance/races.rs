@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::domain::{Error, ErrorKind, ExecutionState, Reason, ScheduleState};
-use crate::store::rules::Verb;
-use crate::store::{Beat, Figures, Pulse};
+use crate::store::rules::ChangeKind;
+use crate::store::{Figures, Heartbeat, HeartbeatReply};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 12;
@@ -121,7 +121,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
         let winner = wins.iter().position(|count| *count == 1).unwrap();
         assert_eq!(db.execution(first.id).node, nodes[winner].to_string());
         let settlement = ExecutionChange {
-            verb: Verb::GiveBack,
+            kind: ChangeKind::GiveBack,
             execution: first.id,
             token: requests[winner].token,
             becomes: ExecutionState::Pending,
@@ -160,14 +160,14 @@ fn all_join(db: &Bench) {
         (0..THREADS * 2).map(|_| db.new_node(NodeId::fresh(), &app, &["a", "b", "c"])).collect();
     race(nodes.len(), |number| patiently(|| db.store.register(&nodes[number])));
     assert_eq!(db.store.nodes(Some(&app)).unwrap().len(), nodes.len());
-    let beat = Beat {
+    let beat = Heartbeat {
         node: nodes[0].id,
         application: app.clone(),
         figures: Figures::default(),
         withdraw: false,
         now: db.now,
     };
-    let Pulse::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };
+    let HeartbeatReply::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };
     assert_eq!(peers.len(), nodes.len());
     assert_eq!(db.get(RowKey::App(&app), "state").as_deref(), Some("Y"));
     // One row per job: a second would make the schedule come twice.

@@ -214,7 +214,7 @@ pub(crate) fn a_paused_row_is_not_repaired_as_misfire(db: &Bench) {
     let entry = db.schedule("s");
     let misfire = fire_once(db, &entry);
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
-    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(db.overdue(Millis::MAX).is_empty());
     assert!(!db.repaired(&misfire));
     let version = db.entry("s").version;
     assert!(!db.repaired(&Repair { version, ..misfire }), "the state is compared too");
@@ -227,13 +227,13 @@ pub(crate) fn error_rows_are_not_revived_by_repair(db: &Bench) {
     let entry = db.schedule("s");
     let row = RowKey::Schedule(entry.id);
     db.set(row, "job_type", "'CALENDAR'");
-    assert!(db.store.quarantine(&db.broken()[0]).unwrap());
+    assert!(db.store.quarantine(&db.unreadable()[0]).unwrap());
     db.set(row, "job_type", "'SIMPLE'");
     let version = db.number(row, "version");
 
-    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(db.overdue(Millis::MAX).is_empty());
     assert!(db.polled(Millis::MAX).is_empty());
-    assert!(db.broken().is_empty());
+    assert!(db.unreadable().is_empty());
     for resume in [false, true] {
         for state in [ScheduleState::Active, ScheduleState::Paused] {
             assert!(!db.repaired(&Repair { version, state, resume, ..fire_once(db, &entry) }));
@@ -252,10 +252,10 @@ pub(crate) fn stalled_rows_are_those_before_the_threshold(db: &Bench) {
     db.schedule("s");
     let later = every(db.base + 5_000, 1_000, -1);
     db.create(&Definition { trigger: later, ..db.definition("later") });
-    assert!(db.stalled(db.base).is_empty());
-    assert_eq!(db.stalled(db.base + 1), ["s"]);
-    assert_eq!(db.stalled(db.base + 5_001), ["s", "later"]);
-    assert_eq!(db.store.stalled(&db.stalled_query(Millis::MAX)).unwrap().entries[0], *db.entry("s"));
+    assert!(db.overdue(db.base).is_empty());
+    assert_eq!(db.overdue(db.base + 1), ["s"]);
+    assert_eq!(db.overdue(db.base + 5_001), ["s", "later"]);
+    assert_eq!(db.store.overdue(&db.overdue_query(Millis::MAX)).unwrap().entries[0], *db.entry("s"));
 }
 
 /// The pages of a job's shard come earliest first, and each of the others has its share of each page.
@@ -276,8 +276,8 @@ pub(crate) fn stalled_rows_come_earliest_first_page_by_page(db: &Bench) {
 fn stalled_pages(db: &Bench) -> Vec<Vec<ScheduleId>> {
     let (mut pages, mut lanes) = (Vec::new(), None);
     while lanes.as_ref().is_none_or(|lanes: &Vec<Lane>| !lanes.is_empty()) {
-        let query = StalledQuery { lanes, limit: 2, ..db.stalled_query(Millis::MAX) };
-        let page = db.store.stalled(&query).unwrap();
+        let query = OverdueQuery { lanes, limit: 2, ..db.overdue_query(Millis::MAX) };
+        let page = db.store.overdue(&query).unwrap();
         pages.push(page.entries.iter().map(|entry| entry.id).collect());
         lanes = Some(page.next);
     }
@@ -297,23 +297,23 @@ pub(crate) fn repair_leaves_rows_whose_handler_nobody_here_knows_alone(db: &Benc
     db.schedule("known");
     let definition = Definition { job: job("other"), ..db.definition("unknown") };
     db.create(&definition);
-    assert_eq!(db.stalled(Millis::MAX), ["known"]);
+    assert_eq!(db.overdue(Millis::MAX), ["known"]);
 
     let node = NodeId::fresh();
     db.join(node, &["other"]);
-    assert_eq!(db.stalled(Millis::MAX), ["known", "unknown"]);
+    assert_eq!(db.overdue(Millis::MAX), ["known", "unknown"]);
     db.store.leave(node, db.now).unwrap();
-    assert_eq!(db.stalled(Millis::MAX), ["known"]);
+    assert_eq!(db.overdue(Millis::MAX), ["known"]);
 
     let elsewhere = db.new_node(NodeId::fresh(), &fresh_name(), &["other"]);
     db.store.register(&elsewhere).unwrap();
-    assert_eq!(db.stalled(Millis::MAX), ["known"], "a node of another application does not count");
+    assert_eq!(db.overdue(Millis::MAX), ["known"], "a node of another application does not count");
 }
 
 pub(crate) fn rows_of_a_disabled_application_are_not_stalled(db: &Bench) {
     db.schedule("s");
     db.set(RowKey::App(&db.app), "state", "'N'");
-    assert!(db.stalled(Millis::MAX).is_empty());
+    assert!(db.overdue(Millis::MAX).is_empty());
     db.set(RowKey::App(&db.app), "state", "'Y'");
-    assert_eq!(db.stalled(Millis::MAX), ["s"]);
+    assert_eq!(db.overdue(Millis::MAX), ["s"]);
 }

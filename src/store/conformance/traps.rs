@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, ScheduleState};
-use crate::store::{Beat, Figures, Pulse};
+use crate::store::{Figures, Heartbeat, HeartbeatReply};
 
 /// Moving the cursor was all a claim did: a crash before the end, and nobody knew of the occurrence any more.
 pub(crate) fn a_claim_leaves_a_row_so_a_crash_loses_no_run(db: &Bench) {
@@ -37,20 +37,20 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
     let pulse = |node| {
         let application = db.app.clone();
         db.store
-            .beat(&Beat { node, application, figures: Figures::default(), withdraw: false, now: db.now })
+            .beat(&Heartbeat { node, application, figures: Figures::default(), withdraw: false, now: db.now })
             .unwrap()
     };
     let beats = |node| db.number(RowKey::Node(node), "beat");
     let before = (beats(one), beats(two));
     let mine = won(db.claim(&ClaimRequest { node: one, ..db.head(&db.schedule("one's")) }));
     let other = won(db.claim(&ClaimRequest { node: two, ..db.head(&db.schedule("two's")) }));
-    let Pulse::Alive { peers, owned } = pulse(one) else { panic!("it lives") };
+    let HeartbeatReply::Alive { peers, owned } = pulse(one) else { panic!("it lives") };
     assert_eq!((peers.len(), (beats(one), beats(two))), (2, (before.0 + 1, before.1)));
     assert_eq!(owned.iter().map(|own| own.id).collect::<Vec<_>>(), [mine.execution()]);
 
     assert!(db.store.declare_dead(two, beats(two), db.now).unwrap());
-    assert!(matches!(pulse(one), Pulse::Alive { .. }), "the other's death is not its own");
-    assert!(matches!(pulse(two), Pulse::Ended), "the other's life is not its own");
+    assert!(matches!(pulse(one), HeartbeatReply::Alive { .. }), "the other's death is not its own");
+    assert!(matches!(pulse(two), HeartbeatReply::Ended), "the other's life is not its own");
     assert_eq!(db.stranded().iter().map(|row| row.id).collect::<Vec<_>>(), [other.execution()]);
 }
 

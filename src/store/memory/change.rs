@@ -5,14 +5,14 @@ use super::tables::Tables;
 use crate::domain::{Millis, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
-use crate::store::rules::{Brought, HeldRow, Rule, Set};
+use crate::store::rules::{ChangeValue, HeldRow, Rule, Set};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
     /// The changes of one transaction, in the order in which the verbs are declared.
     pub(super) fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
         let mut order: Vec<usize> = (0..changes.len()).collect();
-        order.sort_by_key(|index| changes[*index].verb());
+        order.sort_by_key(|index| changes[*index].kind());
         let mut applied = vec![Applied::Lost; changes.len()];
         for index in order {
             applied[index] = self.apply_one(&changes[index])?;
@@ -137,7 +137,7 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
         },
         Set::EmptyOn(state, reasons) => {
             let is_one = reasons.iter().any(|reason| old == Datum::Text(reason.as_str()));
-            let becomes = change.brings(Brought::Becomes) == Datum::Text(state.as_str());
+            let becomes = change.brings(ChangeValue::Becomes) == Datum::Text(state.as_str());
             return (is_one && becomes).then_some(Datum::Text(""));
         }
     })

@@ -19,11 +19,11 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
-use super::rules::{HeldRow, Verb};
+use super::rules::{ChangeKind, HeldRow};
 use super::{
-    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Pulse, Purge, Purged, Result,
-    ScheduleRow, Stalled, StalledQuery, Store, StrandedPage,
+    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
+    HeartbeatReply, LargePayload, NewNode, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled, Purge,
+    Purged, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -109,7 +109,7 @@ impl Store for MemoryStore {
         Ok(sample)
     }
 
-    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+    fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         self.transaction(|tables| match tables.hooks.beats_refused {
             true => Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked")),
             false => Ok(tables.beat(beat)),
@@ -138,7 +138,7 @@ impl Store for MemoryStore {
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         let waited_for = changes.iter().filter(|change| change.rule().held == HeldRow::Wait);
         self.locking(waited_for.filter_map(Change::schedule), |tables| {
-            let leaves = changes.iter().any(|change| change.verb() == Verb::Leave);
+            let leaves = changes.iter().any(|change| change.kind() == ChangeKind::Leave);
             match leaves && tables.hooks.leaves_refused {
                 true => {
                     Err(crate::domain::Error::new(crate::domain::ErrorKind::Refused, "as the test asked"))
@@ -152,16 +152,16 @@ impl Store for MemoryStore {
         self.transaction(|tables| Ok(tables.elect(application, now, interval)))
     }
 
-    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
-        Ok(self.tables().stalled(query))
+    fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage> {
+        Ok(self.tables().overdue(query))
     }
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
         Ok(self.tables().stranded(application, after, limit))
     }
 
-    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
-        Ok(self.tables().broken(query))
+    fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
+        Ok(self.tables().unreadable(query))
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {

@@ -12,8 +12,8 @@ use crate::domain::{
 use crate::store::columns::Column;
 use crate::store::guard;
 use crate::store::{
-    Beat, DueRows, Figures, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery, Polled, Pulse,
-    Result, SMALL_PAYLOAD, when,
+    DueRows, Figures, Heartbeat, HeartbeatReply, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
+    Polled, Result, SMALL_PAYLOAD, when,
 };
 
 impl Tables {
@@ -48,7 +48,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn beat(&mut self, beat: &Beat) -> Pulse {
+    pub(super) fn beat(&mut self, beat: &Heartbeat) -> HeartbeatReply {
         let may_beat = |node: &&mut Node| {
             let is_seen = |column| match column {
                 // It was found by it.
@@ -59,7 +59,7 @@ impl Tables {
             guard::HEARTBEAT.columns().all(is_seen) && node.beat < i64::MAX
         };
         match self.nodes.get_mut(&beat.node).filter(may_beat) {
-            None => return Pulse::Ended,
+            None => return HeartbeatReply::Ended,
             Some(node) => {
                 node.beat += 1;
                 if beat.withdraw {
@@ -77,7 +77,7 @@ impl Tables {
         let peers = live.map(|(id, node)| Peer { id: *id, beat: node.beat, jobs: jobs(node) }).collect();
         let owned = self.owned().get(&Some(beat.node)).into_iter().flatten();
         let owned = owned.filter_map(|id| self.as_stranded(*id, self.run(ExecutionId(*id))?)).collect();
-        Pulse::Alive { peers, owned }
+        HeartbeatReply::Alive { peers, owned }
     }
 
     pub(super) fn poll(&self, query: &PollQuery, time: crate::time::TimeSample) -> Polled {
@@ -115,14 +115,14 @@ impl Tables {
     }
 
     /// The shards of each active job that the query wants, and the names.
-    fn wanted<'q>(&self, index: &Index, query: &'q PollQuery) -> Wanted<'q> {
+    fn wanted<'q>(&self, index: &Index, query: &'q PollQuery) -> WantedRows<'q> {
         let mut shards: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
         for share in &query.shares {
             for job in self.active(index, &share.jobs) {
                 shards.entry(job).or_default().extend(&share.shards);
             }
         }
-        Wanted { shards, names: query.names.iter().map(String::as_str).collect() }
+        WantedRows { shards, names: query.names.iter().map(String::as_str).collect() }
     }
 
     /// Those of the jobs that are active.
@@ -132,7 +132,13 @@ impl Tables {
     }
 
     /// The lanes of the next page if this one does not hold all.
-    fn all_due(&self, index: &Index, rows: &Wanted<'_>, query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
+    fn all_due(
+        &self,
+        index: &Index,
+        rows: &WantedRows<'_>,
+        query: &PollQuery,
+        polled: &mut Polled,
+    ) -> Vec<Lane> {
         let due = within(&index.due, (query.from - 1, i64::MAX), query.until).map(|(_, id)| id);
         let of = |id: &i64| self.schedule(*id);
         let ids: Vec<i64> = due.filter(|id| of(id).is_some_and(|row| rows.contain(row))).collect();
@@ -195,7 +201,7 @@ impl Tables {
     fn due_pendings(
         &self,
         index: &Index,
-        rows: &Wanted<'_>,
+        rows: &WantedRows<'_>,
         query: &PollQuery,
         polled: &mut Polled,
     ) -> Option<(Millis, i64)> {
@@ -218,7 +224,7 @@ impl Tables {
         last
     }
 
-    fn as_pending(&self, id: ExecutionId, rows: &Wanted<'_>) -> Option<Pending> {
+    fn as_pending(&self, id: ExecutionId, rows: &WantedRows<'_>) -> Option<Pending> {
         let run = self.run(id)?;
         self.schedule(run.schedule).filter(|row| rows.contain(row))?;
         if !self.lets_run(run.schedule, run.origin) || !when::is_instant(run.scheduled) {
@@ -254,12 +260,12 @@ fn without_large(mut entry: Entry, polled: &mut Polled) -> Entry {
 }
 
 /// The rows a poll asks for.
-struct Wanted<'q> {
+struct WantedRows<'q> {
     shards: BTreeMap<i64, BTreeSet<i64>>,
     names: BTreeSet<&'q str>,
 }
 
-impl Wanted<'_> {
+impl WantedRows<'_> {
     fn are_home(&self, row: &Schedule) -> bool {
         self.shards.get(&row.job()).is_some_and(|shards| shards.contains(&row.shard))
     }

@@ -10,8 +10,8 @@ use crate::domain::{
 };
 use crate::store::columns::Column;
 use crate::store::{
-    Applied, Broken, BrokenPage, BrokenQuery, Lane, Stalled, StalledQuery, Stranded, StrandedPage, Unstarted,
-    called, guard,
+    Applied, Lane, OverduePage, OverdueQuery, Stranded, StrandedPage, UnreadablePage, UnreadableQuery,
+    UnreadableRow, Unstarted, called, guard,
 };
 use crate::time::is_election_due;
 
@@ -39,12 +39,12 @@ impl Tables {
         self.apps.get(application).is_some_and(|app| app.state == "Y")
     }
 
-    pub(super) fn stalled(&self, query: &StalledQuery) -> Stalled {
+    pub(super) fn overdue(&self, query: &OverdueQuery) -> OverduePage {
         let (ids, next) = self.late(query);
         let entries: Vec<Entry> = ids.into_iter().filter_map(|id| self.entry(id)?.ok()).collect();
         let give_way = entries.iter().filter(|entry| entry.misfire == MisfirePolicy::FireOnce);
         let unstarted = give_way.flat_map(|entry| self.unstarted(entry.id)).collect();
-        Stalled { entries, unstarted, next }
+        OverduePage { entries, unstarted, next }
     }
 
     /// What earlier misfire repairs of a schedule left PENDING.
@@ -56,7 +56,7 @@ impl Tables {
     }
 
     /// The rows of a page, understood or not, and the lanes of the next.
-    fn late(&self, query: &StalledQuery) -> (Vec<i64>, Vec<Lane>) {
+    fn late(&self, query: &OverdueQuery) -> (Vec<i64>, Vec<Lane>) {
         let application = query.application.as_str();
         let Some(index) = self.index(application).filter(|_| self.is_enabled(application)) else {
             return (Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ impl Tables {
         (rows.into_iter().map(|(_, id)| id).collect(), next)
     }
 
-    fn lanes_behind(&self, index: &Index, query: &StalledQuery) -> Vec<Lane> {
+    fn lanes_behind(&self, index: &Index, query: &OverdueQuery) -> Vec<Lane> {
         let due = query.from..query.before;
         let behind = index.due.range((due.start, i64::MIN)..(due.end, i64::MIN).max((due.start, i64::MIN)));
         let late = behind.filter_map(|(_, id)| self.schedule(*id));
@@ -128,23 +128,25 @@ impl Tables {
         u32::try_from(died.count()).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn broken(&self, query: &BrokenQuery) -> BrokenPage {
+    pub(super) fn unreadable(&self, query: &UnreadableQuery) -> UnreadablePage {
         let ids = self.index(&query.application).into_iter().flat_map(|index| index.schedules.values());
         let mut ids: Vec<i64> = ids.copied().filter(|id| *id > query.after.0).collect();
         ids.sort_unstable();
         let walked = ids.len().min(query.step);
         let step = ids.iter().take(walked);
-        let broken: Vec<Broken> = step.filter_map(|id| self.as_broken(*id)).take(query.limit).collect();
+        let broken: Vec<UnreadableRow> =
+            step.filter_map(|id| self.as_broken(*id)).take(query.limit).collect();
         let next = match broken.last() {
             Some(last) if broken.len() == query.limit => Some(last.id),
             _ => ids[..walked].last().filter(|_| walked == query.step).map(|last| ScheduleId(*last)),
         };
-        let overdue = self.overdue(query).filter(|it| broken.iter().all(|walked| walked.id != it.id));
-        let overdue: Vec<Broken> = overdue.take(query.limit).collect();
-        BrokenPage { broken: [broken, overdue].concat(), next }
+        let overdue =
+            self.overdue_unreadable(query).filter(|it| broken.iter().all(|walked| walked.id != it.id));
+        let overdue: Vec<UnreadableRow> = overdue.take(query.limit).collect();
+        UnreadablePage { broken: [broken, overdue].concat(), next }
     }
 
-    fn overdue(&self, query: &BrokenQuery) -> impl Iterator<Item = Broken> {
+    fn overdue_unreadable(&self, query: &UnreadableQuery) -> impl Iterator<Item = UnreadableRow> {
         let due = self.index(&query.application).into_iter().flat_map(|index| &index.due);
         let job = |id: i64| self.schedule(id).map(|row| row.job());
         let listed = move |(_, id): &&(Millis, i64)| {
@@ -154,11 +156,11 @@ impl Tables {
         due.filter(listed).filter_map(|(_, id)| self.as_broken(*id))
     }
 
-    fn as_broken(&self, id: i64) -> Option<Broken> {
+    fn as_broken(&self, id: i64) -> Option<UnreadableRow> {
         let row =
             self.schedule(id).filter(|row| !row.is(ScheduleState::Error) && !row.is(ScheduleState::Init))?;
         let reason = row.understand(id, self.jobs.get(&row.job())).err()?;
         let (id, version, state) = (ScheduleId(id), row.version, row.state.to_string());
-        Some(Broken { id, name: called(&row.name, id), version, state, reason })
+        Some(UnreadableRow { id, name: called(&row.name, id), version, state, reason })
     }
 }

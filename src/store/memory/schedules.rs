@@ -6,7 +6,7 @@ use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
 use crate::domain::{Entry, Error, ErrorKind, Millis, shards};
 use crate::store::columns::Settings;
-use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
+use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, NONE, Present};
 use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
 
@@ -18,7 +18,7 @@ impl Tables {
         let when = when::storable(&timing, self.now).map_err(senseless)?;
         let app = self.apps.get(definition.application.as_str());
         let present = Present { now: self.now, ledger_from: app.map_or(NONE, |app| app.ledger_from) };
-        let wanted = Wanted { definition, timing, when, present };
+        let wanted = WorkedOut { definition, timing, when, present };
         let job = self.put_job(&definition.application, &definition.job);
         let settings = Settings::of(definition, job);
         match self.schedule_named(&definition.application, &definition.name) {
@@ -27,8 +27,8 @@ impl Tables {
         }
     }
 
-    fn create(&mut self, wanted: &Wanted<'_>, settings: Settings) -> Ensured {
-        let Planned { cursor, state } = wanted.planned();
+    fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Ensured {
+        let PlannedRow { cursor, state } = wanted.planned();
         let app = self.apps.get(wanted.definition.application.as_str());
         let fence = app.map_or(0, |app| app.fence_from);
         let row = Schedule {
@@ -54,7 +54,7 @@ impl Tables {
         Ensured::Created
     }
 
-    fn change(&mut self, id: i64, wanted: &Wanted<'_>, settings: Settings) -> Result<Ensured> {
+    fn change(&mut self, id: i64, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
         let Some(row) = self.schedule(id) else { return Ok(Ensured::Unchanged) };
         let stored = StoredSchedule {
             state: row.state.to_string(),
@@ -73,7 +73,7 @@ impl Tables {
         self.edit_schedule(id, |row| {
             row.settings = settings;
             row.version += 1;
-            if let Edit::Retime(Planned { cursor, state }) = edit {
+            if let Edit::Retime(PlannedRow { cursor, state }) = edit {
                 row.shape = Arc::new(Shape::from(wanted.when.clone()));
                 row.generation += 1;
                 row.move_to(cursor);

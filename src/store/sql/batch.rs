@@ -17,7 +17,7 @@ use crate::store::guard::Guard;
 
 impl Statement {
     /// The rows of `want` as a derived table called `w`.
-    pub(super) fn want(mut self, dialect: Dialect, want: &Want) -> Self {
+    pub(super) fn want(mut self, dialect: Dialect, want: &BatchRows) -> Self {
         self.binds.extend(want.same.iter().map(|(_, value)| value.clone()));
         match dialect.batch_form() {
             BatchForm::Columns => {
@@ -39,7 +39,7 @@ impl Statement {
 
 /// Rows to join with, such as the claims wanted, column by column.
 #[derive(Clone, Debug)]
-pub(super) struct Want {
+pub(super) struct BatchRows {
     rows: usize,
     /// What differs from row to row; the first column is an id.
     each: Vec<(&'static str, Values)>,
@@ -54,7 +54,7 @@ enum Values {
     Texts(Arc<Vec<String>>),
 }
 
-impl Want {
+impl BatchRows {
     pub(super) fn new(ids: impl Iterator<Item = i64>) -> Self {
         let ids: Vec<i64> = ids.collect();
         Self { rows: ids.len(), each: vec![("id", Values::Ints(Arc::new(ids)))], same: Vec::new() }
@@ -216,7 +216,7 @@ impl Values {
 
 /// A row of a batch as JSON: a list of what differs from row to row.
 struct JsonRow<'a> {
-    want: &'a Want,
+    want: &'a BatchRows,
     row: usize,
 }
 
@@ -238,7 +238,7 @@ pub(super) fn update(
     dialect: Dialect,
     table: (&str, &str),
     sets: &[(&str, impl AsRef<str>)],
-    want: &Want,
+    want: &BatchRows,
     condition: &str,
 ) -> Statement {
     let (before, behind) = dialect.update(table, sets, condition);
@@ -246,7 +246,7 @@ pub(super) fn update(
 }
 
 /// Deletes the rows of a table that meet the condition with one of `w`.
-pub(super) fn delete(dialect: Dialect, table: (&str, &str), want: &Want, condition: &str) -> Statement {
+pub(super) fn delete(dialect: Dialect, table: (&str, &str), want: &BatchRows, condition: &str) -> Statement {
     let (before, behind) = dialect.delete(table, condition);
     sql(before).want(dialect, want).push(&behind)
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::batch::{Want, guarded, update};
+use super::batch::{BatchRows, guarded, update};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
@@ -14,7 +14,7 @@ use super::statement::{self, Statement, ids, sql};
 use crate::domain::{LONGEST_ERROR, Millis, ScheduleState};
 use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
-use crate::store::rules::{Brought, HeldRow, Rule, Set, Table, Verb};
+use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, guard};
 
@@ -26,8 +26,8 @@ const OTHER_STATE: &str = "other";
 
 /// Whether it takes a single statement, which is its own transaction.
 pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
-    let Some(first) = changes.first().map(Change::verb) else { return false };
-    let alike = changes.iter().all(|it| it.verb() == first && !has_follow_ups(it));
+    let Some(first) = changes.first().map(Change::kind) else { return false };
+    let alike = changes.iter().all(|it| it.kind() == first && !has_follow_ups(it));
     let few = changes.len() <= size(dialect, first);
     !dialect.begins_with_a_read() && alike && few && !locks(first.rule(), changes.len())
 }
@@ -39,13 +39,13 @@ fn has_follow_ups(change: &Change) -> bool {
 /// The changes of one transaction.
 pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
-    order.sort_by_key(|index| (changes[*index].verb(), place(&changes[*index])));
+    order.sort_by_key(|index| (changes[*index].kind(), place(&changes[*index])));
     let mut applied = vec![Applied::Lost; changes.len()];
-    for alike in order.chunk_by(|one, other| changes[*one].verb() == changes[*other].verb()) {
-        let verb = changes[alike[0]].verb();
-        for some in alike.chunks(size(session.dialect(), verb)) {
+    for alike in order.chunk_by(|one, other| changes[*one].kind() == changes[*other].kind()) {
+        let kind = changes[alike[0]].kind();
+        for some in alike.chunks(size(session.dialect(), kind)) {
             let rows: Vec<&Change> = some.iter().map(|index| &changes[*index]).collect();
-            for (index, done) in some.iter().zip(change(session, verb.rule(), &rows)?) {
+            for (index, done) in some.iter().zip(change(session, kind.rule(), &rows)?) {
                 applied[*index] = done.into();
             }
         }
@@ -58,8 +58,8 @@ pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
 
 /// The most rows of a statement: one where the guard compares another thing for each row, or names rows by
 /// another key than their id, by which locked rows are told apart.
-fn size(dialect: Dialect, verb: Verb) -> usize {
-    if verb == Verb::Quarantine || !has_id(verb.rule()) { 1 } else { dialect.batch() }
+fn size(dialect: Dialect, kind: ChangeKind) -> usize {
+    if kind == ChangeKind::Quarantine || !has_id(kind.rule()) { 1 } else { dialect.batch() }
 }
 
 fn has_id(rule: &Rule) -> bool {
@@ -90,7 +90,7 @@ fn change(session: &mut dyn Session, rule: &Rule, rows: &[&Change]) -> Step<Vec<
 
 /// Changes the rows that are as they were seen and, where the rule says so, that nobody holds; gives their
 /// ids. They are locked in id order.
-fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: Want) -> Step<Vec<i64>> {
+fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: BatchRows) -> Step<Vec<i64>> {
     let (dialect, (table, alias)) = (session.dialect(), named(rule.table));
     let compared: Vec<&str> = rule.guard.every().map(Column::name).chain([OTHER_STATE]).collect();
     let lock = if rule.held == HeldRow::Leave { dialect.lock_free(alias) } else { dialect.lock(alias) };
@@ -110,7 +110,7 @@ fn change_free(session: &mut dyn Session, rule: &Rule, rows: &[&Change], want: W
     Ok(free)
 }
 
-fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &Want) -> Statement {
+fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &BatchRows) -> Statement {
     let (table, alias) = named(rule.table);
     let assigned = |(column, set): &(Column, Set)| (column.name(), assigned(dialect, alias, *column, *set));
     let sets: Vec<(&str, String)> = rule.sets.iter().map(assigned).collect();
@@ -175,8 +175,8 @@ fn condition(dialect: Dialect, rule: &Rule, rows: &[&Change]) -> String {
 }
 
 /// What a batch compares and assigns.
-fn want(rule: &Rule, rows: &[&Change]) -> Want {
-    let want = rule.guard.every().fold(Want::of_length(rows.len()), |want, column| match column {
+fn want(rule: &Rule, rows: &[&Change]) -> BatchRows {
+    let want = rule.guard.every().fold(BatchRows::of_length(rows.len()), |want, column| match column {
         Column::State if rule.from.len() > 1 => rule
             .from
             .iter()
@@ -191,13 +191,13 @@ fn want(rule: &Rule, rows: &[&Change]) -> Want {
     rule.brings().fold(want, |want, value| brought(want, value, rows))
 }
 
-fn brought(want: Want, value: Brought, rows: &[&Change]) -> Want {
+fn brought(want: BatchRows, value: ChangeValue, rows: &[&Change]) -> BatchRows {
     let name = value.name();
     let brought = || rows.iter().map(|row| row.brings(value));
     match value {
-        Brought::Fresh => want.texts(name, brought().map(|token| as_text(token).into_owned())),
-        Brought::Becomes | Brought::Error | Brought::Why | Brought::PausedBy => {
-            let longest = if value == Brought::Error { LONGEST_ERROR } else { LONGEST_REASON };
+        ChangeValue::Fresh => want.texts(name, brought().map(|token| as_text(token).into_owned())),
+        ChangeValue::Becomes | ChangeValue::Error | ChangeValue::Why | ChangeValue::PausedBy => {
+            let longest = if value == ChangeValue::Error { LONGEST_ERROR } else { LONGEST_REASON };
             want.alike(name, brought().map(|text| tidy(as_text(text), longest)))
         }
         _ => want.ints(name, brought().map(as_number)),
@@ -244,7 +244,7 @@ fn tidy(text: Cow<'_, str>, longest: usize) -> Cow<'_, str> {
 }
 
 /// Whether each execution is already so, under its own token.
-fn read_back(session: &mut dyn Session, rows: &[&Change], want: &Want) -> Step<Vec<bool>> {
+fn read_back(session: &mut dyn Session, rows: &[&Change], want: &BatchRows) -> Step<Vec<bool>> {
     let dialect = session.dialect();
     let question = sql("SELECT r.id, r.state, r.claim_token FROM ")
         .want(dialect, &want.of(&["id"]))
@@ -292,7 +292,7 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     let dialect = session.dialect();
     let (changes, next) =
         (|| attempts.iter().map(|(change, _)| *change), || attempts.iter().map(|(_, next)| next));
-    let want = Want::new(changes().map(|change| change.execution.0))
+    let want = BatchRows::new(changes().map(|change| change.execution.0))
         .texts("claim_token", changes().map(|change| change.token_after().to_string()))
         .texts("state", changes().map(|change| change.becomes.as_str().to_owned()))
         .ints("due", next().map(|next| next.due))
@@ -340,7 +340,7 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
     let dialect = session.dialect();
     let columns: Vec<LedgerColumns> = rows.iter().map(|(repair, row)| repair.columns_of(row)).collect();
     let (lines, time) = (|| columns.iter(), |time: Option<Millis>| time.unwrap_or(NONE));
-    let want = Want::new(lines().map(|it| it.id))
+    let want = BatchRows::new(lines().map(|it| it.id))
         .ints("at", lines().map(|it| it.at))
         .ints("until", lines().map(|it| time(it.until)))
         .ints("occurrences", lines().map(|it| it.occurrences))

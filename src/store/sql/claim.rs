@@ -13,19 +13,21 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use super::batch::{Want, guarded, update};
+use super::batch::{BatchRows, guarded, update};
 use super::call::SqlStore;
 use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
-use super::planned::{CLAIMED_OR_RUNNING, Found, LOCKED, Planned, claimable, in_batches, mine, planned_want};
+use super::planned::{
+    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, in_batches, mine, planned_want,
+};
 use super::session::Session;
 use super::statement::{ids, sql};
 use crate::domain::{Candidate, Error, ErrorKind, ExecutionId, ExecutionState, Pending};
 use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
 
 /// A PENDING execution's claim.
-type Waiting<'a> = (&'a ClaimRequest, &'a Pending);
+type PendingRequest<'a> = (&'a ClaimRequest, &'a Pending);
 
 /// The executions won, with their fences: of planned claims by schedule, of PENDING by execution.
 #[derive(Default)]
@@ -129,7 +131,7 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
 }
 
 /// Rows are mostly free. If one is not, the next try leaves out the held ones.
-fn claim_quickly(store: &SqlStore, quick: &QuickClaim, planned: &[Planned<'_>]) -> Result<Found> {
+fn claim_quickly(store: &SqlStore, quick: &QuickClaim, planned: &[PlannedRequest<'_>]) -> Result<Found> {
     let mut tried = false;
     let win = |session: &mut dyn Session| {
         if store.wary.swap(false, Ordering::Relaxed) || std::mem::replace(&mut tried, true) {
@@ -143,15 +145,15 @@ fn claim_quickly(store: &SqlStore, quick: &QuickClaim, planned: &[Planned<'_>]) 
 }
 
 /// Claims the planned occurrences whose rows nobody holds, within the session's transaction.
-pub(super) fn win_planned(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(super) fn win_planned(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let database = session.dialect().database();
     in_batches(session, planned, |session, planned| database.claim(session, planned))
 }
 
-fn pending_want<'a>(pending: impl Iterator<Item = &'a Waiting<'a>> + Clone) -> Want {
+fn pending_want<'a>(pending: impl Iterator<Item = &'a PendingRequest<'a>> + Clone) -> BatchRows {
     let requests = || pending.clone().map(|(request, _)| *request);
     let pendings = || pending.clone().map(|(_, pending)| *pending);
-    Want::new(pendings().map(|it| it.id.0))
+    BatchRows::new(pendings().map(|it| it.id.0))
         .ints("schedule", pendings().map(|it| it.entry.id.0))
         .ints("origin", pendings().map(|it| it.origin))
         .same("state", ExecutionState::Pending.as_str())
@@ -168,11 +170,11 @@ const CLAIMABLE: &str = "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PA
 
 /// Claims PENDING executions: their schedule's row is locked first, then the execution changes hands. Each is
 /// found by its id.
-fn win_pending(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
+fn win_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
     in_batches(session, pending, win_batch)
 }
 
-fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> {
+fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
     let dialect = session.dialect();
     let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
         " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
@@ -181,7 +183,7 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
         dialect.lock_free("e")
     ));
     let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
-    let free = |(_, pending): &&Waiting<'_>| locked.contains(&pending.entry.id.0);
+    let free = |(_, pending): &&PendingRequest<'_>| locked.contains(&pending.entry.id.0);
     let want = pending_want(pending.iter().filter(free));
     if want.len() == 0 {
         return Ok(Found::default());
@@ -204,7 +206,9 @@ fn win_batch(session: &mut dyn Session, pending: &[Waiting<'_>]) -> Step<Found> 
     Ok(won)
 }
 
-fn split<'a>(requests: impl Iterator<Item = &'a ClaimRequest>) -> (Vec<Planned<'a>>, Vec<Waiting<'a>>) {
+fn split<'a>(
+    requests: impl Iterator<Item = &'a ClaimRequest>,
+) -> (Vec<PlannedRequest<'a>>, Vec<PendingRequest<'a>>) {
     let (mut planned, mut pending) = (Vec::new(), Vec::new());
     for request in requests {
         match &request.candidate {
@@ -226,7 +230,7 @@ fn key(request: &ClaimRequest) -> (i64, i64) {
 }
 
 /// What finds the executions of planned claims.
-fn found_by(planned: &[Planned<'_>]) -> Want {
+fn found_by(planned: &[PlannedRequest<'_>]) -> BatchRows {
     let generations = planned.iter().map(|(_, occurrence)| occurrence.entry.generation);
     planned_want(planned).of(&["id", "next_fire_time", "token"]).ints("generation", generations)
 }
@@ -261,8 +265,8 @@ fn resolve_once(
         return Ok((wins, held));
     }
     let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
-    let planned: Vec<Planned<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
-    let pending: Vec<Waiting<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
+    let planned: Vec<PlannedRequest<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
+    let pending: Vec<PendingRequest<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
     wins.planned.extend(win_planned(session, &planned)?);
     wins.pending.extend(win_pending(session, &pending)?);
     Ok((wins, held))
@@ -311,6 +315,6 @@ fn still_there(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<Ve
 }
 
 #[cfg(test)]
-pub(super) fn want_for_test(requests: &[ClaimRequest]) -> Want {
+pub(super) fn want_for_test(requests: &[ClaimRequest]) -> BatchRows {
     planned_want(&split(requests.iter()).0)
 }

@@ -5,11 +5,11 @@
 use super::dialect::Dialect;
 use super::due::{self, Part};
 use super::fault::{Fault, FaultKind, Step};
-use super::planned::{Found, Planned};
+use super::open_executions::{self, Whose};
+use super::planned::{Found, PlannedRequest};
 use super::session::Session;
 use super::statement::Statement;
 use super::target::{Opened, Target};
-use super::under_way::{self, Whose};
 use crate::domain::{ExecutionState, Millis};
 use crate::store::{PollQuery, StoreLimits};
 
@@ -59,7 +59,7 @@ pub(super) trait Database: Sync {
 
     /// Claims a batch of planned occurrences within a transaction: those whose rows nobody holds and are as
     /// they were seen. Gives the executions by their schedules.
-    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found>;
+    fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found>;
 
     /// Notes claimed executions, whose ids lie anywhere, where their state is in no index.
     fn note(&self, _session: &mut dyn Session, _executions: Vec<i64>) -> Step<()> {
@@ -72,13 +72,13 @@ pub(super) trait Database: Sync {
     }
 
     /// The executions under way, by id, as `open_execution` in `node.rs` reads them.
-    fn under_way(&self, application: &str, whose: Whose) -> Statement {
-        under_way::by_state(self.dialect(), application, whose)
+    fn open_executions(&self, application: &str, whose: Whose) -> Statement {
+        open_executions::by_state(self.dialect(), application, whose)
     }
 
     /// Appends that `r` is in one of these states, and how that is found.
     fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {
-        under_way::in_states(question, states)
+        open_executions::in_states(question, states)
     }
 
     /// Due rows of a part, in any order.
@@ -88,7 +88,7 @@ pub(super) trait Database: Sync {
 }
 
 /// Claims a batch of planned occurrences; gives the executions by their schedules.
-pub(super) type ClaimBatch = fn(&mut dyn Session, &[Planned<'_>]) -> Step<Found>;
+pub(super) type ClaimBatch = fn(&mut dyn Session, &[PlannedRequest<'_>]) -> Step<Found>;
 
 /// Two ways to claim one batch in a transaction of its own.
 pub(super) struct QuickClaim {

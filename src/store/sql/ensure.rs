@@ -7,7 +7,7 @@ use super::session::{Session, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
 use crate::domain::{Entry, Error, Millis, ScheduleState, shards};
 use crate::store::columns::{Cell, Column, Settings, When};
-use crate::store::definition::{Edit, Planned, StoredSchedule, Wanted};
+use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
 use crate::store::{Definition, Ensured, Prepared, Result, guard};
 use crate::trigger::Timing;
@@ -123,7 +123,7 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
     let timing = definition.timing(now).map_err(|error| senseless(error.to_string()))?;
     let when = when::storable(&timing, now).map_err(senseless)?;
     let present = present(session, definition, &timing, now)?;
-    let wanted = Wanted { definition, timing, when, present };
+    let wanted = WorkedOut { definition, timing, when, present };
     if let Some((row, stored)) = load(session, definition, "")? {
         return change(session, &wanted, prepared, &row, &stored);
     }
@@ -187,7 +187,7 @@ fn load(
 
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the
 /// transaction as it was.
-fn create(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<bool> {
+fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<bool> {
     let insert = insert(session, wanted, prepared)?;
     if session.dialect().counts_rows_left_alone() {
         return match session.execute(&insert) {
@@ -198,7 +198,7 @@ fn create(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepa
     Ok(session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))? == 1)
 }
 
-fn insert(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<Statement> {
+fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<Statement> {
     let (definition, planned) = (wanted.definition, wanted.planned());
     let job = job(session, wanted, prepared)?;
     let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
@@ -224,11 +224,11 @@ fn insert(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepa
 }
 
 /// The job's row, made if it is missing.
-fn job(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared>) -> Step<i64> {
+fn job(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<i64> {
     match prepared {
         Some(prepared) => Ok(prepared.job),
         None => {
-            let Wanted { definition, present, .. } = wanted;
+            let WorkedOut { definition, present, .. } = wanted;
             node::job(session, &definition.application, &definition.job, present.now).map(|(job, _)| job)
         }
     }
@@ -236,7 +236,7 @@ fn job(session: &mut dyn Session, wanted: &Wanted<'_>, prepared: Option<Prepared
 
 fn change(
     session: &mut dyn Session,
-    wanted: &Wanted<'_>,
+    wanted: &WorkedOut<'_>,
     prepared: Option<Prepared>,
     row: &Guarded,
     stored: &StoredSchedule,
@@ -277,7 +277,7 @@ fn change(
 }
 
 /// Another trigger begins a generation of its own.
-fn retimed(update: Statement, when: &When, planned: Planned) -> Statement {
+fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
     set_all(update, When::COLUMNS, when.cells())
         .push(", generation = generation + 1, prev_fire_time = ?, next_fire_time = ?, state = ?")
         .bind(planned.cursor.prev)

@@ -12,7 +12,7 @@ use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, QuickClaim, SCHEMA_WAIT, schema_is_locked};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
-use super::planned::{Found, Planned};
+use super::planned::{Found, PlannedRequest};
 use super::session::Session;
 use super::statement::{single, sql};
 use super::target::{Opened, Target};
@@ -82,7 +82,7 @@ impl Database for Mariadb {
         })
     }
 
-    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
         claims::skipping(session, planned)
     }
 }

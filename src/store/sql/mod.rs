@@ -8,7 +8,8 @@
 //! fault      what an error of a statement means      statement  SQL text, binds, rows
 //! dialect    differences of a word or a line         session    diesel behind a trait
 //! batch      rows that statements join with          entry      columns to values and back
-//! reach, watched  clients that may hang              under_way  CLAIMED and RUNNING executions
+//! reach, watched  clients that may hang
+//! open_executions CLAIMED and RUNNING executions
 //! target     the database that a URL names, and passwords, which no message repeats
 //! planned    claims of planned occurrences           due        the due schedules of a poll
 //! database   what a database does as a whole in its own way; sqlite, postgres, mariadb
@@ -37,6 +38,7 @@ mod inspect;
 mod mariadb;
 mod migrate;
 mod node;
+mod open_executions;
 mod planned;
 mod poll;
 mod postgres;
@@ -46,7 +48,6 @@ mod session;
 mod sqlite;
 mod statement;
 mod target;
-mod under_way;
 mod unreadable;
 mod watched;
 
@@ -67,9 +68,9 @@ use session::Session;
 use target::Target;
 
 use super::{
-    Applied, Beat, BrokenPage, BrokenQuery, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery,
-    ExecutionRow, LargePayload, NewNode, NodeRow, PollQuery, Polled, Prepared, Pulse, Purge, Purged, Result,
-    ScheduleRow, Stalled, StalledQuery, Store, StoreLimits, StrandedPage,
+    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
+    HeartbeatReply, LargePayload, NewNode, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled, Prepared,
+    Purge, Purged, Result, ScheduleRow, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -143,14 +144,14 @@ impl Store for SqlStore {
         })
     }
 
-    fn beat(&self, beat: &Beat) -> Result<Pulse> {
+    fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
         // where idle connections are closed between two heartbeats, each second one would fail, and an
         // observer that never has two confirmed in a row declares nobody dead.
         if !self.read("heartbeat", |session| node::beat(session, beat))?.is_done() {
-            return Ok(Pulse::Ended);
+            return Ok(HeartbeatReply::Ended);
         }
-        self.read("heartbeat", |session| node::pulse(session, beat))
+        self.read("heartbeat", |session| node::reply(session, beat))
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
@@ -194,8 +195,8 @@ impl Store for SqlStore {
         })
     }
 
-    fn stalled(&self, query: &StalledQuery) -> Result<Stalled> {
-        self.read("look for stalled schedules", |session| poll::stalled(session, query))
+    fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage> {
+        self.read("look for stalled schedules", |session| poll::overdue(session, query))
     }
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
@@ -204,8 +205,8 @@ impl Store for SqlStore {
         })
     }
 
-    fn broken(&self, query: &BrokenQuery) -> Result<BrokenPage> {
-        self.read("look for broken schedules", |session| unreadable::broken(session, query))
+    fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
+        self.read("look for broken schedules", |session| unreadable::unreadable(session, query))
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {

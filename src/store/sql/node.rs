@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use super::change;
 use super::dialect::Dialect;
 use super::fault::{Fault, Step};
+use super::open_executions::{Whose, owns};
 use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
-use super::under_way::{Whose, owns};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
 use crate::store::columns::Column;
-use crate::store::{Applied, Beat, Change, NewNode, Peer, Pulse, Stranded, StrandedPage, called, guard};
+use crate::store::{
+    Applied, Change, Heartbeat, HeartbeatReply, NewNode, Peer, Stranded, StrandedPage, called, guard,
+};
 use crate::time::{far_election, millis, span};
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
@@ -160,7 +162,7 @@ pub(super) fn elect(
 
 /// Adds one to the node's beat, and may switch it off; lost if its row is ended or gone, or its beat can grow
 /// no more.
-pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Step<Applied> {
+pub(super) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
     let update =
         sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
                       state = CASE WHEN ? = 1 THEN 'N' ELSE state END");
@@ -175,7 +177,7 @@ pub(super) fn beat(session: &mut dyn Session, beat: &Beat) -> Step<Applied> {
     Ok((session.execute(&update.push(" AND beat < ?").bind(i64::MAX))? == 1).into())
 }
 
-pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Step<Pulse> {
+pub(super) fn reply(session: &mut dyn Session, beat: &Heartbeat) -> Step<HeartbeatReply> {
     let (mut peers, mut owns) = (Vec::new(), false);
     for mut row in session.rows(&live(session.dialect(), &beat.application, beat.node))? {
         let (id, count, jobs) = (row.loose_text()?.parse(), row.maybe_int()?, row.loose_text()?);
@@ -186,7 +188,7 @@ pub(super) fn pulse(session: &mut dyn Session, beat: &Beat) -> Step<Pulse> {
         }
     }
     let owned = if owns { owned(session, beat)? } else { Vec::new() };
-    Ok(Pulse::Alive { peers, owned })
+    Ok(HeartbeatReply::Alive { peers, owned })
 }
 
 /// The nodes not ended, and whether this one owns anything: mostly nothing else needs to be asked.
@@ -197,11 +199,11 @@ pub(super) fn live(dialect: Dialect, application: &str, node: NodeId) -> Stateme
         .bind(application)
 }
 
-fn owned(session: &mut dyn Session, beat: &Beat) -> Step<Vec<Stranded>> {
+fn owned(session: &mut dyn Session, beat: &Heartbeat) -> Step<Vec<Stranded>> {
     let own = Whose::Node(beat.node);
     let database = session.dialect().database();
     database.sweep(session, &beat.application, own)?;
-    let question = database.under_way(&beat.application, own);
+    let question = database.open_executions(&beat.application, own);
     Ok(session.rows(&question)?.into_iter().filter_map(|mut row| open_execution(&mut row).ok()).collect())
 }
 
@@ -228,7 +230,7 @@ pub(super) fn stranded_page(
     after: ExecutionId,
     limit: usize,
 ) -> Statement {
-    let all = dialect.database().under_way(application, Whose::Nobody);
+    let all = dialect.database().open_executions(application, Whose::Nobody);
     let text = format!(
         "SELECT o.id AS place, o.* FROM ({}) AS o WHERE o.id + 0 > ? ORDER BY o.id + 0 LIMIT ?",
         all.text

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::batch::{Want, guarded, update};
+use super::batch::{BatchRows, guarded, update};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
@@ -11,7 +11,7 @@ use super::statement::{Row, Statement, sql};
 use crate::domain::{Occurrence, ScheduleState};
 use crate::store::{ClaimRequest, guard};
 
-pub(super) type Planned<'a> = (&'a ClaimRequest, &'a Occurrence);
+pub(super) type PlannedRequest<'a> = (&'a ClaimRequest, &'a Occurrence);
 
 /// What locking, moving and inserting read of a batch.
 pub(super) const LOCKED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "version"];
@@ -19,10 +19,10 @@ const MOVED: &[&str] = &["id", "state", "prev_fire_time", "next_fire_time", "ver
 const INSERTED: &[&str] =
     &["id", "prev_fire_time", "next_fire_time", "following", "token", "node", "claimed", "started"];
 
-pub(super) fn planned_want(planned: &[Planned<'_>]) -> Want {
+pub(super) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
     let requests = || planned.iter().map(|(request, _)| *request);
     let occurrences = || planned.iter().map(|(_, occurrence)| *occurrence);
-    Want::new(occurrences().map(|it| it.entry.id.0))
+    BatchRows::new(occurrences().map(|it| it.entry.id.0))
         .same("state", ScheduleState::Active.as_str())
         .ints("prev_fire_time", occurrences().map(|it| it.prev.unwrap_or(-1)))
         .ints("next_fire_time", occurrences().map(|it| it.at))
@@ -67,19 +67,19 @@ pub(super) fn insert_of(schedule: &str) -> String {
     )
 }
 
-pub(super) fn move_cursors(dialect: Dialect, want: &Want) -> Statement {
+pub(super) fn move_cursors(dialect: Dialect, want: &BatchRows) -> Statement {
     update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &claimable(dialect))
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.
-pub(super) fn insert_moved(dialect: Dialect, want: &Want) -> Statement {
+pub(super) fn insert_moved(dialect: Dialect, want: &BatchRows) -> Statement {
     sql(insert_of("e"))
         .want(dialect, &want.of(INSERTED))
         .push(&format!(" {} QRTZ_EXECUTE e ON e.id = w.id", dialect.join()))
 }
 
 /// The executions of all that were wanted; that one is missing is a fault.
-pub(super) fn all_of(want: &Want, inserted: Found) -> Step<Found> {
+pub(super) fn all_of(want: &BatchRows, inserted: Found) -> Step<Found> {
     if inserted.len() == want.len() { Ok(inserted) } else { Err(other_number()) }
 }
 
@@ -110,7 +110,7 @@ pub(super) fn by_first_column(rows: Vec<Row>) -> Step<Found> {
 }
 
 /// The executions that carry the wanted tokens: by the column `by`, their ids and fences.
-pub(super) fn mine(session: &mut dyn Session, want: &Want, by: &str, condition: &str) -> Step<Found> {
+pub(super) fn mine(session: &mut dyn Session, want: &BatchRows, by: &str, condition: &str) -> Step<Found> {
     let dialect = session.dialect();
     let question =
         sql(format!("SELECT {by}, r.id AS execution, r.fence FROM ")).want(dialect, want).push(&format!(

@@ -14,12 +14,12 @@ use super::session::Session;
 use super::statement::{Row, Statement, padded, sql};
 use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards};
 use crate::store::{
-    DueRows, Lane, LargePayload, Page, PollQuery, Polled, Stalled, StalledQuery, Unstarted, when,
+    DueRows, Lane, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Unstarted, when,
 };
 use crate::time::Clock;
 
 pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Polled> {
-    let Signs { is_due, is_pending, mut polled } = signs(session, query, clock)?;
+    let FirstAnswer { is_due, is_pending, mut polled } = first_answer(session, query, clock)?;
     if (is_due || is_pending) && !query.shares.is_empty() {
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
@@ -80,8 +80,8 @@ fn all_due(
     polled: &mut Polled,
 ) -> Step<Vec<Lane>> {
     let (named, shares): (Vec<&Part<'_>>, Vec<&Part<'_>>) = parts.iter().partition(|part| part.is_named());
-    let mut rows: Vec<Keyed<Brought>> = Vec::new();
-    let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<Brought>>| {
+    let mut rows: Vec<Keyed<DueRow>> = Vec::new();
+    let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<DueRow>>| {
         parts.iter().try_for_each(|part| {
             let question = session.dialect().database().due_rows(query, part, query.limit + 1);
             session.each(&question, &mut |mut row| {
@@ -148,14 +148,14 @@ pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<HashMap
 }
 
 /// What one statement tells: an idle poll needs no more.
-struct Signs {
+struct FirstAnswer {
     is_due: bool,
     is_pending: bool,
     /// As yet without rows.
     polled: Polled,
 }
 
-fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Signs> {
+fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<FirstAnswer> {
     let question = look(session.dialect(), query);
     let asked = clock.host();
     let row = session.rows(&question)?.pop();
@@ -175,7 +175,7 @@ fn signs(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> Step<Si
         large: HashMap::new(),
         next: None,
     };
-    Ok(Signs { is_due, is_pending, polled })
+    Ok(FirstAnswer { is_due, is_pending, polled })
 }
 
 /// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is
@@ -328,12 +328,12 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
 type Keyed<T> = ((Millis, i64), Option<T>);
 
 /// A due schedule, and the size of its payload if that was left out.
-struct Brought {
+struct DueRow {
     entry: Arc<Entry>,
     left_out: usize,
 }
 
-impl Brought {
+impl DueRow {
     fn put(self, polled: &mut Polled) {
         if self.left_out > 0 {
             polled.large.insert(self.entry.id, self.left_out);
@@ -343,9 +343,9 @@ impl Brought {
 }
 
 /// A due schedule's row. Understood at once: a page of rows as they are would take several times the memory.
-fn due_entry(raw: Raw) -> Keyed<Brought> {
+fn due_entry(raw: Raw) -> Keyed<DueRow> {
     let (key, left_out) = (raw.key(), raw.left_out);
-    (key, raw.understand().ok().map(|entry| Brought { entry: Arc::new(entry), left_out }))
+    (key, raw.understand().ok().map(|entry| DueRow { entry: Arc::new(entry), left_out }))
 }
 
 /// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
@@ -379,7 +379,7 @@ fn waiting(
 }
 
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
-pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Step<Stalled> {
+pub(super) fn overdue(session: &mut dyn Session, query: &OverdueQuery) -> Step<OverduePage> {
     let jobs = listed(session, &query.application)?;
     let mut lanes = match &query.lanes {
         Some(lanes) => lanes.clone(),
@@ -391,11 +391,11 @@ pub(super) fn stalled(session: &mut dyn Session, query: &StalledQuery) -> Step<S
     let (mut rows, next) = share_out(session, &query.application, &lanes, query.limit, &entry)?;
     rows.sort_unstable_by_key(|(key, _)| *key);
     let entries: Vec<Entry> = rows.into_iter().filter_map(|(_, entry)| entry).collect();
-    Ok(Stalled { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
+    Ok(OverduePage { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
 }
 
 /// The lanes of all jobs that have rows behind.
-fn lanes_behind(session: &mut dyn Session, query: &StalledQuery) -> Step<Vec<Lane>> {
+fn lanes_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<Lane>> {
     let due = query.from..query.before;
     let rows = session.rows(&behind(&query.application, &due))?;
     let lane = |mut row: Row| Ok(Lane::new(row.int()?, row.int()?, due.clone()));

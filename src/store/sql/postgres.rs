@@ -18,11 +18,11 @@ use super::database::{switched_off as open, switched_off as open_unshared};
 use super::dialect::Dialect;
 use super::due::{self, Among, Part};
 use super::fault::{Fault, FaultKind, Step};
-use super::planned::{Found, Planned};
+use super::open_executions::Whose;
+use super::planned::{Found, PlannedRequest};
 use super::session::Session;
 use super::statement::{Statement, Value};
 use super::target::{Opened, Target};
-use super::under_way::Whose;
 use crate::domain::ExecutionState;
 use crate::store::{PollQuery, StoreLimits};
 use crate::time::span;
@@ -85,7 +85,7 @@ impl Database for Postgres {
         Some(QuickClaim { begins: false, expecting_free: claims::waiting, skipping_held: claims::skipping })
     }
 
-    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
         claims::skipping(session, planned)
     }
 
@@ -97,8 +97,8 @@ impl Database for Postgres {
         notes::sweep(session, application, whose)
     }
 
-    fn under_way(&self, application: &str, whose: Whose) -> Statement {
-        notes::under_way(application, whose)
+    fn open_executions(&self, application: &str, whose: Whose) -> Statement {
+        notes::open_executions(application, whose)
     }
 
     fn in_states(&self, question: Statement, states: &[ExecutionState]) -> Statement {

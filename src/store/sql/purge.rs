@@ -4,13 +4,13 @@
 //! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then
 //! removes all it found by a few statements, each guarded by what was read.
 
-use super::batch::{Want, delete, guarded};
+use super::batch::{BatchRows, delete, guarded};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::node;
+use super::open_executions::owned_by_none;
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
-use super::under_way::owned_by_none;
 use crate::domain::{Millis, ScheduleState};
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
@@ -239,7 +239,7 @@ fn remove<T>(
 
 /// One-shots that are still as they were seen and have no execution.
 fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
-    let want = Want::new(spent.iter().map(|it| it.id))
+    let want = BatchRows::new(spent.iter().map(|it| it.id))
         .same("state", ScheduleState::Complete.as_str())
         .ints("prev_fire_time", spent.iter().map(|it| it.prev))
         .same("next_fire_time", -1_i64)
@@ -264,7 +264,7 @@ fn remove_old(session: &mut dyn Session, old: &[Old]) -> Step<usize> {
 
 /// Everything of some chains up to an occurrence of each.
 fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
-    let want = Want::new(ends.iter().map(|it| it.schedule))
+    let want = BatchRows::new(ends.iter().map(|it| it.schedule))
         .ints("generation", ends.iter().map(|it| it.generation))
         .ints("origin", ends.iter().map(|it| it.origin))
         .ints("scheduled", ends.iter().map(|it| it.scheduled));

@@ -11,7 +11,9 @@ use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
-use super::planned::{Found, Planned, all_of, by_first_column, insert_moved, move_cursors, planned_want};
+use super::planned::{
+    Found, PlannedRequest, all_of, by_first_column, insert_moved, move_cursors, planned_want,
+};
 use super::session::Session;
 use super::statement::ids;
 use super::target::{Opened, Target};
@@ -48,7 +50,7 @@ impl Database for Sqlite {
         })
     }
 
-    fn claim(&self, session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+    fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
         let want = planned_want(planned);
         let moved = session.rows(&move_cursors(Dialect::Sqlite, &want).push(" RETURNING id"))?;
         let want = want.only(&ids(moved)?);

@@ -9,13 +9,13 @@ mod edited;
 mod faults;
 mod fixture;
 pub(crate) mod ledger;
+#[cfg(feature = "postgres")]
+mod open_executions;
 mod plans;
 #[cfg(feature = "postgres")]
 mod pooler;
 #[cfg(feature = "postgres")]
 mod snapshot;
-#[cfg(feature = "postgres")]
-mod under_way;
 mod views;
 
 use fixture::application;

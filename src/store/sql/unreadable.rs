@@ -9,7 +9,7 @@ use super::statement::{Statement, sql};
 use crate::domain::{Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
-use crate::store::{Broken, BrokenPage, BrokenQuery, called};
+use crate::store::{UnreadablePage, UnreadableQuery, UnreadableRow, called};
 
 /// Columns that are understood together.
 const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.start_time > e.end_time) \
@@ -54,7 +54,7 @@ const LOOKED_AT: usize = 10;
 
 /// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that
 /// no poll can understand stays behind and becomes the most overdue.
-pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Step<BrokenPage> {
+pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> Step<UnreadablePage> {
     let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
         let (is_asked_for, end_of_step) = (row.int()? == 1, row.maybe_int()?);
@@ -66,21 +66,21 @@ pub(super) fn broken(session: &mut dyn Session, query: &BrokenQuery) -> Step<Bro
         }
     }
     let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
-    overdue.retain(|it: &Broken| broken.iter().all(|walked: &Broken| walked.id != it.id));
+    overdue.retain(|it: &UnreadableRow| broken.iter().all(|walked: &UnreadableRow| walked.id != it.id));
     overdue.truncate(query.limit);
     broken.append(&mut overdue);
-    Ok(BrokenPage { broken, next })
+    Ok(UnreadablePage { broken, next })
 }
 
-fn as_broken(raw: Raw) -> Option<Broken> {
+fn as_broken(raw: Raw) -> Option<UnreadableRow> {
     let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
     let name = called(&raw.name, id);
-    raw.understand().err().map(|reason| Broken { id, name, version, state, reason })
+    raw.understand().err().map(|reason| UnreadableRow { id, name, version, state, reason })
 }
 
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
 /// has its share, so that the healthy rows of one do not hide what is broken in another.
-fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Step<Vec<Broken>> {
+fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<UnreadableRow>> {
     let lanes = lanes(&listed(session, &query.application)?, &(query.from..query.before));
     let mut broken = Vec::new();
     let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
@@ -91,7 +91,7 @@ fn overdue(session: &mut dyn Session, query: &BrokenQuery) -> Step<Vec<Broken>> 
 }
 
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
-pub(super) fn suspects(dialect: Dialect, query: &BrokenQuery) -> Statement {
+pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
     let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
     let columns = columns(Payload::None);
     let statement = sql(format!(

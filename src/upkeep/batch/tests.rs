@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{Entry, Error, ErrorKind, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, cron};
 use crate::machine::Machine;
-use crate::store::{Applied, Repair, Stalled};
+use crate::store::{Applied, OverduePage, Repair};
 use crate::upkeep::MisfireAnswer;
 use crate::upkeep::tests::{NOW, at, batch, in_a_pass, overdue, overdue_rows, repaired, repairs, run};
 
@@ -48,7 +48,7 @@ fn a_batch_is_bounded_by_the_rows_it_writes() {
     let mut machine = in_a_pass(None);
     let row = |id| Entry { id: ScheduleId(id), ..behind(MisfirePolicy::FireAll, 100) };
     let entries = (1..=20).map(row).collect();
-    machine.done(at(0), Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
+    machine.done(at(0), Ok(MisfireAnswer::Overdue(OverduePage { entries, ..overdue_rows([]) })));
     run(&mut machine, at(0), |op| {
         let MisfireOp::Write(changes) = op else { panic!("no repair") };
         let repairs = repairs(changes);
@@ -66,7 +66,7 @@ fn a_batch_is_bounded_by_the_occurrences_it_searches() {
     let mut machine = in_a_pass(None);
     let a_day_later = Now { db: NOW + 86_400_000, ..at(0) };
     let entries = (1..=10).map(|id| cron(id, "* * * * * ?", NOW)).collect();
-    machine.done(a_day_later, Ok(MisfireAnswer::Overdue(Stalled { entries, ..overdue_rows([]) })));
+    machine.done(a_day_later, Ok(MisfireAnswer::Overdue(OverduePage { entries, ..overdue_rows([]) })));
     let mut repaired = 0;
     run(&mut machine, a_day_later, |op| {
         let MisfireOp::Write(changes) = op else { panic!("no repair") };

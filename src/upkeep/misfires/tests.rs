@@ -19,7 +19,7 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
     let near =
         Entry { cursor: Cursor { prev: None, next: Some(now.db - 70_000) }, ..cron(2, "0 * * * * ?", NOW) };
     machine.todo.push_back(Task::Perform(takeover::search("app", ExecutionId(0))));
-    machine.found_overdue(Stalled { entries: vec![far, near], ..overdue_rows([]) }, now);
+    machine.found_overdue(OverduePage { entries: vec![far, near], ..overdue_rows([]) }, now);
     let (mut steps, mut repairs) = (Vec::new(), Vec::new());
     run(&mut machine, now, |op| {
         let MisfireOp::Write(changes) = op else {
@@ -45,7 +45,8 @@ fn a_schedule_that_is_days_behind_is_repaired_in_one_pass_after_all_others() {
 fn a_lost_repair_of_a_schedule_that_is_days_behind_is_left_to_the_next_pass() {
     let mut machine = in_a_pass(None);
     let now = Now { db: NOW + 250_000_000, ..at(0) };
-    machine.found_overdue(Stalled { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
+    machine
+        .found_overdue(OverduePage { entries: vec![cron(1, "* * * * * ?", NOW)], ..overdue_rows([]) }, now);
     assert!(matches!(machine.next(now), Step::Do(MisfireOp::Write(_))));
     machine.done(now, Ok(MisfireAnswer::Written(vec![Applied::Lost])));
     assert!(machine.todo.is_empty());

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{Error, ErrorKind};
 use crate::machine::Machine;
 use crate::store::Applied;
-use crate::store::Broken;
+use crate::store::UnreadableRow;
 use crate::upkeep::MisfireAnswer;
 use crate::upkeep::tests::{at, keeping, nothing_found, polled, run};
 
@@ -18,7 +18,7 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
         run(&mut machine, at(0), |op| {
             let MisfireOp::FindUnreadable(query) = op else { return Ok(nothing_found(&op)) };
             begun_after.push(query.after);
-            Ok(MisfireAnswer::Unreadable(BrokenPage { broken: Vec::new(), next }))
+            Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), next }))
         });
     }
     assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
@@ -27,7 +27,7 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
 /// What a pass found and could not finish is looked for by the next, not by the next walk.
 #[test]
 fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
-    let broken = |id| Broken {
+    let broken = |id| UnreadableRow {
         id: ScheduleId(id),
         name: "broken".into(),
         version: 0,
@@ -43,7 +43,7 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                 MisfireOp::FindUnreadable(query) => {
                     begun_after.push(query.after.0);
                     let next = Some(ScheduleId(query.after.0.max(0) + 10));
-                    Ok(MisfireAnswer::Unreadable(BrokenPage { broken: vec![broken(1), broken(2)], next }))
+                    Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: vec![broken(1), broken(2)], next }))
                 }
                 MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, Applied::Lost)),
                 MisfireOp::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),

@@ -193,8 +193,8 @@ fn each_failure_doubles_the_pause_and_a_success_ends_that() {
 /// A start that succeeded is followed by an outcome: until then its token is answered for.
 #[test]
 fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
-    let start = changed(1, Verb::Start, ExecutionState::Running);
-    let back = changed(1, Verb::GiveBack, ExecutionState::Pending);
+    let start = changed(1, ChangeKind::Start, ExecutionState::Running);
+    let back = changed(1, ChangeKind::GiveBack, ExecutionState::Pending);
     let finish = finish(1, "no");
     let cases = [
         (start.clone(), Applied::Done, true),

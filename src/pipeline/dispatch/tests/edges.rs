@@ -119,7 +119,7 @@ fn answer_the_first(bench: &mut Bench, requests: &[ClaimRequest]) {
 #[test]
 fn a_node_that_is_switched_off_makes_no_claim_that_is_in_doubt() {
     let (mut bench, _) = in_doubt();
-    let off = Planned {
+    let off = PollPlan {
         occurrences: Vec::new(),
         pendings: Vec::new(),
         complete: true,
@@ -188,7 +188,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
     let (entry, token) = (Arc::clone(requests[1].candidate.entry()), Token::fresh());
     let id = ExecutionId(99);
     let retry = Pending { id, entry, scheduled: START, due: START, attempt: 2, origin: 0, token };
-    let planned = Planned { pendings: vec![retry], ..bench.planned(START + 1_500) };
+    let planned = PollPlan { pendings: vec![retry], ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(planned));
     let retried = claim_due(&mut bench);
     bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "the connection broke again")));
@@ -330,7 +330,7 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
     let occurrences = expand(&[entry], START, START + 3_000, 10_000).occurrences;
     assert!(!occurrences.is_empty());
     let (pendings, sent) = (Vec::new(), START);
-    let off = Planned { occurrences, pendings, complete: true, covered: Covered::ALL, enabled: false, sent };
+    let off = PollPlan { occurrences, pendings, complete: true, covered: Covered::ALL, enabled: false, sent };
     bench.machine.receive(bench.now(), DispatchInput::Planned(off));
     assert_eq!(bench.machine.planned(), 0);
     bench.run(due);
@@ -343,7 +343,7 @@ fn what_a_node_that_is_switched_off_polls_is_not_planned() {
 #[test]
 fn a_plan_that_was_cut_off_asks_for_the_rest() {
     let mut bench = Bench::new(1, 9);
-    let cut_off = Planned { complete: false, ..bench.planned(START + 1_500) };
+    let cut_off = PollPlan { complete: false, ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(cut_off));
     assert!(bench.next().is_none());
     assert_eq!(bench.wakes, 0, "nothing is done yet");
@@ -446,7 +446,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         let now = Now { db: START, boot: START, apart: 0 };
         let mut machine =
             DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
-        let planned = Planned {
+        let planned = PollPlan {
             occurrences,
             pendings,
             complete: true,
@@ -471,7 +471,7 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
         let mut now = Now { db: START, boot: START, apart: 0 };
         let mut machine =
             DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
-        let planned = Planned {
+        let planned = PollPlan {
             occurrences: vec![Occurrence::head(&entry).unwrap()],
             pendings: Vec::new(),
             complete: true,

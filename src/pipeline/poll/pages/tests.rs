@@ -5,7 +5,7 @@ use crate::machine::{Machine, Step};
 use crate::pipeline::poll::tests::{
     PERIOD, answer, asked, at, beside_another, decode, machine, planned, shards, told_earliest, until_asked,
 };
-use crate::pipeline::poll::{Planned, PollAnswer, PollInput, PollMachine, PollOp, PollOutput};
+use crate::pipeline::poll::{PollAnswer, PollInput, PollMachine, PollOp, PollOutput, PollPlan};
 use crate::store::{Lane, PollQuery};
 use crate::time::GRACE;
 
@@ -167,7 +167,7 @@ impl PendingTable {
     }
 
     /// One poll of a machine: the page asked for, and what it planned.
-    fn poll(&self, machine: &mut PollMachine, now: Millis) -> (Vec<PollQuery>, Planned) {
+    fn poll(&self, machine: &mut PollMachine, now: Millis) -> (Vec<PollQuery>, PollPlan) {
         let (mut now, mut query) = asked(machine, now);
         let mut queries = Vec::new();
         loop {

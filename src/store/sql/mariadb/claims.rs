@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use crate::store::sql::batch::Want;
+use crate::store::sql::batch::BatchRows;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::planned::{
-    Found, LOCKED, Planned, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
+    Found, LOCKED, PlannedRequest, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
 };
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, ids, single, sql};
@@ -14,7 +14,7 @@ use crate::store::sql::statement::{Statement, ids, single, sql};
 /// Begins a transaction and claims rows that are all free and as they were seen. Otherwise it is to be rolled
 /// back, and the next try to leave out the held ones. The claim brings no rows, so its error leaves nothing
 /// half read.
-pub(super) fn all_free(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(super) fn all_free(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let want = planned_want(planned);
     let not_free = || Fault::new(FaultKind::Conflict, "a row is held by another, or was changed");
     let made = session.execute(&claim_free(&want)).map_err(|fault| match fault.kind {
@@ -29,13 +29,13 @@ pub(super) fn all_free(session: &mut dyn Session, planned: &[Planned<'_>]) -> St
 }
 
 /// Begins a transaction and claims only the rows that are free and unchanged.
-pub(super) fn begin_and_skip(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(super) fn begin_and_skip(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     session.execute(&sql(Dialect::Mysql.begin()))?;
     skipping(session, planned)
 }
 
 /// Claims only the rows that are free and unchanged: locks them, moves their cursors, inserts the executions.
-pub(super) fn skipping(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let want = planned_want(planned);
     let free = ids(session.rows(&lock_free(&want))?)?;
     let moved = if free.is_empty() { free } else { move_free(session, &want, &free)? };
@@ -54,7 +54,7 @@ pub(super) fn skipping(session: &mut dyn Session, planned: &[Planned<'_>]) -> St
 const NOT_WAITING: &str = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
 
 /// One statement. It changes fewer rows than are wanted only if it inserts nothing.
-fn claim_free(want: &Want) -> Statement {
+fn claim_free(want: &BatchRows) -> Statement {
     let dialect = Dialect::Mysql;
     let moved = move_cursors(dialect, want);
     let insert = insert_moved(dialect, want);
@@ -67,7 +67,7 @@ fn claim_free(want: &Want) -> Statement {
     claim
 }
 
-pub(in crate::store::sql) fn lock_free(want: &Want) -> Statement {
+pub(in crate::store::sql) fn lock_free(want: &BatchRows) -> Statement {
     let dialect = Dialect::Mysql;
     let (condition, skipping) = (claimable(dialect), dialect.lock_free("e"));
     sql("SELECT e.id FROM ")
@@ -78,7 +78,7 @@ pub(in crate::store::sql) fn lock_free(want: &Want) -> Statement {
 /// Moves the cursors of these schedules, whose rows are locked, and gives those that it moved. InnoDB locks
 /// places in an index too: a row that is free cannot be moved to one that somebody else holds. Those are
 /// found by halves, without waiting: they must not keep the others from being claimed.
-fn move_free(session: &mut dyn Session, want: &Want, schedules: &[i64]) -> Step<Vec<i64>> {
+fn move_free(session: &mut dyn Session, want: &BatchRows, schedules: &[i64]) -> Step<Vec<i64>> {
     let moves = move_cursors(Dialect::Mysql, &want.clone().only(schedules));
     let text = format!("{NOT_WAITING}{}", moves.text);
     match session.execute(&Statement { text, ..moves }) {
@@ -109,7 +109,7 @@ fn is_in_transaction(session: &mut dyn Session) -> Step<bool> {
 /// other tokens.
 pub(in crate::store::sql) fn just_inserted(
     session: &mut dyn Session,
-    planned: &[Planned<'_>],
+    planned: &[PlannedRequest<'_>],
 ) -> Step<Found> {
     let mut found = Found::default();
     for mut row in session.rows(&newest())? {

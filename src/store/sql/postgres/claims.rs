@@ -1,17 +1,22 @@
 //! A batch of planned claims on PostgreSQL: one statement, which is its own transaction.
 
 use super::notes::NOTE;
-use crate::store::sql::batch::Want;
+use crate::store::sql::batch::BatchRows;
 use crate::store::sql::dialect::{Dialect, assigned};
 use crate::store::sql::fault::{Fault, FaultKind, Step};
-use crate::store::sql::planned::{Found, MOVE, Planned, by_first_column, claimable, insert_of, planned_want};
+use crate::store::sql::planned::{
+    Found, MOVE, PlannedRequest, by_first_column, claimable, insert_of, planned_want,
+};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
 use crate::time::SKIP_RETRY;
 
 /// Claims the rows, waiting for each that somebody holds, but not for long. A refusal may be about a row that
 /// was held for too long, in whatever language that is said: the next try is to skip it.
-pub(in crate::store::sql) fn waiting(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(in crate::store::sql) fn waiting(
+    session: &mut dyn Session,
+    planned: &[PlannedRequest<'_>],
+) -> Step<Found> {
     let won = session.rows(&claim_waiting(&planned_want(planned))).map_err(|fault| match fault.kind {
         FaultKind::Refused => Fault { kind: FaultKind::Busy, ..fault },
         _ => fault,
@@ -20,14 +25,14 @@ pub(in crate::store::sql) fn waiting(session: &mut dyn Session, planned: &[Plann
 }
 
 /// Claims the rows that nobody holds.
-pub(super) fn skipping(session: &mut dyn Session, planned: &[Planned<'_>]) -> Step<Found> {
+pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     by_first_column(session.rows(&claim_skipping(&planned_want(planned)))?)
 }
 
 /// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is
 /// waited for, but not for long; to lock all rows before they are changed would cost a sixth of the
 /// statement.
-pub(in crate::store::sql) fn claim_waiting(want: &Want) -> Statement {
+pub(in crate::store::sql) fn claim_waiting(want: &BatchRows) -> Statement {
     sql(format!(
         "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
@@ -39,7 +44,7 @@ pub(in crate::store::sql) fn claim_waiting(want: &Want) -> Statement {
 
 /// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the
 /// statement's snapshot and its lock.
-pub(in crate::store::sql) fn claim_skipping(want: &Want) -> Statement {
+pub(in crate::store::sql) fn claim_skipping(want: &BatchRows) -> Statement {
     let free = Dialect::Postgres.lock_free("e");
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
         " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",

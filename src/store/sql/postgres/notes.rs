@@ -3,9 +3,9 @@
 use crate::domain::ExecutionState;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{FaultKind, Step};
+use crate::store::sql::open_executions::{self, Whose};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
-use crate::store::sql::under_way::{self, Whose};
 
 /// The most claims that one statement clears away, more than a node makes between two heartbeats. Each is a
 /// look at its executions.
@@ -38,13 +38,13 @@ fn by_claim() -> String {
 }
 
 /// The executions under way, by id, found by the claims they lie within.
-pub(super) fn under_way(application: &str, whose: Whose) -> Statement {
-    let question = under_way::begun(Dialect::Postgres, application);
+pub(super) fn open_executions(application: &str, whose: Whose) -> Statement {
+    let question = open_executions::begun(Dialect::Postgres, application);
     let question = question.push(&format!(
         " AND r.state IN ('CLAIMED', 'RUNNING') AND r.id = ANY (ARRAY({} WHERE c.application = ?",
         by_claim()
     ));
-    whose.of(question.bind(application), "c.node").push("))").push(under_way::BY_ID)
+    whose.of(question.bind(application), "c.node").push("))").push(open_executions::BY_ID)
 }
 
 /// Clears away the claims nothing of which is under way. If this fails, the next sweep removes
@@ -66,7 +66,7 @@ pub(in crate::store::sql) fn ended(application: &str, whose: Whose) -> Statement
 /// Appends that `r` is in one of these states. Those of executions not ended are found by claims and by what
 /// PENDING ones have in an index.
 pub(super) fn in_states(question: Statement, states: &[ExecutionState]) -> Statement {
-    let question = under_way::in_states(question, states);
+    let question = open_executions::in_states(question, states);
     if states.iter().any(|state| state.is_terminal()) {
         return question;
     }

@@ -14,8 +14,8 @@ use crate::store::conformance::all_broken;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::sql;
 use crate::store::{
-    Beat, Broken, Claim, Claimed, Definition, ExecutionQuery, Figures, NewNode, Page, PollQuery, Pulse,
-    Purge, StalledQuery, Store,
+    Claim, Claimed, Definition, ExecutionQuery, Figures, Heartbeat, HeartbeatReply, NewNode, OverdueQuery,
+    Page, PollQuery, Purge, Store, UnreadableRow,
 };
 use crate::trigger::Trigger;
 
@@ -75,7 +75,7 @@ impl<'a> Case<'a> {
         rows.into_iter().find(|row| row.name == name).expect("it is shown").state
     }
 
-    fn broken(&self) -> Vec<Broken> {
+    fn unreadable(&self) -> Vec<UnreadableRow> {
         all_broken(self.store.as_ref(), &self.app, 10_000, 1_000)
     }
 
@@ -83,8 +83,8 @@ impl<'a> Case<'a> {
     fn all_goes_on(&self) {
         let application = self.app.clone();
         let beat =
-            Beat { node: self.node, application, figures: Figures::default(), withdraw: false, now: AT };
-        assert!(matches!(self.store.beat(&beat).unwrap(), Pulse::Alive { .. }));
+            Heartbeat { node: self.node, application, figures: Figures::default(), withdraw: false, now: AT };
+        assert!(matches!(self.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
         let application = self.app.clone();
         let query = PollQuery {
             node: self.node,
@@ -100,14 +100,14 @@ impl<'a> Case<'a> {
         };
         self.store.poll(&query).unwrap();
         let application = self.app.clone();
-        let behind = StalledQuery { application, from: 0, before: AT + 9_000, lanes: None, limit: 1_000 };
-        self.store.stalled(&behind).unwrap();
+        let behind = OverdueQuery { application, from: 0, before: AT + 9_000, lanes: None, limit: 1_000 };
+        self.store.overdue(&behind).unwrap();
         self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();
-        for broken in self.broken() {
+        for broken in self.unreadable() {
             assert!(self.store.quarantine(&broken).unwrap(), "{broken:?}");
         }
-        assert_eq!(self.broken(), []);
+        assert_eq!(self.unreadable(), []);
         self.purged();
         self.store.schedules(Some(&self.app)).unwrap();
         self.store.executions(&ExecutionQuery { limit: 1_000, ..self.executions() }).unwrap();
@@ -120,7 +120,7 @@ impl<'a> Case<'a> {
         let trigger = Trigger::cron("@hourly", "UTC").unwrap();
         self.store.ensure(&Definition { trigger, ..definition(&self.app, name) }).unwrap();
         assert_eq!(self.state(name), "EXECUTING", "{name}");
-        assert_eq!(self.broken(), [], "{name}");
+        assert_eq!(self.unreadable(), [], "{name}");
     }
 
     fn executions(&self) -> ExecutionQuery {
@@ -147,7 +147,7 @@ fn a_shard_that_is_none_is_quarantined(database: &Database) {
     {
         let id = case.schedule(name).id;
         case.set("QRTZ_EXECUTE", &format!("shard = {shard}"), &format!("id = {id}"));
-        let broken = case.broken();
+        let broken = case.unreadable();
         assert!(matches!(&broken[..], [it] if it.reason.contains(shard)), "{broken:?}");
         case.all_goes_on();
         assert_eq!(case.state(name), "ERROR");
@@ -159,7 +159,7 @@ fn a_schedule_without_a_name_is_told_by_its_id(database: &Database) {
     let case = Case::new(database);
     let id = case.schedule("a").id;
     case.set("QRTZ_EXECUTE", "name = ''", &format!("id = {id}"));
-    let names: Vec<_> = case.broken().into_iter().map(|broken| broken.name.to_string()).collect();
+    let names: Vec<_> = case.unreadable().into_iter().map(|broken| broken.name.to_string()).collect();
     assert_eq!(names, [format!("id {id}")]);
 }
 

@@ -12,7 +12,8 @@ use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{single, sql};
 use crate::store::sql::{Session, SqlStore, claim};
 use crate::store::{
-    Applied, Beat, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Pulse, Store, StoreLimits,
+    Applied, Claim, ClaimRequest, Claimed, Ensured, ExecutionChange, Figures, Heartbeat, HeartbeatReply,
+    Store, StoreLimits,
 };
 use crate::time::Clock;
 
@@ -111,8 +112,11 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
     assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
     kill(database, case.connection());
     let (node, application, figures) = (NodeId::fresh(), case.application.clone(), Figures::default());
-    let heartbeat = Beat { node, application, figures, withdraw: false, now: AT };
-    assert!(matches!(case.store.beat(&heartbeat).unwrap(), Pulse::Ended), "an answer: there is no such node");
+    let heartbeat = Heartbeat { node, application, figures, withdraw: false, now: AT };
+    assert!(
+        matches!(case.store.beat(&heartbeat).unwrap(), HeartbeatReply::Ended),
+        "an answer: there is no such node"
+    );
 }
 
 /// A statement that is its own transaction may have been done although its connection died.

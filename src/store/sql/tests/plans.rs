@@ -9,19 +9,19 @@ use crate::domain::{
     Occurrence, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
-use crate::store::rules::Verb;
-use crate::store::sql::batch::{Want, update};
+use crate::store::rules::ChangeKind;
+use crate::store::sql::batch::{BatchRows, update};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::entry::Payload;
 use crate::store::sql::mariadb::claims as mariadb_claims;
+use crate::store::sql::open_executions::Whose;
 use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::under_way::Whose;
 use crate::store::sql::{change, claim, due, node, planned, poll, purge, unreadable};
 use crate::store::{
-    Broken, BrokenQuery, Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, Page, Pause,
-    PollQuery, Purge, StalledQuery,
+    Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, OverdueQuery, Page, PauseChange,
+    PollQuery, Purge, UnreadableQuery, UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -69,7 +69,7 @@ fn numbers(dialect: Dialect, after: i64) -> String {
 /// One change each of those that are no batch of executions.
 fn others() -> Vec<(&'static str, Change)> {
     let (by, reason) = (String::new(), "why".to_owned());
-    let broken = Broken {
+    let broken = UnreadableRow {
         id: ScheduleId(1),
         name: "1".into(),
         version: 0,
@@ -79,7 +79,7 @@ fn others() -> Vec<(&'static str, Change)> {
     let becomes = JobPolicy { max_tries: 7, ..JobPolicy::DEFAULT };
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
     vec![
-        ("pause", Change::Pause(Pause { id: ScheduleId(1), version: 0, by, reason })),
+        ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason })),
         ("quarantine", Change::Quarantine(broken)),
         ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
         ("declare dead", end(Some(1))),
@@ -89,17 +89,17 @@ fn others() -> Vec<(&'static str, Change)> {
 
 /// The executions 1 to `count` begin.
 fn starts(count: i64) -> Vec<Change> {
-    changes(count, Verb::Start, ExecutionState::Running)
+    changes(count, ChangeKind::Start, ExecutionState::Running)
 }
 
 /// They succeed.
 fn outcomes(count: i64) -> Vec<Change> {
-    changes(count, Verb::Finish, ExecutionState::Succeeded)
+    changes(count, ChangeKind::Finish, ExecutionState::Succeeded)
 }
 
-fn changes(count: i64, verb: Verb, becomes: ExecutionState) -> Vec<Change> {
+fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change> {
     let change = |id| ExecutionChange {
-        verb,
+        kind,
         execution: ExecutionId(id),
         token: Token::fresh(),
         becomes,
@@ -255,7 +255,7 @@ fn the_hot_path_never_scans(database: &Database) {
     let query = poll_of(&application);
     let purge = Purge { application: application.clone(), after: String::new(), keep: 0, limit: 1_000 };
     let after = ScheduleId(ROWS / 2);
-    let broken = BrokenQuery {
+    let broken = UnreadableQuery {
         application: application.clone(),
         after,
         step: 1_000,
@@ -266,8 +266,8 @@ fn the_hot_path_never_scans(database: &Database) {
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
         ("beat: look", node::live(dialect, &application, NodeId::fresh())),
-        ("owned", dialect.database().under_way(&application, Whose::Node(NodeId::fresh()))),
-        ("stranded", dialect.database().under_way(&application, Whose::Nobody)),
+        ("owned", dialect.database().open_executions(&application, Whose::Node(NodeId::fresh()))),
+        ("stranded", dialect.database().open_executions(&application, Whose::Nobody)),
         ("look for broken rows", unreadable::suspects(dialect, &broken)),
         ("purge: look", purge::oldest(&purge, START)),
         ("purge: generations", purge::first_and_last(1, 0)),
@@ -370,9 +370,9 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     node::register(session, &new).unwrap();
     let mut lanes = None;
     for _ in 0..3 {
-        let query = StalledQuery { application: application.clone(), from: 0, before, lanes, limit: 200 };
+        let query = OverdueQuery { application: application.clone(), from: 0, before, lanes, limit: 200 };
         let read = handler_reads(session);
-        let page = poll::stalled(session, &query).unwrap();
+        let page = poll::overdue(session, &query).unwrap();
         let read = handler_reads(session) - read;
         assert_eq!((page.entries.len(), page.next.len()), (192, 16));
         assert!(read <= 4_000, "a page of 200 read {read} rows");
@@ -459,7 +459,7 @@ fn ids_are_bound_with_the_columns_own_type(database: &Database) {
     the_hot_path_never_scans(database);
 }
 
-/// Keeps `Want` and `update` honest for a table without rows to match.
+/// Keeps `BatchRows` and `update` honest for a table without rows to match.
 fn a_padded_batch_matches_only_its_rows(database: &Database) {
     let mut session = database.session();
     let application = super::application();
@@ -469,7 +469,7 @@ fn a_padded_batch_matches_only_its_rows(database: &Database) {
             .execute(&insert.bind(format!("{application}-{id}")).bind(9_000_000_000_000_i64 + id))
             .unwrap();
     }
-    let want = Want::new((0..3).map(|id| 9_000_000_000_000 + id))
+    let want = BatchRows::new((0..3).map(|id| 9_000_000_000_000 + id))
         .texts("name", (0..3).map(|id| format!("{application}-{id}")));
     let condition = "a.time_pre = w.id AND a.application = w.name";
     let changed = update(database.dialect(), ("QRTZ_APP", "a"), &[("time_next", "7")], &want, condition);
@@ -492,7 +492,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let want = claim::want_for_test(&requests);
     let (application, after) = (super::application(), ScheduleId(0));
     let query = poll_of(&application);
-    let broken = BrokenQuery {
+    let broken = UnreadableQuery {
         application: application.clone(),
         after,
         step: 1_000,
@@ -514,8 +514,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         .into_iter()
         .chain([
             node::live(Dialect::Postgres, &application, NodeId::fresh()),
-            Dialect::Postgres.database().under_way(&application, Whose::Node(NodeId::fresh())),
-            Dialect::Postgres.database().under_way(&application, Whose::Nobody),
+            Dialect::Postgres.database().open_executions(&application, Whose::Node(NodeId::fresh())),
+            Dialect::Postgres.database().open_executions(&application, Whose::Nobody),
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
         ])

@@ -6,8 +6,8 @@ use super::fixture::{AT, Database, application, request, schedules};
 use crate::domain::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
 use crate::fixtures::Changes;
 use crate::store::sql::dialect::Dialect;
+use crate::store::sql::open_executions::Whose;
 use crate::store::sql::statement::{single, sql};
-use crate::store::sql::under_way::Whose;
 use crate::store::{Applied, Claim, ClaimRequest, Claimed, ExecutionQuery};
 
 struct Case {
@@ -35,7 +35,7 @@ impl Case {
 
     /// What is found under way.
     fn found(&self, whose: Whose) -> Vec<ExecutionId> {
-        let question = Dialect::Postgres.database().under_way(&self.application, whose);
+        let question = Dialect::Postgres.database().open_executions(&self.application, whose);
         let rows = self.database.session().rows(&question).unwrap();
         rows.into_iter().map(|mut row| ExecutionId(row.int().unwrap())).collect()
     }
