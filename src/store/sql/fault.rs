@@ -117,7 +117,7 @@ pub(super) fn explained(message: String) -> String {
 
 fn by_text(message: &str) -> FaultKind {
     const CONFLICT: [&str; 2] = ["could not serialize access", "record has changed since last read"];
-    const BUSY: [&str; 7] = [
+    const BUSY: [&str; 8] = [
         "database is locked",
         "database table is locked",
         "database schema is locked",
@@ -125,6 +125,8 @@ fn by_text(message: &str) -> FaultKind {
         "lock timeout",
         "lock wait timeout",
         "statement timeout",
+        // MariaDB waited too long for the lock of a table's counter.
+        "failed to read auto-increment value",
     ];
     const LOST: [&str; 8] = [
         "server has gone away",

@@ -123,10 +123,11 @@ fn name(dialect: Dialect, application: &str) -> String {
 fn fill(session: &mut dyn Session, application: &str, job: &str, after: i64) {
     for job in std::iter::once(job.to_owned()).chain((0..50).map(|number| format!("job-{number}"))) {
         for application in [application.to_owned(), format!("not-{application}")] {
-            let insert = sql("INSERT INTO QRTZ_JOB (application, job_class) SELECT ?, ? \
-                 WHERE NOT EXISTS (SELECT 1 FROM QRTZ_JOB WHERE application = ? AND job_class = ?)");
-            let insert = insert.bind(application.as_str()).bind(job.as_str());
-            session.execute(&insert.bind(application.as_str()).bind(job.as_str())).unwrap();
+            let insert = sql("INSERT INTO QRTZ_JOB (application, job_class) VALUES (?, ?)")
+                .bind(application.as_str())
+                .bind(job.as_str())
+                .push(&session.dialect().or_leave("QRTZ_JOB", "job_class"));
+            session.execute(&insert).unwrap();
         }
     }
     let (numbers, name) = (numbers(session.dialect(), after), name(session.dialect(), application));
