@@ -469,7 +469,9 @@ fn pauses(history: &History, verdict: &mut Verdict) {
 fn switches(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     for off in &history.switches {
-        let is_during = |at: Millis| off.known < at && at + history.bounds.early < off.until;
+        // Rows have the database's time, switches the true one.
+        let is_during =
+            |at: Millis| off.known + ahead(history, at) < at && at + history.bounds.early < off.until;
         let is_meant = |row: &&Execution| off.node.as_ref().is_none_or(|node| *node == row.node);
         let claimed = |row: &&Execution| row.claimed.is_some_and(is_during);
         if let Some(row) = history.executions.iter().find(|row| is_meant(row) && claimed(row)) {

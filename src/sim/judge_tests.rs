@@ -326,6 +326,16 @@ fn what_is_claimed_while_switched_off_is_caught() {
 }
 
 #[test]
+fn a_claim_before_a_switch_by_a_clock_that_is_ahead_is_not_blamed() {
+    let mut history = good();
+    history.switches.push(Switch { node: Some("a".to_owned()), known: 2_500, until: 5_000 });
+    history.clock = vec![(2_000, 2_500)];
+    judge(&history).assert_clean();
+    history.clock = vec![(2_000, 400)];
+    assert!(!judge(&history).violations.is_empty(), "it was after the switch");
+}
+
+#[test]
 fn a_complete_that_is_not_is_caught() {
     caught("left ERROR", |history| history.plans[0].state = "ERROR".into());
     caught("left PAUSED", |history| history.plans[0].state = "PAUSED".into());
