@@ -86,6 +86,9 @@ impl SqlStore {
                 Err(error) => return Err(Fault::new(FaultKind::Lost, error.to_string())),
             };
             match attempt(self, &mut link, body) {
+                Err(fault) if fault.kind == FaultKind::TakenId => {
+                    return Err(Self::move_sequences(&mut link, fault));
+                }
                 Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.kind {
                     kind if kind.passes() => tries += 1,
                     FaultKind::Lost | FaultKind::ReadOnly if !replaced => replaced = true,
@@ -94,6 +97,18 @@ impl SqlStore {
                 ended => return ended,
             }
         }
+    }
+
+    /// Lets the database draw ids that are free. The call fails all the same: its error tells of it, once.
+    fn move_sequences(link: &mut Link, fault: Fault) -> Fault {
+        let follows = match link.session.dialect().database().move_sequences(link.session.as_mut()) {
+            Ok(()) => "sequences of ids lagged behind their tables and have been moved on".to_owned(),
+            Err(refused) => format!(
+                "sequences of ids lag behind their tables: let their owner move them with setval ({})",
+                refused.message
+            ),
+        };
+        Fault { message: format!("{follows}: {}", fault.message), ..fault }
     }
 
     fn attempt_alone<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {

@@ -71,6 +71,11 @@ pub(super) trait Database: Sync {
         Ok(())
     }
 
+    /// Moves sequences of ids that lag behind their tables, as after a failover of logical replication.
+    fn move_sequences(&self, _session: &mut dyn Session) -> Step<()> {
+        Ok(())
+    }
+
     /// The executions under way, by id, as `open_execution` in `node.rs` reads them.
     fn open_executions(&self, application: &str, whose: Whose) -> Statement {
         open_executions::by_state(self.dialect(), application, whose)

@@ -18,6 +18,8 @@ pub(super) enum FaultKind {
     Senseless,
     /// A row with the same unique key is there already.
     Duplicate,
+    /// An id that the database drew is taken: its sequence lags behind the table, and no row is at fault.
+    TakenId,
     /// The database refused what the row holds: the same would be refused again.
     Row,
     /// The database understood and said no, for a reason that may pass: read-only, cancelled, disk full.
@@ -42,7 +44,7 @@ impl FaultKind {
     pub(super) fn error_kind(self) -> ErrorKind {
         match self {
             Self::Unknown => ErrorKind::Unknown,
-            Self::Lost | Self::Busy => ErrorKind::Unavailable,
+            Self::Lost | Self::Busy | Self::TakenId => ErrorKind::Unavailable,
             Self::Conflict => ErrorKind::Conflict,
             Self::Senseless => ErrorKind::Config,
             Self::Refused | Self::ReadOnly => ErrorKind::Refused,
@@ -73,6 +75,9 @@ impl Fault {
     }
 }
 
+/// PostgreSQL's constraints of ids that it draws itself.
+const KEYS_OF_IDS: [&str; 4] = ["qrtz_job_pkey", "qrtz_execute_pkey", "qrtz_run_pkey", "qrtz_claim_pkey"];
+
 /// Classifies an error by everything diesel tells: its kind, and the text where that is not enough. Texts
 /// of PostgreSQL may be in any language, so what is not recognised counts as refused here, and the caller
 /// asks the connection whether it still lives before it believes that.
@@ -80,11 +85,10 @@ pub(super) fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let kind = match &error {
         DatabaseError(DatabaseErrorKind::SerializationFailure, _) => FaultKind::Conflict,
-        // Ids are the database's to give: with its sequence behind them no row is at fault.
         DatabaseError(DatabaseErrorKind::UniqueViolation, information)
-            if information.constraint_name() == Some("qrtz_run_pkey") =>
+            if information.constraint_name().is_some_and(|name| KEYS_OF_IDS.contains(&name)) =>
         {
-            FaultKind::Refused
+            FaultKind::TakenId
         }
         DatabaseError(DatabaseErrorKind::UniqueViolation, _) => FaultKind::Duplicate,
         DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => FaultKind::ReadOnly,

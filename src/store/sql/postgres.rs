@@ -21,7 +21,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::open_executions::Whose;
 use super::planned::{Found, PlannedRequest};
 use super::session::Session;
-use super::statement::{Statement, Value};
+use super::statement::{Statement, Value, sql};
 use super::target::{Opened, Target};
 use crate::domain::ExecutionState;
 use crate::store::{PollQuery, StoreLimits};
@@ -95,6 +95,17 @@ impl Database for Postgres {
 
     fn sweep(&self, session: &mut dyn Session, application: &str, whose: Whose) -> Step<()> {
         notes::sweep(session, application, whose)
+    }
+
+    fn move_sequences(&self, session: &mut dyn Session) -> Step<()> {
+        for table in ["qrtz_job", "qrtz_execute", "qrtz_run", "qrtz_claim"] {
+            session.rows(&sql(format!(
+                "SELECT setval(ids, highest) FROM (SELECT pg_get_serial_sequence('{table}', 'id')::regclass AS ids, \
+                 (SELECT MAX(id) FROM {table}) AS highest) AS drawn \
+                 WHERE highest > COALESCE(pg_sequence_last_value(ids), 0)"
+            )))?;
+        }
+        Ok(())
     }
 
     fn open_executions(&self, application: &str, whose: Whose) -> Statement {

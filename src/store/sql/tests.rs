@@ -15,6 +15,8 @@ mod plans;
 #[cfg(feature = "postgres")]
 mod pooler;
 #[cfg(feature = "postgres")]
+mod sequences;
+#[cfg(feature = "postgres")]
 mod snapshot;
 mod views;
 

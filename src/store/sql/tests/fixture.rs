@@ -86,6 +86,15 @@ impl Database {
         Self::shared(&URL, "FIRETIME_TEST_POSTGRES_URL")
     }
 
+    /// A database of its own on the same server.
+    #[cfg(feature = "postgres")]
+    pub fn beside(&self, name: &str) -> Self {
+        self.session().batch(&format!("CREATE DATABASE {name}")).unwrap();
+        let url = format!("{}/{name}", self.url.rsplit_once('/').unwrap().0);
+        migrate(&url).unwrap();
+        Self::on(url, None)
+    }
+
     /// The server's database, which all tests share.
     pub fn mariadb() -> Self {
         static URL: OnceLock<String> = OnceLock::new();

@@ -6,7 +6,7 @@ use crate::domain::{Millis, NodeId};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
-use crate::store::sql::{due, migrate, poll};
+use crate::store::sql::{due, poll};
 use crate::store::{Page, PollQuery};
 
 const CLAIMS: i64 = 300_000;
@@ -58,12 +58,9 @@ fn cost(session: &mut dyn Session, statement: &Statement) -> (i64, f64) {
 
 #[test]
 fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
-    // Of its own: other tests need not walk over its rows.
+    // Other tests need not walk over its rows.
     let (server, name) = (Database::postgres(), format!("ft_snapshot_{}", std::process::id()));
-    server.session().batch(&format!("CREATE DATABASE {name}")).unwrap();
-    let url = format!("{}/{name}", server.url.rsplit_once('/').unwrap().0);
-    migrate(&url).unwrap();
-    let (database, application) = (Database::on(url, None), super::application());
+    let (database, application) = (server.beside(&name), super::application());
     let old = claimed_under_a_snapshot(&database, &application);
     let mut session = database.session();
     session.batch("SET statement_timeout = 0").unwrap();
