@@ -14,8 +14,9 @@ use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis
 use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeEnd, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled,
-    Purge, Purged, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
+    HeartbeatReply, LargePayload, NewNode, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
+    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StrandedPage,
+    UnreadablePage, UnreadableQuery,
 };
 use crate::time::{TimeSample, Window};
 
@@ -379,6 +380,10 @@ impl Store for Wire<'_> {
 
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
         self.store.unreadable(query)
+    }
+
+    fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
+        self.store.purge_orphans(walk)
     }
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {

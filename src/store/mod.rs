@@ -115,6 +115,10 @@ pub(crate) trait Store: Send + Sync {
     /// walk's first step removes nodes that ended so long ago, unless an execution under way names them.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
+    /// Removes executions without a schedule, whose row somebody deleted: those that ended, and PENDING ones
+    /// that were due, longer ago than `keep`. One bounded step of a walk.
+    fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans>;
+
     /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
     /// missing, and left as it is otherwise: the policy is for the nodes to say.
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
@@ -462,6 +466,26 @@ pub(crate) struct Purged {
     pub nodes: usize,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<String>,
+}
+
+/// One step of a walk over the executions without a schedule, by the schedule's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OrphanWalk {
+    pub application: String,
+    /// Only schedules after this one; the walk begins with the lowest number.
+    pub after: ScheduleId,
+    /// As [`Purge::keep`].
+    pub keep: Millis,
+    /// The most executions to remove.
+    pub limit: usize,
+}
+
+/// What a step of that walk came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PurgedOrphans {
+    pub executions: usize,
+    /// The next step's `after`; `None` at the walk's end.
+    pub next: Option<ScheduleId>,
 }
 
 /// A node as people see it.

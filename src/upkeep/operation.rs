@@ -3,8 +3,8 @@
 use crate::domain::{Error, ExecutionId, Millis};
 use crate::machine::Operation;
 use crate::store::{
-    Applied, Change, OverduePage, OverdueQuery, Purge, Purged, Store, StrandedPage, UnreadablePage,
-    UnreadableQuery, UnreadableRow,
+    Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, Store,
+    StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow,
 };
 
 /// `Write` makes the changes of one batch: repairs, or revocations.
@@ -17,6 +17,7 @@ pub(crate) enum MisfireOp {
     FindUnreadable(UnreadableQuery),
     Quarantine(UnreadableRow),
     Purge(Purge),
+    PurgeOrphans(OrphanWalk),
 }
 
 pub(crate) enum MisfireAnswer {
@@ -28,6 +29,7 @@ pub(crate) enum MisfireAnswer {
     Unreadable(UnreadablePage),
     Quarantined(UnreadableRow, Applied),
     Purged(Purged),
+    PurgedOrphans(PurgedOrphans),
 }
 
 impl Operation for MisfireOp {
@@ -43,6 +45,7 @@ impl Operation for MisfireOp {
             Self::FindUnreadable(_) => "looking for broken rows",
             Self::Quarantine(_) => "putting a broken row into quarantine",
             Self::Purge(_) => "purging the ledger",
+            Self::PurgeOrphans(_) => "purging executions without a schedule",
         }
     }
 
@@ -62,6 +65,7 @@ impl Operation for MisfireOp {
                 store.apply_one(change).map(|applied| MisfireAnswer::Quarantined(row, applied))
             }
             Self::Purge(purge) => store.purge(&purge).map(MisfireAnswer::Purged),
+            Self::PurgeOrphans(walk) => store.purge_orphans(&walk).map(MisfireAnswer::PurgedOrphans),
         }
     }
 }

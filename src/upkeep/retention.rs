@@ -1,11 +1,12 @@
 //! Retention: ended occurrences leave the ledger once they are old enough.
 //!
-//! A walk over the schedules by name removes a bounded number with each step. It goes on, step by step, at
-//! the end of a pass, over several passes if it must, and then rests for a part of the retention.
+//! A walk over the schedules by name, and then over the executions without a schedule, removes a bounded number
+//! with each step. It goes on, step by step, at the end of a pass, over several passes if it must, and then
+//! rests for a part of the retention.
 
 use super::operation::MisfireOp;
-use crate::domain::{Event, Millis};
-use crate::store::{Purge, Purged};
+use crate::domain::{Event, Millis, ScheduleId};
+use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans};
 use crate::time::Now;
 
 /// Occurrences per step.
@@ -18,9 +19,16 @@ const LONGEST_REST: Millis = 3_600_000;
 pub(super) struct Retention {
     /// How long the ledger keeps an ended occurrence; `None` is for ever.
     keep: Option<Millis>,
-    /// The walk goes on behind the schedule of this name; it begins with the empty one.
-    after: String,
+    place: Place,
     walk: Walk,
+}
+
+/// Where the walk goes on.
+enum Place {
+    /// Behind the schedule of this name; it begins with the empty one.
+    Schedules(String),
+    /// With the executions of deleted schedules behind this.
+    Orphans(ScheduleId),
 }
 
 #[derive(Clone, Copy)]
@@ -35,7 +43,7 @@ enum Walk {
 
 impl Retention {
     pub(super) fn new(keep: Option<Millis>) -> Self {
-        Self { keep, after: String::new(), walk: Walk::Waits }
+        Self { keep, place: Place::Schedules(String::new()), walk: Walk::Waits }
     }
 
     /// Whether this pass has a step to take.
@@ -61,19 +69,36 @@ impl Retention {
             return None;
         }
         self.walk = Walk::Waits;
-        let (application, after) = (application.to_owned(), self.after.clone());
-        self.keep.map(|keep| MisfireOp::Purge(Purge { application, after, keep, limit: STEP }))
+        let (application, keep, limit) = (application.to_owned(), self.keep?, STEP);
+        Some(match &self.place {
+            Place::Schedules(after) => {
+                MisfireOp::Purge(Purge { application, after: after.clone(), keep, limit })
+            }
+            Place::Orphans(after) => {
+                MisfireOp::PurgeOrphans(OrphanWalk { application, after: *after, keep, limit })
+            }
+        })
     }
 
     /// The event of a step that removed something.
-    pub(super) fn purged(&mut self, purged: Purged, now: Now) -> Option<Event> {
+    pub(super) fn purged(&mut self, purged: Purged) -> Option<Event> {
         let Purged { occurrences, schedules, nodes, next } = purged;
-        self.walk = match next {
-            Some(_) => Walk::Steps,
-            None => Walk::Rests { until: now.boot.saturating_add(self.rest()) },
-        };
-        self.after = next.unwrap_or_default();
+        self.walk = Walk::Steps;
+        self.place = next.map_or(Place::Orphans(ScheduleId(i64::MIN)), Place::Schedules);
         (occurrences + schedules + nodes > 0).then_some(Event::Purged { occurrences, schedules, nodes })
+    }
+
+    /// As [`Retention::purged`]; the walk's last steps.
+    pub(super) fn purged_orphans(&mut self, purged: PurgedOrphans, now: Now) -> Option<Event> {
+        (self.walk, self.place) = match purged.next {
+            Some(next) => (Walk::Steps, Place::Orphans(next)),
+            None => {
+                let until = now.boot.saturating_add(self.rest());
+                (Walk::Rests { until }, Place::Schedules(String::new()))
+            }
+        };
+        let occurrences = purged.executions;
+        (occurrences > 0).then_some(Event::Purged { occurrences, schedules: 0, nodes: 0 })
     }
 
     fn rest(&self) -> Millis {

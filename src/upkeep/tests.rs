@@ -5,7 +5,7 @@ use crate::domain::{Entry, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
-use crate::store::{Applied, Change, Purged, Repair, UnreadablePage};
+use crate::store::{Applied, Change, Purged, PurgedOrphans, Repair, UnreadablePage};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -51,6 +51,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
             MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), next: None })
         }
         MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
+        MisfireOp::PurgeOrphans(_) => MisfireAnswer::PurgedOrphans(PurgedOrphans::default()),
         _ => MisfireAnswer::Overdue(overdue_rows([])),
     }
 }

@@ -259,6 +259,7 @@ macro_rules! conformance {
                 an_open_first_occurrence_holds_its_generation_alone,
                 a_one_shot_goes_once_its_execution_is_gone,
                 a_one_shot_without_a_ledger_does_not_run_again,
+                executions_of_a_deleted_schedule_go_after_the_retention,
                 fences_go_on_under_a_name_that_was_removed,
                 a_fence_beyond_all_sense_leaves_room_for_others,
                 a_single_interval_does_not_run_again,

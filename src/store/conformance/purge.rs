@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
-use crate::store::{LedgerRow, Purge, Purged};
+use crate::store::{LedgerRow, OrphanWalk, Purge, Purged};
 
 const HOUR: Millis = 3_600_000;
 
@@ -289,6 +289,37 @@ pub(crate) fn a_one_shot_without_a_ledger_does_not_run_again(db: &Bench) {
     let steps = [(); 2].map(|()| db.purge_step(1_000, String::new()));
     assert_eq!(steps.map(|step| step.schedules), [0, 1], "first the fence's mark is raised");
     assert_eq!(db.create(&definition).state, ScheduleState::Complete);
+}
+
+/// Somebody deleted the schedule's row: as if its executions named another, which nobody has.
+pub(crate) fn executions_of_a_deleted_schedule_go_after_the_retention(db: &Bench) {
+    let orphan = |id: ExecutionId| db.set(RowKey::Execution(id), "execute_id", &(-id.0).to_string());
+    let kept = db.long_running("kept");
+    db.fire("kept", db.long_ago());
+    db.long_running("gone");
+    let old = db.run_head(&db.entry("gone"));
+    let ended = old.execution();
+    assert_eq!(db.settle(&succeeded(old, db.long_ago())), Applied::Done);
+    let pending = db.fail("gone").id;
+    let young = db.run_head(&db.entry("gone"));
+    let ended_lately = young.execution();
+    assert_eq!(db.settle(&succeeded(young, db.now)), Applied::Done);
+    let running = db.run_head(&db.entry("gone")).execution();
+    for id in [ended, pending, ended_lately, running] {
+        orphan(id);
+    }
+    db.set(RowKey::Execution(pending), "due_time", &db.long_ago().to_string());
+    let (mut after, mut removed) = (Some(ScheduleId(i64::MIN)), 0);
+    while let Some(from) = after {
+        let walk = OrphanWalk { application: db.app.clone(), after: from, keep: HOUR, limit: 1 };
+        let step = db.store.purge_orphans(&walk).unwrap();
+        (after, removed) = (step.next, removed + step.executions);
+    }
+    assert_eq!(removed, 2);
+    let left: Vec<i64> = db.executions().into_iter().map(|row| row.id).collect();
+    assert!(!left.contains(&ended.0) && !left.contains(&pending.0), "{left:?}");
+    assert!(left.contains(&ended_lately.0) && left.contains(&running.0), "{left:?}");
+    assert_eq!(db.left("kept").len(), 1, "{kept:?} has its row");
 }
 
 /// A store that refuses a fence lower than one it has seen must accept the runs of the name made anew.

@@ -22,8 +22,8 @@ use self::tables::Tables;
 use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled, Purge,
-    Purged, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
+    HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
+    Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -166,6 +166,10 @@ impl Store for MemoryStore {
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
         self.transaction(|tables| Ok(tables.purge(purge)))
+    }
+
+    fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
+        self.transaction(|tables| Ok(tables.purge_orphans(walk)))
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

@@ -7,7 +7,7 @@ use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 use crate::store::when::HIGHEST_FENCE_MARK;
-use crate::store::{Purge, Purged};
+use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans};
 
 impl Tables {
     pub(super) fn purge(&mut self, purge: &Purge) -> Purged {
@@ -49,6 +49,24 @@ impl Tables {
             app.fence_from = app.fence_from.max(fence);
         }
         purged
+    }
+
+    pub(super) fn purge_orphans(&mut self, walk: &OrphanWalk) -> PurgedOrphans {
+        let before = self.now.saturating_sub(walk.keep);
+        let is_old = |run: &Run| match run.state.parse() {
+            Ok(ExecutionState::Pending) => run.due < before,
+            Ok(ExecutionState::Claimed | ExecutionState::Running) => false,
+            _ => run.finished.is_some_and(|finished| finished < before),
+        };
+        let is_orphan = |run: &Run| {
+            run.schedule > walk.after.0
+                && *run.application == *walk.application
+                && self.schedule(run.schedule).is_none()
+        };
+        let old = self.runs().filter(|(_, run)| is_orphan(run) && is_old(run)).map(|(id, _)| id);
+        let old: Vec<i64> = old.take(walk.limit).collect();
+        old.iter().for_each(|id| self.remove_run(ExecutionId(*id)));
+        PurgedOrphans { executions: old.len(), next: (old.len() == walk.limit).then_some(walk.after) }
     }
 
     fn purge_nodes(&mut self, application: &str, before: Millis) -> usize {

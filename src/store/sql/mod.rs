@@ -18,7 +18,7 @@
 //! claim      batches, answers, and what became of a claim whose commit is unknown
 //! change     the table of changes                    node       nodes, and executions of dead ones
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
-//! purge      the end of a retention                  ensure     definitions
+//! purge, orphans  the end of a retention             ensure     definitions
 //! inspect    views for people                        migrate    the schema
 //! ```
 
@@ -39,6 +39,7 @@ mod mariadb;
 mod migrate;
 mod node;
 mod open_executions;
+mod orphans;
 mod planned;
 mod poll;
 mod postgres;
@@ -69,8 +70,9 @@ use target::Target;
 
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeRow, OverduePage, OverdueQuery, PollQuery, Polled, Prepared,
-    Purge, Purged, Result, ScheduleRow, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery,
+    HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
+    Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StoreLimits, StrandedPage,
+    UnreadablePage, UnreadableQuery,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -211,6 +213,10 @@ impl Store for SqlStore {
 
     fn purge(&self, purge: &Purge) -> Result<Purged> {
         self.write("purge the ledger", |session| purge::purge(session, purge))
+    }
+
+    fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
+        self.write("purge executions without a schedule", |session| orphans::purge(session, walk))
     }
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {

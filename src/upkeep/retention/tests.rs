@@ -51,7 +51,7 @@ fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
     let now = Now { db: TODAY, boot: 0, apart: 0 };
     let first = pass(&mut machine, now, &store);
-    assert_eq!(first.last(), Some(&"purging the ledger"), "{first:?}");
+    assert!(first.ends_with(&["purging the ledger", "purging executions without a schedule"]), "{first:?}");
     assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
     assert!(!is_left(&store));
     // A hundredth of two hours is 72 s.
@@ -103,6 +103,8 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
     let (again, went_on_after) = purged_after(&mut machine, interval, None);
     assert_eq!((again, went_on_after.as_deref()), (first, Some("n")));
+    let orphans = vec!["purging executions without a schedule"];
+    assert_eq!(purged_after(&mut machine, interval, None), (orphans, None), "the end of the walk");
     assert_eq!(purged_after(&mut machine, 2 * interval, None), (vec![], None));
 }
 
@@ -121,5 +123,13 @@ fn only_a_purge_that_removed_something_is_told() {
             told += occurrences + schedules + nodes;
         }
         assert_eq!(told, occurrences + schedules + nodes);
+    }
+    for executions in [0, 5] {
+        let mut machine = keeping(Some(HOUR));
+        let purged = PurgedOrphans { executions, next: None };
+        machine.done(Now { db: TODAY, boot: 0, apart: 0 }, Ok(MisfireAnswer::PurgedOrphans(purged)));
+        let told = machine.next(Now { db: TODAY, boot: 0, apart: 0 });
+        let is_event = matches!(told, Step::Tell(MisfireOutput::Event(Event::Purged { occurrences: 5, .. })));
+        assert_eq!(is_event, executions == 5);
     }
 }
