@@ -71,9 +71,10 @@ impl Scheduler {
     /// True if everything ended in time and the node's row says that it has left. Otherwise the jobs still
     /// running are left to themselves and other nodes treat this one as dead once its heartbeat has been
     /// missing long enough. While another thread shuts down already, this waits for that, until its own
-    /// deadline.
+    /// deadline. Called by a handler of this scheduler it cannot wait for that handler: the shutdown goes on
+    /// behind it, with this deadline, and the answer is false at once.
     pub fn shutdown(&self, deadline: Duration) -> bool {
-        self.node.shutdown(deadline)
+        self.node.shutdown_or_begin(deadline)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Performs the life of a claimed execution on a pool thread.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +15,16 @@ use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::Clock;
+
+thread_local! {
+    /// The node whose handler runs on this thread, by the address of its [`Runner::closed`].
+    static HANDLER_OF: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Whether a handler of the node to which this `closed` belongs calls.
+pub(super) fn is_handler_of(closed: &Arc<AtomicBool>) -> bool {
+    HANDLER_OF.get() == Some(Arc::as_ptr(closed).addr())
+}
 
 /// Runs one claimed execution on a pool thread.
 pub(crate) struct Runner {
@@ -69,7 +80,10 @@ impl Runner {
             stopping: Arc::clone(&self.stopping),
         };
         // The error is shown and dropped in there too: both are the application's code.
-        match guarded(|| self.handlers.run(&context, &entry.payload).map_err(brief)) {
+        HANDLER_OF.set(Some(Arc::as_ptr(&self.closed).addr()));
+        let ended = guarded(|| self.handlers.run(&context, &entry.payload).map_err(brief));
+        HANDLER_OF.take();
+        match ended {
             Ok(Ok(())) => Outcome::Succeeded,
             Ok(Err(error)) => Outcome::Failed(error),
             Err(said) => Outcome::Failed(brief(format_args!("panicked: {said}"))),

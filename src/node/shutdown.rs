@@ -8,6 +8,7 @@ use crate::domain::{Event, Millis};
 use crate::machine::driver::{self, Driver, Ended, wait_in_turns};
 use crate::node::inboxes::send;
 use crate::node::route::Leaving;
+use crate::node::runner::is_handler_of;
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteInput;
 use crate::time::millis;
@@ -96,6 +97,17 @@ impl Node {
         }
     }
 
+    /// As [`Node::shutdown`]; called by a handler of this node, which cannot wait for its own end, it goes on
+    /// behind that and answers false at once.
+    pub(crate) fn shutdown_or_begin(self: &Arc<Self>, deadline: Duration) -> bool {
+        if !is_handler_of(&self.closed) {
+            return self.shutdown(deadline);
+        }
+        self.stop_claiming();
+        self.shutdown_behind(deadline);
+        false
+    }
+
     /// Stops in order and returns by `deadline`. True if everything ended in time and the node has left.
     pub(crate) fn shutdown(&self, deadline: Duration) -> bool {
         let first = self.life.stop();
@@ -121,13 +133,18 @@ impl Node {
         }
         self.events.emit(Event::Dropped);
         self.stop_claiming();
-        let node = Arc::clone(self);
-        let behind = move || {
-            node.shutdown(BEHIND);
-        };
-        if driver::spawn("firetime-drop", behind).is_err() {
+        if !self.shutdown_behind(BEHIND) {
             self.shutdown(Duration::ZERO);
         }
+    }
+
+    /// Shuts down on a thread of its own; whether there is one.
+    fn shutdown_behind(self: &Arc<Self>, deadline: Duration) -> bool {
+        let node = Arc::clone(self);
+        let behind = move || {
+            node.shutdown(deadline);
+        };
+        driver::spawn("firetime-shutdown", behind).is_ok()
     }
 
     fn stop_claiming(&self) -> Leaving {

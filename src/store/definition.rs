@@ -149,10 +149,13 @@ pub(crate) enum Edit {
 }
 
 impl WorkedOut<'_> {
-    /// The row it makes if there is none.
-    pub(crate) fn planned(&self) -> PlannedRow {
+    /// The row it makes if there is none; an error if that could never fire.
+    pub(crate) fn created(&self) -> Result<PlannedRow, String> {
         let cursor = when::planned(&self.timing, None, self.present);
-        PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor }
+        if cursor == (Cursor { prev: None, next: None }) {
+            return Err("its trigger has no fire time from now on".to_owned());
+        }
+        Ok(PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor })
     }
 
     /// What it makes of the row there is, which is to have these settings.

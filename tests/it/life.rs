@@ -30,6 +30,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
         ("ensure_joins_the_callers_transaction", ensure_joins_the_callers_transaction),
         ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
+        (
+            "a_shutdown_inside_a_handler_does_not_wait_for_it",
+            a_shutdown_inside_a_handler_does_not_wait_for_it,
+        ),
         ("a_dropped_scheduler_stops_claiming_and_says_so", a_dropped_scheduler_stops_claiming_and_says_so),
         (
             "a_static_lock_does_not_keep_a_second_scheduler_from_repairing",
@@ -368,6 +372,27 @@ fn shutdown_returns_by_its_deadline(kind: ServerKind) {
     assert!(context.is_stopping());
     assert!(!scheduler.wait(), "and wait says the same");
     drop(release);
+}
+
+fn a_shutdown_inside_a_handler_does_not_wait_for_it(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (give, given) = channel::<Arc<Scheduler>>();
+    let given = Mutex::new(given);
+    let scheduler = builder(&database)
+        .handler(TEXT, move |_, _| {
+            let scheduler = given.lock().unwrap().recv()?;
+            let clean = scheduler.shutdown(SOON);
+            Ok(tell.lock().unwrap().send(clean).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let scheduler = Arc::new(scheduler);
+    give.send(Arc::clone(&scheduler)).unwrap();
+    scheduler.client().ensure(&once_now("last", "")).run().unwrap();
+    assert_eq!(told.recv_timeout(SOON / 2), Ok(false), "nobody can know yet whether it is clean");
+    assert!(scheduler.wait(), "the handler ended in time");
+    assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
 fn a_dropped_scheduler_stops_claiming_and_says_so(kind: ServerKind) {

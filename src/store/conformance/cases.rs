@@ -178,6 +178,7 @@ macro_rules! conformance {
                 a_beat_that_can_grow_no_more_ends_the_node,
             }
             definitions {
+                a_new_schedule_without_a_fire_time_is_refused,
                 a_new_schedule_waits_for_its_first_occurrence,
                 a_new_schedule_does_not_fire_for_the_past,
                 a_one_shot_in_the_past_is_left_to_the_misfire_policy,

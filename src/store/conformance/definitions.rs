@@ -1,7 +1,7 @@
 //! Schedules as clients define, find, pause and see them.
 
 use super::*;
-use crate::domain::{Cursor, ExecutionState, ScheduleState};
+use crate::domain::{Cursor, ErrorKind, ExecutionState, ScheduleState};
 use crate::trigger::{Cron, Gap, Overlap};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -344,4 +344,17 @@ pub(crate) fn executions_are_shown_newest_first(db: &Bench) {
     assert_eq!(ask(&|query| query.node = Some("%".to_owned())).len(), 0);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_000)), [3]);
     assert_eq!(ask(&|query| query.since = Some(db.base + 9_001)).len(), 0);
+}
+
+/// Its year has passed, or its end: as a new schedule it would be a row that never fires.
+pub(crate) fn a_new_schedule_without_a_fire_time_is_refused(db: &Bench) {
+    let over = Trigger::Cron(Cron::parse("0 0 0 1 1 ? 2001", "UTC").unwrap());
+    let ended = Definition { end: Some(db.now - 1_000), ..db.definition("s") };
+    let ended = Definition { trigger: Trigger::Cron(Cron::parse("0 0 0 * * ?", "UTC").unwrap()), ..ended };
+    for definition in [Definition { trigger: over, ..db.definition("s") }, ended] {
+        let error = db.store.ensure(&definition).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("no fire time from now on"), "{error}");
+        assert!(db.store.find(&db.app, "s").unwrap().is_none());
+    }
 }

@@ -22,13 +22,14 @@ impl Tables {
         let job = self.put_job(&definition.application, &definition.job);
         let settings = Settings::of(definition, job);
         match self.schedule_named(&definition.application, &definition.name) {
-            None => Ok(self.create(&wanted, settings)),
+            None => self.create(&wanted, settings),
             Some(id) => self.change(id, &wanted, settings),
         }
     }
 
-    fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Ensured {
-        let PlannedRow { cursor, state } = wanted.planned();
+    fn create(&mut self, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {
+        let refused = |problem: String| refused(wanted.definition, ErrorKind::Config, &problem);
+        let PlannedRow { cursor, state } = wanted.created().map_err(refused)?;
         let app = self.apps.get(wanted.definition.application.as_str());
         let fence = app.map_or(0, |app| app.fence_from);
         let row = Schedule {
@@ -51,7 +52,7 @@ impl Tables {
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
-        Ensured::Created
+        Ok(Ensured::Created)
     }
 
     fn change(&mut self, id: i64, wanted: &WorkedOut<'_>, settings: Settings) -> Result<Ensured> {

@@ -216,7 +216,8 @@ impl Tables {
                 ErrorKind::Data,
                 format!(
                     "execution {other} already records attempt {attempt} at {scheduled} of schedule {schedule} \
-                     (generation {generation}, origin {origin}); nothing was changed"
+                     (generation {generation}, origin {origin}), as after its cursor was set back by hand; \
+                     nothing was changed"
                 ),
             ));
         }

@@ -190,6 +190,9 @@ impl SqlStore {
             FaultKind::Lost => "the database cannot be reached; nothing was changed",
             FaultKind::Busy => "the database is too busy; nothing was changed",
             FaultKind::Conflict => "another writer was first; nothing was changed",
+            FaultKind::Duplicate => {
+                "the ledger has this occurrence already, as after its cursor was set back by hand; nothing was changed"
+            }
             _ => "nothing was changed",
         };
         Error::new(kind, format!("{operation}: {follows}: {message}"))

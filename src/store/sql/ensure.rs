@@ -199,7 +199,8 @@ fn create(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
 }
 
 fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Prepared>) -> Step<Statement> {
-    let (definition, planned) = (wanted.definition, wanted.planned());
+    let definition = wanted.definition;
+    let planned = wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     let job = job(session, wanted, prepared)?;
     let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
