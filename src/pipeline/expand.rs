@@ -33,9 +33,11 @@ pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: 
     let pool = if entries.len() >= PARALLEL_ROWS { pool() } else { None };
     let mut occurrences = Vec::new();
     let mut heads = round(&mut occurrences, heads, until, MOST, pool);
+    let mut cut_off = false;
     while !heads.is_empty() && occurrences.len() < MOST {
         let left = MOST - occurrences.len();
         heads.sort_by_key(order);
+        cut_off |= heads.len() > left;
         heads.truncate(left);
         heads = round(&mut occurrences, heads, until, left, pool);
     }
@@ -43,7 +45,7 @@ pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: 
         Some(pool) => pool.install(|| occurrences.par_sort_by_key(order)),
         None => occurrences.sort_by_key(order),
     }
-    Expanded { occurrences, complete: heads.is_empty() }
+    Expanded { occurrences, complete: heads.is_empty() && !cut_off }
 }
 
 /// Adds some links of each chain, together about `most`, but at least one of each. Where chains go on before
@@ -214,6 +216,14 @@ mod tests {
         let mut ids: Vec<i64> = times(&expanded).into_iter().map(|it| it.0).filter(|id| *id > 0).collect();
         ids.sort_unstable();
         assert!(ids.into_iter().eq(1..=rows), "one of each");
+    }
+
+    /// The last round has room for some of the chains alone, and those end in it.
+    #[test]
+    fn chains_that_no_round_had_room_for_are_cut_off() {
+        let rows: Vec<_> = (0..40_000).map(|id| Arc::new(simple(id, 1_000, 1_000, -1, None))).collect();
+        let expanded = expand(&rows, 0, 4_500, LEAST);
+        assert_eq!((expanded.occurrences.len(), expanded.complete), (MOST, false));
     }
 
     /// What a job does not use is shared out among the others.

@@ -84,7 +84,11 @@ const KEYS_OF_IDS: [&str; 4] = ["qrtz_job_pkey", "qrtz_execute_pkey", "qrtz_run_
 pub(super) fn fault(error: diesel::result::Error) -> Fault {
     use diesel::result::Error::{BrokenTransactionManager, DatabaseError, DeserializationError};
     let kind = match &error {
-        DatabaseError(DatabaseErrorKind::SerializationFailure, _) => FaultKind::Conflict,
+        // MariaDB's deadlocks are among these: unlike a conflict they may leave a result half read.
+        DatabaseError(DatabaseErrorKind::SerializationFailure, information) => {
+            let is_deadlock = information.message().to_lowercase().contains("deadlock");
+            if is_deadlock { FaultKind::Busy } else { FaultKind::Conflict }
+        }
         DatabaseError(DatabaseErrorKind::UniqueViolation, information)
             if information.constraint_name().is_some_and(|name| KEYS_OF_IDS.contains(&name)) =>
         {
