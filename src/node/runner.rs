@@ -21,7 +21,7 @@ thread_local! {
     static HANDLER_OF: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Whether a handler of the node to which this `closed` belongs calls.
+/// Whether the calling thread runs a handler of the node to which this `closed` belongs.
 pub(super) fn is_handler_of(closed: &Arc<AtomicBool>) -> bool {
     HANDLER_OF.get() == Some(Arc::as_ptr(closed).addr())
 }

@@ -22,8 +22,8 @@ pub(crate) struct Expanded {
     pub complete: bool,
 }
 
-/// Every occurrence before `until`; of more than [`MOST`] each job gets its share, and of that each schedule
-/// of the job.
+/// The occurrences before `until`. If there are more than [`MOST`], each job gets its share, and in it each
+/// schedule.
 ///
 /// Rows whose cursor is behind their own misfire threshold, or `least` if that is more, are left to the
 /// misfire handler.
@@ -36,9 +36,11 @@ pub(crate) fn expand(entries: &[Arc<Entry>], now: Millis, until: Millis, least: 
     let mut cut_off = false;
     while !heads.is_empty() && occurrences.len() < MOST {
         let left = MOST - occurrences.len();
-        heads.sort_by_key(order);
-        cut_off |= heads.len() > left;
-        heads.truncate(left);
+        if heads.len() > left {
+            heads.sort_by_key(order);
+            heads.truncate(left);
+            cut_off = true;
+        }
         heads = round(&mut occurrences, heads, until, left, pool);
     }
     match pool {
@@ -64,10 +66,9 @@ fn round(
             None => drop(jobs.insert(Arc::clone(&entry.job), 1)),
         }
     }
-    let share = |head: &Occurrence| (most / jobs.len() / jobs[&head.entry.job]).max(1);
     let unfinished = Mutex::new(Vec::new());
     let links = |head: Occurrence| {
-        let share = share(&head);
+        let share = (most / jobs.len() / jobs[&head.entry.job]).max(1);
         chain(head, until, share, &unfinished)
     };
     match pool {

@@ -202,10 +202,13 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
     let definition = wanted.definition;
     let planned = wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
     let job = job(session, wanted, prepared)?;
+    // The caller's snapshot may be older than the mark, and the prepared mark than the row's removal.
+    let outside = prepared.map_or(0, |prepared| prepared.fence_from);
+    let fence = outside.max(node::fence_mark(session, &definition.application)?);
     let cells = [Settings::of(definition, job).cells(), wanted.when.cells()].concat();
     let insert = sql(format!(
-        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, {}, {}, fence) \
-         VALUES (?, ?, ?, ?, ?, ?{}, ",
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, prev_fire_time, next_fire_time, fence, {}, {}) \
+         VALUES (?, ?, ?, ?, ?, ?, ?{})",
         listed("", Settings::COLUMNS),
         listed("", When::COLUMNS),
         ", ?".repeat(cells.len())
@@ -216,12 +219,9 @@ fn insert(session: &mut dyn Session, wanted: &WorkedOut<'_>, prepared: Option<Pr
         .bind(shards::of(&definition.name))
         .bind(planned.state)
         .bind(planned.cursor.prev)
-        .bind(planned.cursor.next);
-    let insert = cells.into_iter().fold(insert, Statement::bind);
-    Ok(match prepared {
-        Some(prepared) => insert.push("?)").bind(prepared.fence_from),
-        None => insert.push(&format!("({}))", node::FENCE_MARK)).bind(definition.application.as_str()),
-    })
+        .bind(planned.cursor.next)
+        .bind(fence);
+    Ok(cells.into_iter().fold(insert, Statement::bind))
 }
 
 /// The job's row, made if it is missing.

@@ -48,10 +48,9 @@ pub(super) fn app(session: &mut dyn Session, application: &str) -> Step<bool> {
 }
 
 /// The mark above which the fences of an application's new schedules begin.
-pub(super) const FENCE_MARK: &str = "SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?";
-
-pub(super) fn fence_mark(session: &mut dyn Session, application: &str) -> Result<i64, Fault> {
-    super::statement::single(session.rows(&sql(FENCE_MARK).bind(application))?)
+pub(super) fn fence_mark(session: &mut dyn Session, application: &str) -> Step<i64> {
+    let mark = sql("SELECT COALESCE(MAX(fence_from), 0) FROM QRTZ_APP WHERE application = ?");
+    super::statement::single(session.rows(&mark.bind(application))?)
 }
 
 /// The rows of the jobs this node has handlers for, with their policies; a few statements, however many.

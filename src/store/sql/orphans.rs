@@ -4,6 +4,7 @@
 //! ids follow each other there is none.
 
 use super::fault::Step;
+use super::purge;
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
 use crate::domain::{Millis, ScheduleId};
@@ -57,13 +58,13 @@ fn first_between(session: &mut dyn Session, after: i64, ids: &[i64], to_end: boo
     Ok(None)
 }
 
-/// Removes what is old enough of a schedule without a row; how many.
+/// Removes the executions of a schedule without a row that are old enough; how many.
 fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Millis) -> Step<usize> {
     let old = |statement: Statement| {
         statement
             .push(
-                " AND (state = 'PENDING' AND due_time < ? \
-                 OR state NOT IN ('PENDING', 'CLAIMED', 'RUNNING') AND finished_time >= 0 AND finished_time < ?)",
+                " AND (state = 'PENDING' AND due_time < ? OR state NOT IN ('PENDING', 'CLAIMED', 'RUNNING') \
+                 AND finished_time >= 0 AND finished_time < ?)",
             )
             .bind(before)
             .bind(before)
@@ -72,12 +73,9 @@ fn remove(session: &mut dyn Session, walk: &OrphanWalk, orphan: i64, before: Mil
     let question =
         old(question.bind(orphan).bind(walk.application.as_str())).push(" LIMIT ?").bind(walk.limit);
     let ids: Vec<i64> = session.rows(&question)?.iter_mut().map(|row| row.int()).collect::<Step<_>>()?;
-    let mut removed = 0;
-    for ids in ids.chunks(session.dialect().batch()) {
-        let delete = sql(
-            "DELETE FROM QRTZ_RUN WHERE NOT EXISTS (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.id = QRTZ_RUN.execute_id)",
-        );
-        removed += session.execute(&old(delete).push(" AND id IN ").list(ids.to_vec()))?;
-    }
-    Ok(removed)
+    purge::remove(session, &ids, |_, ids| {
+        let delete = sql("DELETE FROM QRTZ_RUN WHERE NOT EXISTS \
+                          (SELECT 1 FROM QRTZ_EXECUTE e WHERE e.id = QRTZ_RUN.execute_id)");
+        old(delete).push(" AND id IN ").list(ids.to_vec())
+    })
 }

@@ -45,7 +45,7 @@ struct Spent {
 struct Found {
     old: Vec<Old>,
     spent: Vec<Spent>,
-    /// The highest fence of the one-shots that will be spent once their ledger is gone.
+    /// The highest fence of the one-shots that are over, whether or not their ledger is gone.
     fence: i64,
     generations: usize,
 }
@@ -79,12 +79,12 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
             break;
         }
     }
-    if !found.old.is_empty() || !found.spent.is_empty() {
-        move_mark(session, &purge.application, before)?;
-    }
     if found.fence > 0 {
         let mark = raise_fence_mark(session, &purge.application, found.fence)?;
         found.spent.retain(|spent| spent.fence <= mark);
+    }
+    if !found.old.is_empty() || !found.spent.is_empty() {
+        move_mark(session, &purge.application, before)?;
     }
     let is_first = purge.after.is_empty();
     let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
@@ -199,9 +199,9 @@ fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> St
     Ok(())
 }
 
-/// Raises the mark above which the fences of new schedules begin; answers what it was. Only below that may rows
-/// go: whoever makes one of their names anew may have read the mark a moment before it was raised.
-fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) -> Result<i64, Fault> {
+/// Raises the mark above which the fences of new schedules begin; answers what it was. Only rows up to the old
+/// mark may go: a client that makes a removed name anew may have read the mark before it was raised.
+fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) -> Step<i64> {
     let mark = node::fence_mark(session, application)?;
     if mark < fence {
         let raise = sql("UPDATE QRTZ_APP SET fence_from = ? WHERE application = ? AND fence_from < ?");
@@ -228,7 +228,7 @@ fn remove_nodes(session: &mut dyn Session, application: &str, before: Millis, li
 }
 
 /// Deletes by statements of so many rows each; how many.
-fn remove<T>(
+pub(super) fn remove<T>(
     session: &mut dyn Session,
     rows: &[T],
     delete: impl Fn(Dialect, &[T]) -> Statement,

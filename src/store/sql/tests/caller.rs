@@ -8,7 +8,6 @@ use diesel::connection::SimpleConnection;
 
 use super::fixture::{self, Database, LIMITS};
 use crate::domain::{Error, ErrorKind, JobSpec, NodeId};
-
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::ensure::{CallerConnection, ensure_in};
 use crate::store::sql::open;
