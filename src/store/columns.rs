@@ -1,8 +1,8 @@
 //! The columns of the tables, once: names, what each may hold, and the rows they make up.
 //!
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
-//! columns of a schedule that its definition says: their lists are what is inserted, updated, loaded,
-//! compared and checked, and what the search for unreadable rows asks for. A column of these two is added
+//! columns that a schedule's definition sets: loading, inserting, updating, comparing, checking and the
+//! search for unreadable rows go by these two lists. A column of these two is added
 //! here, in the migrations and as a field of `Definition`, and nowhere else in `store/`.
 
 use std::sync::Arc;

@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// A row's id alone is no guard: it says nothing of what was seen.
+    /// A row's id alone is no guard: it tells nothing of the row's other values.
     #[test]
     fn no_guard_compares_the_id_alone() {
         for kind in ALL {

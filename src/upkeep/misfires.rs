@@ -1,7 +1,8 @@
 //! Misfires: cursors overdue by more than their threshold move past the present.
 //!
-//! [`decide`](crate::repair::decide) says for each schedule how, and only when its batch is sent: schedules that were found may have
-//! waited for their turn. A schedule too far behind for one repair is repaired again behind all others.
+//! [`decide`](crate::repair::decide) says for each schedule how, and only when its batch is sent, because the
+//! schedules may have waited for their turn. One too far behind for one repair is repaired again behind all
+//! others.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

@@ -43,8 +43,8 @@ mod row_locks {
     conformance_of_row_locks!(memory, MemoryFixture);
 }
 
-/// Blinds each guard to each of its columns: some case of the suite must fail then. Keys are left out, because
-/// the model finds its rows by them; so are guards of rows that the model reads and writes in one step.
+/// Blinds each guard to each of its columns: some case of the suite must fail then. Keys are left out: the
+/// model finds its rows by them. So are guards of rows that the model reads and writes in one step.
 #[test]
 fn every_column_of_every_guard_is_missed_by_a_case() {
     const IN_ONE_STEP: [&Guard; 3] = [&guard::REMOVE, &guard::RETIME, &guard::SETTLED];

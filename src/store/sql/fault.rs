@@ -12,7 +12,7 @@ pub(super) type Step<T> = Result<T, Fault>;
 pub(super) enum FaultKind {
     /// A deadlock, a lock or statement timeout, a busy database: the same may work a moment later.
     Busy,
-    /// A row changed between our reading it and our guarded change of it, or since the transaction's snapshot.
+    /// A row changed after we read it and before our guarded change, or after the transaction's snapshot.
     Conflict,
     /// What was asked for cannot be; the database was not needed to say so.
     Senseless,

@@ -107,7 +107,7 @@ struct Demo<'a, 'b> {
     screen: &'a mut Screen<'b>,
     /// The first second, epoch.
     start: i64,
-    /// What has been seen so far; the plan and the ledger follow at the end.
+    /// The handlers' runs and the log so far; the plan and the ledger follow at the end.
     evidence: Evidence,
 }
 

@@ -1,6 +1,5 @@
-//! The demo's application: its jobs and its schedules, each beside its fire times. The oracle counts those by
-//! hand: it walks the seconds and looks at each, with nothing of the cron engine, of time zone tables or of the
-//! database behind it.
+//! The demo's application: its jobs and its schedules, each beside its fire times. The oracle counts the fire
+//! times by hand, second by second, without the cron engine, time zone tables or the database.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

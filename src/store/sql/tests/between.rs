@@ -93,7 +93,7 @@ fn an_edit_sees_each_column_of_its_guard(database: &Database) {
     }
 }
 
-/// What was a spent one-shot when the purge read it.
+/// Another writes the row of a spent one-shot after the purge has read it.
 fn a_purge_sees_each_column_of_its_guard(database: &Database) {
     let case = Case::new(database);
     let trigger = Trigger::Simple(Simple::new(Some(AT), 0, 0).unwrap());
