@@ -11,8 +11,8 @@ use crate::domain::{Entry, Millis, Occurrence, ScheduleId};
 /// Below this many rows one thread is faster than two.
 const PARALLEL_ROWS: usize = 4_096;
 
-/// The most occurrences of one poll, unless it brings more rows: then it is one of each. Rows that are far
-/// behind, and whose threshold lets them be, have more. The next poll goes on where this one stops.
+/// The most occurrences of one poll, and at least one of each of its rows besides. Rows that are far behind,
+/// and whose threshold lets them be, have more. The next poll goes on where this one stops.
 const MOST: usize = 150_000;
 
 /// Occurrences, ordered by (fire time, priority descending, id).

@@ -2,8 +2,8 @@
 //!
 //! [`Column`] names every column that a guard compares or a change assigns. [`Settings`] and [`When`] are the
 //! columns that a schedule's definition sets: loading, inserting, updating, comparing, checking and the
-//! search for unreadable rows go by these two lists. A column of these two is added
-//! here, in the migrations and as a field of `Definition`, and nowhere else in `store/`.
+//! search for unreadable rows go by these two lists. A column of these two is added here, in the migrations
+//! and as a field of `Definition`, and nowhere else in `store/`.
 
 use std::sync::Arc;
 

@@ -199,8 +199,8 @@ fn move_mark(session: &mut dyn Session, application: &str, before: Millis) -> St
     Ok(())
 }
 
-/// Raises the mark above which the fences of new schedules begin; answers what it was. Only rows up to the old
-/// mark may go: a client that makes a removed name anew may have read the mark before it was raised.
+/// Raises the mark above which the fences of new schedules begin; answers what it was. Only rows up to the
+/// old mark may go: a client that makes a removed name anew may have read the mark before it was raised.
 fn raise_fence_mark(session: &mut dyn Session, application: &str, fence: i64) -> Step<i64> {
     let mark = node::fence_mark(session, application)?;
     if mark < fence {
