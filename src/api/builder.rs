@@ -74,9 +74,9 @@ impl Builder {
 
     /// How often the database is polled. Default: 5 s; 100 ms to one day.
     ///
-    /// A poll plans some 150,000 occurrences at most, and at least one of each due schedule; of more each job
-    /// gets its share. Each takes some 100 bytes. Of 1,000 schedules that fire every second these are 150 s: at
-    /// a longer interval the rest would be late.
+    /// A poll plans some 150,000 occurrences at most, and at least one of each due schedule; of more each
+    /// job gets its share. Each takes some 100 bytes. Of 1,000 schedules that fire every second these are
+    /// 150 s: at a longer interval the rest would be late.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.config.window.poll = millis(interval);

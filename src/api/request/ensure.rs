@@ -73,9 +73,9 @@ impl Ensure<'_> {
     /// Runs the request on the caller's connection, so that it joins the transaction open there: the schedule
     /// appears if and when the caller commits. Nodes see it with their next poll.
     ///
-    /// On PostgreSQL and MariaDB the call also uses a connection of the client's own. There it makes the row of
-    /// a new job, which stays whatever becomes of the transaction: nodes that start with this job need not
-    /// wait. Until the transaction ends, others who make or change the schedule of this name wait.
+    /// On PostgreSQL and MariaDB the call also uses a connection of the client's own. There it makes the
+    /// row of a new job, which stays whatever becomes of the transaction: nodes that start with this job
+    /// need not wait. Until the transaction ends, others who make or change the schedule of this name wait.
     ///
     /// # Errors
     /// As [`Ensure::run`]; after an error roll the transaction back.

@@ -94,7 +94,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Notes how far the poll has come at home with `page`. Returns the page to ask for next, if there is one.
+    /// Notes how far the poll has come at home with `page`. Returns the page to ask for next, if there is
+    /// one.
     fn reached(&mut self, page: &Page, next: Option<Page>, bookmark: &Bookmark) -> Option<Page> {
         let key = next.as_ref().map_or(Page::END, |page| page.pendings);
         if page.newest && key != Page::END {
