@@ -1,10 +1,12 @@
-//! What becomes of missed occurrences, of a pause that ends, and of executions whose node is gone: pure
-//! decisions.
+//! What becomes of missed occurrences, of a pause that ends, of cursors ahead of the clock, and of executions
+//! whose node is gone: pure decisions.
 
+mod ahead;
 mod missed;
 mod recover;
 mod resume;
 
+pub(crate) use ahead::plan_anew;
 #[cfg(test)]
 use missed::MOST_FIRED;
 pub(crate) use missed::{MOST_PASSED, decide, searched};

@@ -46,6 +46,24 @@ fn pending(repair: &Repair) -> Vec<Millis> {
     repair.rows.iter().filter_map(at).collect()
 }
 
+/// The ledger of the generation that ends tells what it has passed.
+#[test]
+fn a_cursor_ahead_of_the_clock_goes_back_to_the_present() {
+    let entry = |prev, next| Entry { cursor: Cursor { prev, next }, ..behind(MisfirePolicy::FireAll, 1_000) };
+    let ahead = entry(Some(NOW + 5_000), Some(NOW + 6_000));
+    let repair = plan_anew(&ahead, NOW).unwrap();
+    assert_eq!(repair.to, Cursor { prev: None, next: Some(NOW + 1_000) });
+    assert!(repair.anew && repair.rows.is_empty() && repair.passed == 0);
+    for other in [
+        entry(Some(NOW), Some(NOW + 6_000)),
+        entry(None, Some(NOW + 6_000)),
+        Entry { state: ScheduleState::Paused, ..ahead.clone() },
+        Entry { timing: simple(1, NOW - 1_000, 0, 0, None).timing, ..ahead },
+    ] {
+        assert_eq!(plan_anew(&other, NOW), None, "{other:?}");
+    }
+}
+
 #[test]
 fn a_cursor_within_its_threshold_is_left_alone() {
     let mut entry = behind(MisfirePolicy::FireOnce, 1_000);

@@ -325,6 +325,49 @@ fn a_cluster_that_is_switched_off_makes_no_claim_that_was_in_doubt() {
     assert!(made > 0, "no cut leaves a commit unknown");
 }
 
+const DAY: i64 = 24 * 3_600_000;
+
+/// How long each of some schedules that fire every second fires nothing, at most, after the database's clock
+/// was set wrong for a while.
+fn silence_after_a_step(step: i64, sabotages: &[Sabotage]) -> i64 {
+    const ROWS: usize = 6;
+    let mut cluster = Cluster::beside_a_step_of_the_clock(ROWS, step, sabotages);
+    cluster.run();
+    let (from, until) = (cluster.stepped_back(), cluster.healed());
+    let silence = |schedule: String| {
+        let fired = cluster.effects().iter().filter(|it| it.schedule == schedule && it.at >= from);
+        let fired: Vec<i64> = [from].into_iter().chain(fired.map(|it| it.at)).chain([until]).collect();
+        fired.windows(2).map(|two| two[1] - two[0]).max().unwrap()
+    };
+    let longest = (0..ROWS).map(|n| silence(format!("schedule-{n}"))).max().unwrap();
+    println!("after a step of the clock: by={step} sabotages={sabotages:?} silent_ms={longest}");
+    longest
+}
+
+/// Their cursors have gone ahead with the clock. They fired nothing for a day.
+#[test]
+fn a_step_of_the_databases_clock_that_is_undone_silences_schedules_for_minutes_alone() {
+    assert!(silence_after_a_step(DAY, &[]) < 330_000);
+    assert!(silence_after_a_step(DAY, &[Sabotage::StayAhead]) > 800_000, "they go back by themselves");
+}
+
+/// While it is back all cursors are ahead of it: planned anew they would fire what they have fired.
+#[test]
+fn a_step_back_of_the_databases_clock_that_is_undone_repeats_nothing() {
+    let repeats = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::beside_a_step_of_the_clock(6, -DAY, sabotages);
+        cluster.run();
+        let fired: Vec<_> =
+            cluster.effects().iter().map(|it| (&it.schedule, it.scheduled, it.attempt)).collect();
+        let once: std::collections::HashSet<_> = fired.iter().collect();
+        let yesterday = fired.iter().filter(|(_, at, _)| *at < cluster.healed() - DAY / 2).count();
+        (fired.len() - once.len(), yesterday)
+    };
+    assert_eq!(repeats(&[]), (0, 0));
+    assert_ne!(repeats(&[Sabotage::BelieveAnyClock]), (0, 0), "no clock is believed too soon");
+    assert!(silence_after_a_step(-DAY, &[]) < 60_000);
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     let fire = Scenario { span: QUARTER / 3, ..Scenario::under_fire(7) };

@@ -55,6 +55,10 @@ pub(super) enum Sabotage {
     SkipNothing,
     /// Polls that skip begin with the end of the last window in which nothing was due.
     SkipTheWindow,
+    /// Cursors that are ahead of the clock stay there.
+    StayAhead,
+    /// Cursors that are ahead of the clock go back, however briefly it has been so.
+    BelieveAnyClock,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.

@@ -379,7 +379,12 @@ impl Store for Wire<'_> {
     }
 
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
-        self.store.unreadable(query)
+        let ahead = match query.ahead {
+            _ if self.is(Sabotage::StayAhead) => None,
+            None if self.is(Sabotage::BelieveAnyClock) => Some(0),
+            ahead => ahead,
+        };
+        self.store.unreadable(&UnreadableQuery { ahead, ..query.clone() })
     }
 
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {

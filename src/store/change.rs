@@ -209,6 +209,8 @@ pub(crate) struct Repair {
     pub supersede: Vec<Unstarted>,
     /// The move ends a pause: PAUSED becomes active (or complete).
     pub resume: bool,
+    /// The move begins a generation of its own.
+    pub anew: bool,
     pub now: Millis,
 }
 
@@ -226,6 +228,7 @@ impl Repair {
             rows: Vec::new(),
             supersede: Vec::new(),
             resume: false,
+            anew: false,
             now,
         }
     }
@@ -266,6 +269,7 @@ impl Repair {
     fn kind(&self) -> ChangeKind {
         match self.state {
             _ if self.resume => ChangeKind::Resume,
+            _ if self.anew => ChangeKind::PlanAnew,
             ScheduleState::Paused => ChangeKind::PassPaused,
             _ => ChangeKind::Repair,
         }

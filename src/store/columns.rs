@@ -42,6 +42,7 @@ named! {
         PrevFireTime = "prev_fire_time",
         NextFireTime = "next_fire_time",
         Version = "version",
+        Generation = "generation",
         TimeTriggered = "time_triggered",
         PausedBy = "paused_by",
         PausedTime = "paused_time",

@@ -44,7 +44,7 @@ use self::columns::{Settings, When};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
-    ScheduleId, Token,
+    ScheduleId, ScheduleState, Token,
 };
 use crate::time::{Lease, TimeSample, Window};
 
@@ -435,11 +435,23 @@ pub(crate) struct UnreadableQuery {
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,
+    /// The step also brings active schedules that have passed this instant, if it is ahead of the database's
+    /// clock, too.
+    pub ahead: Option<Millis>,
+}
+
+impl UnreadableQuery {
+    /// Whether a readable schedule is asked for: `now` is by the database's clock.
+    pub(crate) fn wants(&self, entry: &Entry, now: Millis) -> bool {
+        let limit = self.ahead.map(|ahead| ahead.max(now));
+        entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.cursor.prev > Some(limit))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnreadablePage {
     pub broken: Vec<UnreadableRow>,
+    pub ahead: Vec<Entry>,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
 }

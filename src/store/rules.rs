@@ -32,6 +32,8 @@ pub(crate) enum ChangeKind {
     Resume,
     /// An overdue cursor moves towards the present.
     Repair,
+    /// A cursor that is ahead of the clock goes back to the present, in a generation of its own.
+    PlanAnew,
     /// A row that cannot be understood goes into ERROR.
     Quarantine,
     /// The handler begins.
@@ -59,6 +61,7 @@ impl ChangeKind {
             Self::PassPaused => &PASS_PAUSED,
             Self::Resume => &RESUME,
             Self::Repair => &REPAIR,
+            Self::PlanAnew => &PLAN_ANEW,
             Self::Quarantine => &QUARANTINE,
             Self::Start => &START,
             Self::Finish => &FINISH,
@@ -252,6 +255,13 @@ const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::
 
 const REPAIR: Rule = PASS_PAUSED.leaves_held();
 
+const PLAN_ANEW: Rule = REPAIR.sets(&[
+    (Column::PrevFireTime, Give(ToPrev)),
+    (Column::NextFireTime, Give(ToNext)),
+    (Column::Generation, OneMore),
+    (Column::Version, OneMore),
+]);
+
 const RESUME: Rule = PASS_PAUSED.sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
     (Column::NextFireTime, Give(ToNext)),
@@ -296,7 +306,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 14] = [
+    const ALL: [ChangeKind; 15] = [
         ChangeKind::DeclareDead,
         ChangeKind::Leave,
         ChangeKind::SetPolicy,
@@ -304,6 +314,7 @@ mod tests {
         ChangeKind::PassPaused,
         ChangeKind::Resume,
         ChangeKind::Repair,
+        ChangeKind::PlanAnew,
         ChangeKind::Quarantine,
         ChangeKind::Start,
         ChangeKind::Finish,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::misfires::Overdue;
 use super::operation::MisfireOp;
 use super::takeover;
-use crate::domain::{Event, Millis};
-use crate::repair::{self, MOST_PASSED, Revocation, decide};
-use crate::store::{Applied, Change};
+use crate::domain::{Entry, Event, Millis};
+use crate::repair::{self, MOST_PASSED, Revocation, decide, plan_anew};
+use crate::store::{Applied, Change, Repair};
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
@@ -49,6 +49,8 @@ impl BatchLimit {
 pub(super) enum Unwritten {
     /// The repair is decided when its batch is sent.
     Overdue(Overdue),
+    /// A schedule whose cursor is ahead of the clock.
+    Ahead(Entry),
     Revocation(Revocation),
 }
 
@@ -57,6 +59,7 @@ impl Unwritten {
     pub(super) fn repaired(&self) -> Event {
         let (schedule, what) = match self {
             Self::Overdue(it) => (&it.entry.name, "misfire repaired"),
+            Self::Ahead(entry) => (&entry.name, "planned anew, as its cursor was ahead of the clock"),
             Self::Revocation(it) => (&it.stranded.name, "execution taken back from a dead node"),
         };
         Event::Repaired { schedule: Arc::clone(schedule), what }
@@ -84,18 +87,23 @@ impl Batch {
     ) -> Option<(MisfireOp, Self)> {
         let mut batch = Self { list: VecDeque::new(), rows: 0, sent: now.boot, still_behind: Vec::new() };
         let (mut changes, mut searched) = (Vec::new(), 0);
+        let written = |repair: Repair| {
+            let rows = repair.writes();
+            (Change::Repair(repair), rows)
+        };
         while searched < MOST_PASSED
             && let Some(unwritten) = list.pop_front()
         {
             let (change, rows) = match &unwritten {
                 Unwritten::Revocation(it) => (it.change().into(), takeover::ROWS_EACH),
-                Unwritten::Overdue(it) => {
-                    let Some(repair) = decide(&it.entry, &it.unstarted, now.db, least_threshold) else {
-                        continue;
-                    };
-                    let rows = repair.writes();
-                    (Change::Repair(repair), rows)
-                }
+                Unwritten::Overdue(it) => match decide(&it.entry, &it.unstarted, now.db, least_threshold) {
+                    Some(repair) => written(repair),
+                    None => continue,
+                },
+                Unwritten::Ahead(entry) => match plan_anew(entry, now.db) {
+                    Some(repair) => written(repair),
+                    None => continue,
+                },
             };
             if !changes.is_empty() && batch.rows + rows > most_rows {
                 list.push_front(unwritten);

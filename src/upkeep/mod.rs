@@ -3,7 +3,7 @@
 //!
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has four
 //! duties, in this order: [`takeover`] of dead nodes' executions, repair of [`misfires`], [`quarantine`] of
-//! unreadable rows, [`retention`]. It goes on while they have work; with every interval it stands for
+//! unreadable rows and schedules ahead of the clock, [`retention`]. It goes on while they have work; with every interval it stands for
 //! [`election`] again and then takes over the executions of nodes that have died meanwhile. Two handlers at
 //! once only waste work: every change is guarded by what it saw.
 
@@ -28,7 +28,7 @@ use retention::Retention;
 use crate::domain::{Error, ErrorKind, Event, Millis};
 use crate::machine::{Machine, Step};
 use crate::repair::recover_apart;
-use crate::store::{Applied, Lane, OverduePage, StrandedPage};
+use crate::store::{Applied, Lane, OverduePage, StrandedPage, UnreadablePage};
 use crate::time::{Now, Window};
 
 const FAILURE_PAUSE: Millis = 1_000;
@@ -113,6 +113,7 @@ impl Machine for MisfireMachine {
     type Output = MisfireOutput;
 
     fn next(&mut self, now: Now) -> Step<MisfireOp, MisfireOutput> {
+        self.quarantine.saw(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -143,9 +144,7 @@ impl Machine for MisfireMachine {
                     self.written(batch, &applied, now);
                 }
             }
-            Ok(MisfireAnswer::Unreadable(page)) => {
-                self.todo.extend(self.quarantine.found(page).map(Task::Perform));
-            }
+            Ok(MisfireAnswer::Unreadable(page)) => self.found_unreadable(page, now),
             Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => {
                 self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
             }
@@ -234,7 +233,7 @@ impl MisfireMachine {
         }
         if app_enabled {
             let before = if any_late { self.overdue_before(now) } else { Millis::MIN };
-            let op = self.quarantine.search(&self.application, floor..before);
+            let op = self.quarantine.search(&self.application, floor..before, now);
             self.todo.push_back(Task::Perform(op));
         }
         self.retention.begin_pass(now);
@@ -259,7 +258,8 @@ impl MisfireMachine {
                 }
                 // The application was switched off after the search.
                 Task::Write(list)
-                    if !self.report.app_enabled && matches!(list.front(), Some(Unwritten::Overdue(_))) => {}
+                    if !self.report.app_enabled
+                        && !matches!(list.front(), Some(Unwritten::Revocation(_))) => {}
                 Task::Write(mut list) => {
                     let least_threshold = self.window.least_threshold();
                     let next = Batch::next(&mut list, self.limit.rows, least_threshold, now);
@@ -289,6 +289,20 @@ impl MisfireMachine {
             self.todo.push_front(self.find_overdue(now, Some(lanes)));
         }
         self.todo.push_front(Task::Write(Overdue::list(page)));
+    }
+
+    fn found_unreadable(&mut self, page: UnreadablePage, now: Now) {
+        let UnreadablePage { broken, ahead, next } = page;
+        self.todo.extend(self.quarantine.found(broken, next).map(Task::Perform));
+        if ahead.is_empty() {
+            return;
+        }
+        self.todo.push_back(Task::Write(ahead.into_iter().map(Unwritten::Ahead).collect()));
+        // All schedules may be ahead alike: they do not wait for further passes.
+        if next.is_some() {
+            let op = self.quarantine.search(&self.application, Millis::MIN..Millis::MIN, now);
+            self.todo.push_back(Task::Perform(op));
+        }
     }
 
     fn find_overdue(&self, now: Now, lanes: Option<Vec<Lane>>) -> Task {

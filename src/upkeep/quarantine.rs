@@ -1,12 +1,18 @@
 //! Quarantine: rows that cannot be understood go to ERROR, one by one.
 //!
 //! Each pass takes one step of a walk over all schedules by id, and looks besides at all that are overdue.
+//!
+//! The walk also finds the schedules whose cursor is ahead of the clock: the database's clock was set too far
+//! and back again, and they would fire nothing until it gets there. It leaves them alone while the clock may
+//! be the one that is wrong, until it has run steadily for a while: once it goes on, all that they have
+//! fired would be overdue.
 
 use std::ops::Range;
 
 use super::operation::MisfireOp;
 use crate::domain::{Millis, ScheduleId};
-use crate::store::{UnreadablePage, UnreadableQuery};
+use crate::store::{UnreadableQuery, UnreadableRow};
+use crate::time::{Now, OFFSET_JUMP};
 
 /// Before the id of every schedule.
 const FIRST: ScheduleId = ScheduleId(i64::MIN);
@@ -14,6 +20,10 @@ const FIRST: ScheduleId = ScheduleId(i64::MIN);
 const STEP: usize = 50_000;
 /// The most unreadable rows that one search brings.
 const PER_SEARCH: usize = 200;
+/// A cursor further ahead of the clock than this is none that claims have moved.
+const AHEAD: Millis = 30_000;
+/// How long the database's clock runs without a step before it is believed.
+const STEADY: Millis = 300_000;
 
 /// The walk over all schedules.
 pub(super) struct Quarantine {
@@ -21,15 +31,40 @@ pub(super) struct Quarantine {
     stepped_from: ScheduleId,
     /// and the next one begins behind this.
     next_step: ScheduleId,
+    clock: SteadyClock,
+}
+
+/// Since when the database's clock has run without a step, as far as this node has seen.
+#[derive(Default)]
+pub(super) struct SteadyClock {
+    /// Database time minus the boot clock, and the first instant of the boot clock at which it was so.
+    seen: Option<(Millis, Millis)>,
+}
+
+impl SteadyClock {
+    pub(super) fn saw(&mut self, now: Now) {
+        let offset = now.db - now.boot;
+        let steady = self.seen.filter(|(before, _)| (offset - before).abs() <= OFFSET_JUMP);
+        self.seen = Some((offset, steady.map_or(now.boot, |(_, since)| since)));
+    }
+
+    fn is_believed(&self, now: Now) -> bool {
+        self.seen.is_some_and(|(_, since)| now.boot - since >= STEADY)
+    }
 }
 
 impl Quarantine {
     pub(super) fn new() -> Self {
-        Self { stepped_from: FIRST, next_step: FIRST }
+        Self { stepped_from: FIRST, next_step: FIRST, clock: SteadyClock::default() }
+    }
+
+    /// Notes the time.
+    pub(super) fn saw(&mut self, now: Now) {
+        self.clock.saw(now);
     }
 
     /// The walk's next step, together with the schedules due in this span of database time.
-    pub(super) fn search(&mut self, application: &str, due: Range<Millis>) -> MisfireOp {
+    pub(super) fn search(&mut self, application: &str, due: Range<Millis>, now: Now) -> MisfireOp {
         self.stepped_from = self.next_step;
         MisfireOp::FindUnreadable(UnreadableQuery {
             application: application.to_owned(),
@@ -38,12 +73,17 @@ impl Quarantine {
             from: due.start,
             before: due.end,
             limit: PER_SEARCH,
+            ahead: self.clock.is_believed(now).then_some(now.db + AHEAD),
         })
     }
 
-    pub(super) fn found(&mut self, page: UnreadablePage) -> impl Iterator<Item = MisfireOp> + use<> {
-        self.next_step = page.next.unwrap_or(FIRST);
-        page.broken.into_iter().map(MisfireOp::Quarantine)
+    pub(super) fn found(
+        &mut self,
+        broken: Vec<UnreadableRow>,
+        next: Option<ScheduleId>,
+    ) -> impl Iterator<Item = MisfireOp> + use<> {
+        self.next_step = next.unwrap_or(FIRST);
+        broken.into_iter().map(MisfireOp::Quarantine)
     }
 
     /// Not all found rows were quarantined: the next pass takes the step again.

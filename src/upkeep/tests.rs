@@ -48,7 +48,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
         MisfireOp::Elect { .. } => MisfireAnswer::Elected(Applied::Done),
         MisfireOp::FindStranded { .. } => none_stranded(),
         MisfireOp::FindUnreadable(_) => {
-            MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), next: None })
+            MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
         }
         MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
         MisfireOp::PurgeOrphans(_) => MisfireAnswer::PurgedOrphans(PurgedOrphans::default()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CUT, Cluster};
+use super::{CUT, Cluster, STEPPED};
 use crate::domain::{ExecutionId, Millis, ScheduleId};
 use crate::sim::faults::Faults;
 use crate::sim::jobs::APPLICATION;
@@ -194,6 +194,10 @@ impl Cluster {
     }
 
     fn set_clock_wrong(&mut self) {
+        let (at, step) = self.script.step_at;
+        if self.now == at || self.now == at.saturating_add(STEPPED) {
+            self.clock_error = if self.now == at { step } else { 0 };
+        }
         if self.fate.strikes(self.faults.clocks) {
             self.clock_error = self.fate.below(2 * CLOCK_ERROR) - CLOCK_ERROR;
             self.clock_errors.push((self.now, self.clock_error));

@@ -25,6 +25,8 @@ const SETTLE: Millis = 180_000;
 const KEPT: usize = 2_000;
 /// How many one-shots come due at once: to bring them all in one call would take longer than a call may.
 const CROWD: usize = 4_000;
+/// How long the database's clock is wrong by a step.
+pub(super) const STEPPED: Millis = 25_000;
 /// How long nodes are cut off for as somebody takes hold of a row: a claim of each second is under way then.
 const CUT: Millis = 2_000;
 
@@ -81,6 +83,8 @@ struct Script {
     hold_at: (Millis, ScheduleId),
     /// When the application is switched off.
     off_at: Millis,
+    /// The database's clock is set that far then, and set right after a while.
+    step_at: (Millis, Millis),
     /// All nodes but one die then, and polls end no more.
     mass_death_at: Millis,
     pace: Pace,
@@ -94,6 +98,7 @@ impl Script {
         made_last: 0,
         hold_at: (Millis::MAX, ScheduleId(0)),
         off_at: Millis::MAX,
+        step_at: (Millis::MAX, 0),
         mass_death_at: Millis::MAX,
         pace: Pace { call: 0, row: 0 },
         aligned: false,

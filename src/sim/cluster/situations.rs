@@ -1,14 +1,16 @@
 //! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
 
-use super::{CUT, Cluster};
-use crate::domain::Millis;
+use super::{CUT, Cluster, STEPPED};
+use crate::domain::{Millis, MisfirePolicy};
 use crate::sim::actor::Pace;
 use crate::sim::database::Database;
 use crate::sim::faults::Faults;
-use crate::sim::jobs::APPLICATION;
+use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::sabotage::Sabotage;
 use crate::sim::scenario::Scenario;
+use crate::store::Definition;
 use crate::time::Window;
+use crate::trigger::Trigger;
 
 /// One-shots that come due together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +75,32 @@ impl Cluster {
         cluster.script.mass_death_at = cluster.now + 40_000;
         cluster.script.pace = Pace { call: 20, row: 1 };
         cluster
+    }
+
+    /// `rows` schedules that fire every second, of each misfire policy, on a database whose clock is set
+    /// forward or back for a while.
+    pub(in crate::sim) fn beside_a_step_of_the_clock(
+        rows: usize,
+        step: Millis,
+        sabotages: &[Sabotage],
+    ) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 3, schedules: 0, span: 900_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        cluster.script.step_at = (cluster.now + 60_000, step);
+        let policies = MisfirePolicy::ALL.iter().copied().cycle().take(rows);
+        for (n, misfire) in policies.enumerate() {
+            let trigger = Trigger::cron("* * * * * ?", "UTC").unwrap();
+            let (application, job) = (APPLICATION.to_owned(), jobs::all()[0].clone());
+            let plain = Definition::new(&format!("schedule-{n}"), "", trigger);
+            let definition = Definition { application, job, misfire, ..plain };
+            cluster.database.store().ensure(&definition).unwrap();
+        }
+        cluster
+    }
+
+    /// When the step of the database's clock was undone.
+    pub(in crate::sim) fn stepped_back(&self) -> Millis {
+        self.script.step_at.0 + STEPPED
     }
 
     /// A schedule that fires every second, beside neighbours that are all overdue or due at once.

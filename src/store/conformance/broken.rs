@@ -177,7 +177,8 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     db.set(RowKey::Schedule(ids[0]), "job_type", "'CALENDAR'");
     db.set(RowKey::Schedule(ids[2]), "job_type", "'CALENDAR'");
     let (application, before) = (db.app.clone(), db.base);
-    let mut query = UnreadableQuery { application, after: ids[0], step: 1, from: 0, before, limit: 1 };
+    let mut query =
+        UnreadableQuery { application, after: ids[0], step: 1, from: 0, before, limit: 1, ahead: None };
     let (mut steps, mut found) = (0, Vec::new());
     while query.after < ids[2] {
         let page = db.store.unreadable(&query).unwrap();
@@ -196,8 +197,15 @@ pub(crate) fn what_is_due_at_the_instant_asked_about_is_not_overdue(db: &Bench) 
     db.set(RowKey::Schedule(id), "job_type", "'CALENDAR'");
     db.set(RowKey::Schedule(id), "next_fire_time", &db.base.to_string());
     for (before, overdue) in [(db.base, 0), (db.base + 1, 1)] {
-        let query =
-            UnreadableQuery { application: db.app.clone(), after: id, step: 1, from: 0, before, limit: 1 };
+        let query = UnreadableQuery {
+            application: db.app.clone(),
+            after: id,
+            step: 1,
+            from: 0,
+            before,
+            limit: 1,
+            ahead: None,
+        };
         assert_eq!(db.store.unreadable(&query).unwrap().broken.len(), overdue);
     }
 }

@@ -126,6 +126,7 @@ macro_rules! conformance {
                 a_repair_leaves_other_pendings_alone,
                 a_resume_ends_a_pause,
                 a_resume_with_nothing_left_completes_the_schedule,
+                cursors_ahead_of_the_clock_are_found_and_planned_anew,
                 a_claim_in_hand_loses_to_a_repair,
                 a_paused_row_is_not_repaired_as_misfire,
                 error_rows_are_not_revived_by_repair,

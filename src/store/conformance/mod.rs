@@ -66,8 +66,15 @@ pub(crate) fn all_broken(
 ) -> Vec<UnreadableRow> {
     let mut found: Vec<UnreadableRow> = Vec::new();
     let (application, before) = (application.to_owned(), store.time().unwrap().millis());
-    let mut query =
-        UnreadableQuery { application, after: ScheduleId(i64::MIN), step, from: 0, before, limit };
+    let mut query = UnreadableQuery {
+        application,
+        after: ScheduleId(i64::MIN),
+        step,
+        from: 0,
+        before,
+        limit,
+        ahead: None,
+    };
     loop {
         let page = store.unreadable(&query).unwrap();
         found.extend(page.broken);

@@ -353,8 +353,15 @@ pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
     assert_eq!(db.overdue(until), ["a", "b", "c"]);
     let [a, b, after] = ["a", "b", "c"].map(|name| db.entry(name).id);
     [a, b].iter().for_each(|id| db.set(RowKey::Schedule(*id), "job_type", "'CALENDAR'"));
-    let broken =
-        UnreadableQuery { application: db.app.clone(), after, step: 1, from, before: until, limit: 9 };
+    let broken = UnreadableQuery {
+        application: db.app.clone(),
+        after,
+        step: 1,
+        from,
+        before: until,
+        limit: 9,
+        ahead: None,
+    };
     let found: Vec<_> = db.store.unreadable(&broken).unwrap().broken.into_iter().map(|it| it.id).collect();
     assert_eq!(found, [b]);
 }

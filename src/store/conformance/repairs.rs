@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
+use crate::repair::plan_anew;
 use crate::store::{Lane, LedgerRow};
 
 impl Bench {
@@ -198,6 +199,55 @@ pub(crate) fn a_resume_with_nothing_left_completes_the_schedule(db: &Bench) {
     assert!(db.repaired(&Repair { resume: true, ..db.repair(&paused) }));
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next), ("COMPLETE", None));
+}
+
+/// Their cursors went ahead with the database's clock, which has been set back since.
+pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) {
+    let names = ["ahead", "paused", "beside", "later"];
+    let ids = names.map(|name| db.schedule(name).id);
+    let ahead = db.now + 24 * 3_600_000;
+    for id in [ids[0], ids[1], ids[3]] {
+        db.set(RowKey::Schedule(id), "prev_fire_time", &ahead.to_string());
+        db.set(RowKey::Schedule(id), "next_fire_time", &(ahead + 1_000).to_string());
+    }
+    db.set(RowKey::Schedule(ids[1]), "state", "'PAUSED'");
+    let found = |ahead| {
+        let (mut query, mut found) = (walk(db, ahead), Vec::new());
+        loop {
+            let page = db.store.unreadable(&query).unwrap();
+            assert_eq!(page.broken, []);
+            found.extend(page.ahead);
+            match page.next {
+                Some(next) => query.after = next,
+                None => return found,
+            }
+        }
+    };
+    // Not of a clock that the caller alone believes in, nor unless it asks.
+    for (asked, names) in [
+        (None, &[][..]),
+        (Some(ahead), &[]),
+        (Some(0), &["ahead", "later"]),
+        (Some(ahead - 1), &["ahead", "later"]),
+    ] {
+        assert_eq!(found(asked).iter().map(|entry| &*entry.name).collect::<Vec<_>>(), names, "{asked:?}");
+    }
+    for entry in found(Some(0)) {
+        let repair = plan_anew(&entry, db.now).unwrap();
+        assert!(db.repaired(&repair));
+        assert!(!db.repaired(&repair), "its version has grown");
+    }
+    assert!(found(Some(0)).is_empty());
+    let after = db.entry("ahead");
+    let seen = (after.cursor, after.generation, after.state);
+    assert_eq!(seen, (Cursor { prev: None, next: Some(db.base) }, 1, ScheduleState::Active));
+    drop_claimed(db.claim(&db.head(&after)));
+    assert_eq!(db.executions()[0].generation, 1);
+}
+
+fn walk(db: &Bench, ahead: Option<Millis>) -> UnreadableQuery {
+    let (application, after, before) = (db.app.clone(), ScheduleId(i64::MIN), Millis::MIN);
+    UnreadableQuery { application, after, step: 10_000, from: before, before, limit: 1, ahead }
 }
 
 pub(crate) fn a_claim_in_hand_loses_to_a_repair(db: &Bench) {

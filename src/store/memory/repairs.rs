@@ -134,16 +134,31 @@ impl Tables {
         ids.sort_unstable();
         let walked = ids.len().min(query.step);
         let step = ids.iter().take(walked);
-        let broken: Vec<UnreadableRow> =
-            step.filter_map(|id| self.as_broken(*id)).take(query.limit).collect();
-        let next = match broken.last() {
-            Some(last) if broken.len() == query.limit => Some(last.id),
-            _ => ids[..walked].last().filter(|_| walked == query.step).map(|last| ScheduleId(*last)),
-        };
+        let (mut broken, mut ahead, mut next) = (Vec::new(), Vec::new(), None);
+        let wanted = step.filter_map(|id| Some((*id, self.sought(*id, query)?))).take(query.limit);
+        for (n, (id, found)) in (1..).zip(wanted) {
+            next = (n == query.limit).then_some(ScheduleId(id));
+            match found {
+                Ok(entry) => ahead.push(entry),
+                Err(row) => broken.push(row),
+            }
+        }
+        let end_of_step = ids[..walked].last().filter(|_| walked == query.step);
+        let next = next.or(end_of_step.map(|last| ScheduleId(*last)));
         let overdue =
             self.overdue_unreadable(query).filter(|it| broken.iter().all(|walked| walked.id != it.id));
         let overdue: Vec<UnreadableRow> = overdue.take(query.limit).collect();
-        UnreadablePage { broken: [broken, overdue].concat(), next }
+        UnreadablePage { broken: [broken, overdue].concat(), ahead, next }
+    }
+
+    /// A schedule that the walk is to bring: unreadable, or ahead of the clock.
+    fn sought(&self, id: i64, query: &UnreadableQuery) -> Option<Result<Entry, UnreadableRow>> {
+        if let Some(broken) = self.as_broken(id) {
+            return Some(Err(broken));
+        }
+        let row = self.schedule(id)?;
+        let entry = row.understand(id, self.jobs.get(&row.job())).ok()?;
+        query.wants(&entry, self.now).then_some(Ok(entry))
     }
 
     fn overdue_unreadable(&self, query: &UnreadableQuery) -> impl Iterator<Item = UnreadableRow> {

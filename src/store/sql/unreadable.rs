@@ -1,4 +1,4 @@
-//! The search for schedules' rows that cannot be understood.
+//! The walk over all schedules: it finds rows that cannot be understood, and cursors ahead of the clock.
 
 use super::dialect::Dialect;
 use super::entry::{Payload, Raw, columns};
@@ -6,7 +6,7 @@ use super::fault::Step;
 use super::poll::{lanes, listed, read_lanes};
 use super::session::Session;
 use super::statement::{Statement, sql};
-use crate::domain::{Millis, ScheduleId};
+use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
 use crate::store::{UnreadablePage, UnreadableQuery, UnreadableRow, called};
@@ -52,30 +52,33 @@ fn misplaced(column: &Spec) -> Option<String> {
 /// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
 
-/// Rows of one step that SQL can tell are broken, and overdue ones whose trigger cannot be parsed: a row that
-/// no poll can understand stays behind and becomes the most overdue.
+/// Rows of one step that SQL can tell are broken or, if asked for, ahead of the clock, and overdue ones whose
+/// trigger cannot be parsed: a row that no poll can understand stays behind and becomes the most overdue.
 pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> Step<UnreadablePage> {
-    let (mut broken, mut next, mut walked) = (Vec::new(), None, 0);
+    let (mut broken, mut ahead, mut next, mut walked) = (Vec::new(), Vec::new(), None, 0);
     for mut row in session.rows(&suspects(session.dialect(), query))? {
-        let (is_asked_for, end_of_step) = (row.int()? == 1, row.maybe_int()?);
+        let (is_asked_for, now, end_of_step) = (row.int()? == 1, row.int()?, row.maybe_int()?);
         let raw = Raw::read(&mut row)?;
         walked += 1;
         next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
         if is_asked_for {
-            broken.extend(as_broken(raw));
+            match understood(raw) {
+                Ok(entry) => ahead.extend(Some(entry).filter(|it| query.wants(it, now))),
+                Err(row) => broken.push(row),
+            }
         }
     }
     let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
     overdue.retain(|it: &UnreadableRow| broken.iter().all(|walked: &UnreadableRow| walked.id != it.id));
     overdue.truncate(query.limit);
     broken.append(&mut overdue);
-    Ok(UnreadablePage { broken, next })
+    Ok(UnreadablePage { broken, ahead, next })
 }
 
-fn as_broken(raw: Raw) -> Option<UnreadableRow> {
+fn understood(raw: Raw) -> Result<Entry, UnreadableRow> {
     let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
     let name = called(&raw.name, id);
-    raw.understand().err().map(|reason| UnreadableRow { id, name, version, state, reason })
+    raw.understand().map_err(|reason| UnreadableRow { id, name, version, state, reason })
 }
 
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
@@ -85,7 +88,7 @@ fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<Unrea
     let mut broken = Vec::new();
     let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
     read_lanes(session, &query.application, &lanes, share, Payload::None, &mut |_, raw| {
-        broken.extend(as_broken(raw))
+        broken.extend(understood(raw).err())
     })?;
     Ok(broken)
 }
@@ -93,17 +96,17 @@ fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<Unrea
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
 pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
     let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
-    let columns = columns(Payload::None);
+    let (columns, clock) = (columns(Payload::None), dialect.clock());
     let statement = sql(format!(
-        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, step.ends AS ends, {columns} \
+        "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, {clock} AS now, step.ends AS ends, {columns} \
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND {}) ORDER BY e.id LIMIT ?",
+         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.prev_fire_time > ? AND e.state = 'EXECUTING'))) ORDER BY e.id LIMIT ?",
         dialect.join(),
         suspicious(dialect)
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
-    walk.bind(application).bind(query.limit)
+    walk.bind(application).bind(query.ahead.unwrap_or(Millis::MAX)).bind(query.limit)
 }

@@ -1,12 +1,13 @@
 //! The walk in search of unreadable rows.
 
 use super::*;
-use crate::domain::{Error, ErrorKind};
+use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy};
+use crate::fixtures::behind;
 use crate::machine::Machine;
 use crate::store::Applied;
-use crate::store::UnreadableRow;
-use crate::upkeep::MisfireAnswer;
-use crate::upkeep::tests::{at, keeping, nothing_found, polled, run};
+use crate::store::{UnreadablePage, UnreadableRow};
+use crate::upkeep::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
+use crate::upkeep::{MisfireAnswer, MisfireMachine};
 
 /// However many rows there are, a pass walks over a step of them; once at the end, it begins anew.
 #[test]
@@ -18,7 +19,7 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
         run(&mut machine, at(0), |op| {
             let MisfireOp::FindUnreadable(query) = op else { return Ok(nothing_found(&op)) };
             begun_after.push(query.after);
-            Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), next }))
+            Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next }))
         });
     }
     assert_eq!(begun_after, [FIRST, ScheduleId(7), ScheduleId(9), FIRST]);
@@ -43,7 +44,8 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
                 MisfireOp::FindUnreadable(query) => {
                     begun_after.push(query.after.0);
                     let next = Some(ScheduleId(query.after.0.max(0) + 10));
-                    Ok(MisfireAnswer::Unreadable(UnreadablePage { broken: vec![broken(1), broken(2)], next }))
+                    let broken = vec![broken(1), broken(2)];
+                    Ok(MisfireAnswer::Unreadable(UnreadablePage { broken, ahead: Vec::new(), next }))
                 }
                 MisfireOp::Quarantine(row) if goes_well => Ok(MisfireAnswer::Quarantined(row, Applied::Lost)),
                 MisfireOp::Quarantine(_) => Err(Error::new(ErrorKind::Unknown, "away")),
@@ -53,4 +55,57 @@ fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
         let walked_on = if goes_well { [i64::MIN, 10, 20] } else { [i64::MIN; 3] };
         assert_eq!(begun_after, walked_on);
     }
+}
+
+/// A pass at this many milliseconds of the boot clock; from which instant it looks for cursors ahead.
+fn looks_ahead_of(machine: &mut MisfireMachine, boot: Millis, db: Millis) -> Option<Millis> {
+    let (now, mut ahead) = (Now { db, boot, apart: 0 }, None);
+    machine.receive(now, polled());
+    run(machine, now, |op| {
+        if let MisfireOp::FindUnreadable(query) = &op {
+            ahead = query.ahead;
+        }
+        Ok(nothing_found(&op))
+    });
+    ahead
+}
+
+#[test]
+fn a_clock_is_believed_once_it_has_run_steadily() {
+    let mut machine = keeping(None);
+    let mut ahead = |boot, db| looks_ahead_of(&mut machine, boot, db);
+    assert_eq!(ahead(0, TODAY), None);
+    assert_eq!(ahead(STEADY - 1, TODAY + STEADY - 1), None);
+    assert_eq!(ahead(STEADY, TODAY + STEADY + OFFSET_JUMP), Some(TODAY + STEADY + OFFSET_JUMP + AHEAD));
+    // Slewed that much every time, but never stepped.
+    assert!(ahead(STEADY + 1, TODAY + STEADY + 2 * OFFSET_JUMP).is_some());
+    for (begun, step) in [(400_000, 24 * 3_600_000), (800_000, 0)] {
+        assert_eq!(ahead(begun, TODAY + begun + step), None, "it has stepped");
+        assert_eq!(ahead(begun + STEADY - 1, TODAY + begun + step + STEADY - 1), None);
+        assert!(ahead(begun + STEADY, TODAY + begun + step + STEADY).is_some());
+    }
+}
+
+/// All schedules may be ahead alike.
+#[test]
+fn a_pass_finds_all_pages_of_cursors_ahead() {
+    let (mut machine, mut pages, mut written) = (keeping(None), 3, 0);
+    machine.receive(at(0), polled());
+    run(&mut machine, at(0), |op| {
+        Ok(match op {
+            MisfireOp::FindUnreadable(_) => {
+                pages -= 1;
+                let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
+                let ahead = vec![Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) }; 10];
+                let next = (pages > 0).then_some(ScheduleId(9));
+                MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead, next })
+            }
+            MisfireOp::Write(changes) => {
+                written += changes.len();
+                MisfireAnswer::Written(vec![Applied::Done; changes.len()])
+            }
+            op => nothing_found(&op),
+        })
+    });
+    assert_eq!((pages, written), (0, 30));
 }

@@ -420,7 +420,7 @@ mod postgres {
              (9000000000000000001, 'x', 2, 0, 1, 1, 'PENDING', 1, 'y')";
         let fault = session.batch(insert).unwrap_err();
         session.batch("ROLLBACK").unwrap();
-        assert_eq!(fault.kind.error_kind(), ErrorKind::Refused, "{}", fault.message);
+        assert_eq!(fault.kind, FaultKind::TakenId, "{}", fault.message);
     }
 
     #[test]

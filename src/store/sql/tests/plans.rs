@@ -263,6 +263,7 @@ fn the_hot_path_never_scans(database: &Database) {
         from: 0,
         before: START,
         limit: 200,
+        ahead: None,
     };
     let mut statements = vec![
         ("poll: look", poll::look(dialect, &query)),
@@ -500,6 +501,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         from: 0,
         before: START,
         limit: 200,
+        ahead: None,
     };
     let by_id = [
         claims::claim_waiting(&want),
