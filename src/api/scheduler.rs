@@ -57,10 +57,11 @@ impl Scheduler {
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
     ///
-    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]) ends the node and the wait: false. A
-    /// shutdown then lets running jobs end.
+    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), or a SQLite file that is replaced under it
+    /// ([`Event::DatabaseReplaced`]), ends the node and the wait: false. A shutdown then lets running jobs end.
     ///
     /// [`Event::LoopPanicked`]: crate::Event::LoopPanicked
+    /// [`Event::DatabaseReplaced`]: crate::Event::DatabaseReplaced
     pub fn wait(&self) -> bool {
         self.node.wait()
     }

@@ -151,6 +151,12 @@ pub enum Event {
         /// What it said.
         reason: String,
     },
+    /// The SQLite file was replaced or removed while the node had it open: the node stops beating and claims
+    /// nothing more, because other nodes work on another file by now. Told once.
+    DatabaseReplaced {
+        /// Its path.
+        path: String,
+    },
     /// Events that neither the log nor the observers were given: they took too long over earlier ones.
     EventsMissed {
         /// How many.
@@ -180,14 +186,18 @@ impl Event {
             | Self::Exhausted { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
-            | Self::LoopPanicked { .. } => log::Level::Error,
+            | Self::LoopPanicked { .. }
+            | Self::DatabaseReplaced { .. } => log::Level::Error,
             _ => log::Level::Warn,
         }
     }
 
     /// What a scheduler or a loop says once, at its end. However many events wait, it is told behind them.
     pub(crate) fn is_last_word(&self) -> bool {
-        matches!(self, Self::Dropped | Self::LoopPanicked { .. } | Self::Stopped { .. })
+        matches!(
+            self,
+            Self::Dropped | Self::LoopPanicked { .. } | Self::DatabaseReplaced { .. } | Self::Stopped { .. }
+        )
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
@@ -254,6 +264,9 @@ impl Event {
             Self::LoopPanicked { name, reason } => {
                 write!(f, "{name} panicked, this node stops and leaves its work to others: {reason}")
             }
+            Self::DatabaseReplaced { path } => {
+                write!(f, "the database file {path} was replaced or removed: this node stops; start it again")
+            }
             Self::EventsMissed { count } => {
                 write!(f, "the log or an observer is too slow: it was not told of {count} events")
             }
@@ -308,6 +321,7 @@ mod tests {
             Event::JobThreadPanicked { reason: reason() },
             Event::ThreadRefused { reason: reason() },
             Event::LoopPanicked { name: reason(), reason: reason() },
+            Event::DatabaseReplaced { path: reason() },
         ]
     }
 

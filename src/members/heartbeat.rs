@@ -108,6 +108,8 @@ pub(crate) enum NodeOutput {
     Members(Vec<Member>),
     /// This node's row says that it has left.
     Left,
+    /// The SQLite file at this path is no longer the one that this node has open.
+    DatabaseReplaced(String),
     Event(Event),
 }
 
@@ -239,6 +241,11 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
             }
             HeartbeatReply::Ended => self.rebirth(),
+            HeartbeatReply::DatabaseReplaced(path) => {
+                self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
+                self.outbox.push_back(NodeOutput::DatabaseReplaced(path));
+                self.left = true;
+            }
         }
     }
 

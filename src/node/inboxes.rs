@@ -9,6 +9,7 @@ use crate::domain::Event;
 use crate::machine::driver::inbox;
 use crate::members::NodeInput;
 use crate::node::route::{Mailboxes, Output, route};
+use crate::node::shutdown::Life;
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::dispatch::DispatchInput;
@@ -24,6 +25,7 @@ use crate::upkeep::MisfireInput;
 pub(super) struct Inboxes {
     clock: Arc<Clock>,
     pub(super) events: Arc<Events>,
+    pub(super) life: Arc<Life>,
     /// Set once the node's row says that it has left.
     pub(super) left: Arc<AtomicBool>,
     pub(super) poll: Sender<PollInput>,
@@ -76,6 +78,10 @@ impl Mailboxes for &Inboxes {
     fn emit(&mut self, event: Event) {
         self.events.emit(event);
     }
+
+    fn gave_up(&mut self) {
+        self.life.give_up();
+    }
 }
 
 impl Inboxes {
@@ -99,8 +105,9 @@ pub(super) struct Messages {
 pub(super) fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Messages) {
     let ((poll, polls), (dispatch, dispatches), (start, starts)) = (inbox(), inbox(), inbox());
     let ((complete, completes), (misfire, misfires), (heartbeat, heartbeats)) = (inbox(), inbox(), inbox());
-    let (clock, events, left) = (Arc::clone(clock), Arc::clone(events), Arc::default());
-    let inboxes = Inboxes { clock, events, left, poll, dispatch, start, complete, misfire, heartbeat };
+    let (clock, events) = (Arc::clone(clock), Arc::clone(events));
+    let (life, left) = (Arc::default(), Arc::default());
+    let inboxes = Inboxes { clock, events, life, left, poll, dispatch, start, complete, misfire, heartbeat };
     let messages = Messages {
         poll: polls,
         dispatch: dispatches,

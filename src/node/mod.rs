@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use crate::machine::driver::Driver;
 use crate::node::inboxes::{Inboxes, send};
-use crate::node::shutdown::Life;
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
 use crate::pipeline::pool::Pool;
@@ -37,7 +36,6 @@ pub(crate) struct Node {
     stopping: Arc<AtomicBool>,
     /// A shutdown has ended: nothing begins any more.
     closed: Arc<AtomicBool>,
-    life: Arc<Life>,
 }
 
 /// The threads its machines run on.

@@ -34,6 +34,9 @@ pub(crate) trait Mailboxes {
     fn left(&mut self);
 
     fn emit(&mut self, event: Event);
+
+    /// Notes that the node cannot go on.
+    fn gave_up(&mut self);
 }
 
 /// The output of any part of a node.
@@ -89,6 +92,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             }
             NodeOutput::Members(members) => to.poll(PollInput::Members(members)),
             NodeOutput::Left => to.left(),
+            NodeOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
             NodeOutput::Event(event) => to.emit(event),
         },
         Output::Pool(notice) => match notice {
@@ -169,8 +173,13 @@ pub(crate) fn cancel(to: &mut impl Mailboxes) {
     to.heartbeat(NodeInput::Stop { leave: false });
 }
 
-/// Ends a node one of whose machines has panicked: it must not look alive, and others take its work over.
-pub(crate) fn give_up(to: &mut impl Mailboxes) {
+/// Ends a node that cannot go on, before anybody is told `why`: it must not look alive, and others take its
+/// work over.
+pub(crate) fn give_up(why: Event, to: &mut impl Mailboxes) {
     to.heartbeat(NodeInput::Stop { leave: false });
     to.dispatch(DispatchInput::Stop);
+    to.poll(PollInput::Stop);
+    to.misfire(MisfireInput::Stop);
+    to.emit(why);
+    to.gave_up();
 }

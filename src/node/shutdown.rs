@@ -1,4 +1,5 @@
-//! How a node ends: in order and by a deadline, behind a scheduler that was dropped, or with a panicked loop.
+//! How a node ends: in order and by a deadline, behind a scheduler that was dropped, or because it cannot go
+//! on.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,8 @@ const LAST_WORDS: (Duration, Duration) = (Duration::from_millis(50), Duration::f
 pub(super) enum Phase {
     #[default]
     Running,
-    /// A loop has panicked, and nobody has called a shutdown yet.
-    Panicked,
+    /// It cannot go on, and nobody has called a shutdown yet.
+    GivenUp,
     Stopping,
     Stopped {
         clean: bool,
@@ -40,10 +41,10 @@ impl Life {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn panicked(&self) {
+    pub(super) fn give_up(&self) {
         let mut phase = self.phase();
         if *phase == Phase::Running {
-            *phase = Phase::Panicked;
+            *phase = Phase::GivenUp;
             self.ended.notify_all();
         }
     }
@@ -51,7 +52,7 @@ impl Life {
     /// True if this begins the shutdown.
     fn stop(&self) -> bool {
         let mut phase = self.phase();
-        let first = matches!(*phase, Phase::Running | Phase::Panicked);
+        let first = matches!(*phase, Phase::Running | Phase::GivenUp);
         if first {
             *phase = Phase::Stopping;
         }
@@ -63,7 +64,7 @@ impl Life {
         self.ended.notify_all();
     }
 
-    /// Blocks until it has stopped, or a loop has panicked.
+    /// Blocks until it has stopped or given up.
     pub(super) fn wait(&self) -> Phase {
         let goes_on = |phase: &mut Phase| matches!(phase, Phase::Running | Phase::Stopping);
         *self.ended.wait_while(self.phase(), goes_on).unwrap_or_else(PoisonError::into_inner)
@@ -71,10 +72,10 @@ impl Life {
 }
 
 impl Node {
-    /// Blocks until a shutdown has ended, or a loop has panicked; true if it was a clean shutdown.
+    /// Blocks until a shutdown has ended or the node has given up; true if it was a clean shutdown.
     pub(crate) fn wait(&self) -> bool {
-        let phase = self.life.wait();
-        if phase == Phase::Panicked {
+        let phase = self.inboxes.life.wait();
+        if phase == Phase::GivenUp {
             // The process may end as soon as this returns.
             self.events.flush(LAST_WORDS.1);
         }
@@ -83,15 +84,20 @@ impl Node {
 
     /// Whether another thread's shutdown is clean; false if the deadline, on the boot clock, comes first.
     fn wait_until(&self, deadline: Millis) -> bool {
-        let mut phase = self.life.phase();
+        let mut phase = self.inboxes.life.phase();
         loop {
             let left = self.clock.until_boot(deadline);
             match *phase {
                 Phase::Stopped { clean } => return clean,
                 _ if left.is_zero() => return false,
                 _ => {
-                    phase =
-                        self.life.ended.wait_timeout(phase, left).unwrap_or_else(PoisonError::into_inner).0
+                    phase = self
+                        .inboxes
+                        .life
+                        .ended
+                        .wait_timeout(phase, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
             }
         }
@@ -110,7 +116,7 @@ impl Node {
 
     /// Stops in order and returns by `deadline`. True if everything ended in time and the node has left.
     pub(crate) fn shutdown(&self, deadline: Duration) -> bool {
-        let first = self.life.stop();
+        let first = self.inboxes.life.stop();
         let deadline = self.clock.now().boot.saturating_add(millis(deadline));
         if !first {
             return self.wait_until(deadline);
@@ -120,7 +126,7 @@ impl Node {
         self.events.emit(Event::Stopped { clean });
         // The process may end as soon as this returns.
         self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
-        self.life.stopped(clean);
+        self.inboxes.life.stopped(clean);
         clean
     }
 
@@ -128,7 +134,7 @@ impl Node {
     pub(crate) fn stop_behind(self: &Arc<Self>) {
         /// How long running jobs may still end behind a scheduler that was dropped.
         const BEHIND: Duration = Duration::from_secs(24 * 3_600);
-        if !matches!(*self.life.phase(), Phase::Running | Phase::Panicked) {
+        if !matches!(*self.inboxes.life.phase(), Phase::Running | Phase::GivenUp) {
             return;
         }
         self.events.emit(Event::Dropped);

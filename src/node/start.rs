@@ -14,7 +14,6 @@ use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
 use crate::node::route::{Output, cancel, give_up};
 use crate::node::runner::Runner;
-use crate::node::shutdown::Life;
 use crate::node::teller::{Events, Observer, events};
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteMachine;
@@ -101,7 +100,6 @@ impl Node {
 
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
-        let life = Arc::<Life>::default();
         let handlers = Arc::new(handlers);
         let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let runner = Runner {
@@ -119,7 +117,7 @@ impl Node {
             store: stores.work,
             call: window.call,
             abandoned: Arc::default(),
-            panicked: stop_on_panic(inboxes.clone(), Arc::clone(&life)),
+            panicked: stop_on_panic(inboxes.clone()),
         };
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
@@ -152,17 +150,15 @@ impl Node {
             pool,
             stopping,
             closed,
-            life,
         })
     }
 }
 
-/// Ends a node one of whose loops has panicked, before anybody is told of it.
-pub(super) fn stop_on_panic(to: Inboxes, life: Arc<Life>) -> OnPanic {
+/// Ends a node one of whose loops has panicked.
+pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
     Arc::new(move |name, reason| {
-        give_up(&mut &to);
-        to.events.emit(Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() });
-        life.panicked();
+        let why = Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() };
+        give_up(why, &mut &to);
     })
 }
 
@@ -269,6 +265,10 @@ fn join(
     };
     match store.beat(&beat)? {
         HeartbeatReply::Alive { peers, .. } => Ok((Lease::new(sent, lease), offset, members(&peers))),
+        HeartbeatReply::DatabaseReplaced(path) => {
+            let message = format!("joining: the database file {path} was replaced or removed meanwhile");
+            Err(Error::new(ErrorKind::Conflict, message))
+        }
         HeartbeatReply::Ended => {
             Err(Error::new(ErrorKind::Conflict, "joining: somebody ended this node's row at once"))
         }

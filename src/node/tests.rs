@@ -121,12 +121,12 @@ fn a_start_whose_database_does_not_answer_the_join_ends_and_leaves_no_node() {
 fn a_second_shutdown_keeps_its_own_deadline() {
     let node = Arc::new(Starting::new().start().unwrap());
     // As if another thread waited for an hour.
-    *node.life.phase() = Phase::Stopping;
+    *node.inboxes.life.phase() = Phase::Stopping;
     let (done, ended) = bounded(1);
     let second = Arc::clone(&node);
     driver::spawn("second", move || done.send(second.shutdown(Duration::from_millis(100))).unwrap()).unwrap();
     assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(false));
-    *node.life.phase() = Phase::Running;
+    *node.inboxes.life.phase() = Phase::Running;
     assert!(node.shutdown(Duration::from_secs(20)));
 }
 
@@ -135,11 +135,11 @@ fn a_second_shutdown_keeps_its_own_deadline() {
 fn a_wait_ends_with_a_panicked_loop_and_a_shutdown_still_stops_in_order() {
     let starting = Starting::new();
     let node = starting.start().unwrap();
-    node.life.panicked();
+    node.inboxes.life.give_up();
     assert!(!node.wait());
     assert!(node.shutdown(SOON), "no loop has panicked in truth");
     assert!(node.wait());
-    node.life.panicked();
+    node.inboxes.life.give_up();
     assert!(node.wait(), "it has stopped before");
     drop(node);
     starting.assert_over();
@@ -169,10 +169,10 @@ fn a_node_that_is_shut_down_leaves_nothing_behind() {
 fn a_panicked_loop_stops_the_node_whatever_the_log_does() {
     let (events, teller) = events(vec![Box::new(|_: &Event| panic!("an observer"))]);
     let (to, messages) = inboxes(&Arc::default(), &Arc::new(events));
-    let life = Arc::default();
-    stop_on_panic(to, Arc::clone(&life))("a loop", "said");
+    let life = Arc::clone(&to.life);
+    stop_on_panic(to)("a loop", "said");
     assert!(matches!(messages.heartbeat.try_recv(), Ok(NodeInput::Stop { leave: false })));
     assert!(matches!(messages.dispatch.try_recv(), Ok(DispatchInput::Stop)));
-    assert_eq!(life.wait(), Phase::Panicked);
+    assert_eq!(life.wait(), Phase::GivenUp);
     teller.run();
 }

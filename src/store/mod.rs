@@ -211,6 +211,8 @@ pub(crate) enum HeartbeatReply {
     },
     /// The row is ended or missing: this incarnation is over.
     Ended,
+    /// Another SQLite file, or none, is at this path by now: nothing was written.
+    DatabaseReplaced(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         trials.push(trial(name.to_owned(), polls_stay_on_the_grid_for_two_minutes));
         let name = "sqlite::life::slow_decoders_hold_up_no_other_job";
         trials.push(trial(name.to_owned(), slow_decoders_hold_up_no_other_job));
+        let name = "sqlite::life::a_node_whose_file_was_replaced_stops_and_says_so";
+        trials.push(trial(name.to_owned(), a_node_whose_file_was_replaced_stops_and_says_so));
     }
 }
 
@@ -414,6 +416,44 @@ fn a_dropped_scheduler_stops_claiming_and_says_so(kind: ServerKind) {
         last.is_none_or(|last| last <= dropped + TimeDelta::milliseconds(200)),
         "{last:?} after {dropped}"
     );
+}
+
+/// Two nodes fired one schedule, each in a file of its own.
+#[cfg(feature = "sqlite")]
+fn a_node_whose_file_was_replaced_stops_and_says_so() {
+    let database = ServerKind::Sqlite.fresh();
+    let ticking = |database: &Database| {
+        let (tell, told) = teller();
+        let (builder, events) = listen(builder(database).handler(TEXT, move |context, _| {
+            Ok(tell.lock().unwrap().send(context.fire_time()).map_err(|_| "gone")?)
+        }));
+        let scheduler = builder.start().unwrap();
+        let every = Trigger::every(Duration::from_millis(200)).unwrap();
+        let tick = Schedule::new("tick", TEXT, &String::new(), every).unwrap();
+        assert_eq!(scheduler.client().ensure(&tick).run().unwrap(), Ensured::Created);
+        told.recv_timeout(SOON).unwrap();
+        (scheduler, events, told)
+    };
+    let (old, of_old, told_old) = ticking(&database);
+    let file = database.url.strip_prefix("sqlite:").unwrap();
+    std::fs::rename(file, format!("{file}.away")).unwrap();
+    let (new, _, told_new) = ticking(&database);
+    let path = wait_for(&of_old, |event| match event {
+        Event::DatabaseReplaced { path } => Some(path.clone()),
+        _ => None,
+    });
+    assert_eq!(path, file);
+    assert!(!old.wait(), "it has given up");
+    let error = old.client().ensure(&once_now("other", "")).run().unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("replaced"), "{error}");
+    assert!(!old.shutdown(SOON), "others were not told that it leaves");
+    while told_old.try_recv().is_ok() {}
+    while told_new.try_recv().is_ok() {}
+    for _ in 0..5 {
+        told_new.recv_timeout(SOON).unwrap();
+    }
+    assert!(told_old.try_recv().is_err(), "it goes on in the old file");
+    assert!(new.shutdown(SOON));
 }
 
 fn a_static_lock_does_not_keep_a_second_scheduler_from_repairing(kind: ServerKind) {

@@ -297,6 +297,17 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     assert_eq!((node.application.as_str(), until), ("app", 10_000));
 }
 
+/// Others work on the new file by now, and would not hear that it leaves.
+#[test]
+fn a_node_whose_database_was_replaced_holds_no_lease_and_ends() {
+    let mut machine = beating(Window::default());
+    beat(&mut machine, 5_000, HeartbeatReply::DatabaseReplaced("jobs.db".to_owned()));
+    let now = Now { db: 5_000, boot: 5_000, apart: 0 };
+    assert!(matches!(machine.next(now), Step::Tell(NodeOutput::Lease(Lease::NONE))));
+    assert!(matches!(machine.next(now), Step::Tell(NodeOutput::DatabaseReplaced(path)) if path == "jobs.db"));
+    assert!(matches!(machine.next(now), Step::Stop));
+}
+
 /// Its row may be there although the answer was lost, and would keep home shards until it is declared dead.
 #[test]
 fn a_registration_in_doubt_is_ended_before_the_next() {

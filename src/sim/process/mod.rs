@@ -304,7 +304,10 @@ impl Process {
                         self.heart.machine.forget();
                     }
                 }
-                NodeOutput::Members(_) | NodeOutput::Left | NodeOutput::Event(_) => {}
+                NodeOutput::Members(_)
+                | NodeOutput::Left
+                | NodeOutput::DatabaseReplaced(_)
+                | NodeOutput::Event(_) => {}
             }
         }
         told.retain(|output| !(self.stranger && matches!(output, NodeOutput::Members(_))));
@@ -392,6 +395,8 @@ impl Mailboxes for Delivery<'_> {
     fn left(&mut self) {}
 
     fn emit(&mut self, _: Event) {}
+
+    fn gave_up(&mut self) {}
 }
 
 fn scene<'s>(now: Now, around: &'s mut Surroundings<'_>) -> Scene<'s> {

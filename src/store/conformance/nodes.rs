@@ -20,7 +20,7 @@ impl Bench {
     fn peers(&self, node: NodeId) -> Vec<Peer> {
         match self.beat(node) {
             HeartbeatReply::Alive { peers, .. } => peers,
-            HeartbeatReply::Ended => panic!("{node} has not ended"),
+            reply => panic!("{node} has not ended: {reply:?}"),
         }
     }
 }

@@ -122,6 +122,8 @@ pub(super) struct Connections {
     pool: r2d2::Pool<Manager>,
     counts: Arc<Counts>,
     pub(super) target: Target,
+    /// No heartbeat looks whether the database's file was replaced: each call does.
+    looks_at_file: bool,
 }
 
 impl Connections {
@@ -137,12 +139,17 @@ impl Connections {
             .thread_pool(Arc::new(openers("firetime-connect-{}")?))
             .error_handler(Box::new(r2d2::NopErrorHandler));
         let builder = if target.memory { builder.idle_timeout(None).max_lifetime(None) } else { builder };
-        Ok(Self { pool: builder.build_unchecked(manager), counts, target })
+        let looks_at_file = limits.spare == 0;
+        Ok(Self { pool: builder.build_unchecked(manager), counts, target, looks_at_file })
     }
 
     /// A connection opened after the last failure. One that is being opened is waited for, but no longer than
     /// `within`.
     pub(super) fn get(&self, within: Duration) -> Result<r2d2::PooledConnection<Manager>> {
+        if self.looks_at_file {
+            let replaced = |fault: Fault| Error::new(fault.kind.error_kind(), fault.message);
+            self.target.check_file().map_err(replaced)?;
+        }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         let link = self.opened(within);
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 //! fault      what an error of a statement means      statement  SQL text, binds, rows
 //! dialect    differences of a word or a line         session    diesel behind a trait
 //! batch      rows that statements join with          entry      columns to values and back
-//! reach, watched  clients that may hang
+//! reach, watched  clients that may hang            opened     which file SQLite's is
 //! open_executions CLAIMED and RUNNING executions
 //! target     the database that a URL names, and passwords, which no message repeats
 //! planned    claims of planned occurrences           due        the due schedules of a poll
@@ -39,6 +39,7 @@ mod mariadb;
 mod migrate;
 mod node;
 mod open_executions;
+mod opened;
 mod orphans;
 mod planned;
 mod poll;
@@ -90,6 +91,7 @@ pub(crate) fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<
 impl SqlStore {
     fn open(url: &str, limits: StoreLimits, clock: Arc<Clock>) -> Result<Self> {
         let target = Target::parse(url)?;
+        target.note_file();
         let memory = target.memory;
         let wary = AtomicBool::new(false);
         let call = limits.call;
@@ -147,6 +149,9 @@ impl Store for SqlStore {
     }
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
+        if let Some(path) = self.connections.target.replaced_file() {
+            return Ok(HeartbeatReply::DatabaseReplaced(path));
+        }
         // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
         // where idle connections are closed between two heartbeats, each second one would fail, and an
         // observer that never has two confirmed in a row declares nobody dead.

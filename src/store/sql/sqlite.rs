@@ -28,6 +28,8 @@ impl Database for Sqlite {
 
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         let mut session = open(target).map_err(|fault| unopened(target, fault))?;
+        target.note_file();
+        target.check_file()?;
         self.limit(session.as_mut(), limits).map_err(|fault| unopened(target, fault))?;
         Ok(session)
     }

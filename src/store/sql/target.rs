@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step, explained};
+use super::opened::OpenedFile;
 use super::reach::Reach;
 use super::session::Session;
 use super::watched::Watched;
@@ -24,6 +25,7 @@ pub(super) struct Target {
     secrets: Vec<String>,
     pub(super) memory: bool,
     pub(super) reach: Reach,
+    opened: OpenedFile,
     /// How many sessions were given up and have not returned.
     given_up: Arc<AtomicUsize>,
 }
@@ -57,13 +59,40 @@ impl Target {
         let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
         let is_file = dialect.is_file() && !memory && !address.starts_with("file:");
         let address = if is_file { absolute(address) } else { address };
-        Ok(Self { dialect, memory, address, secrets, reach: Reach::default(), given_up: Arc::default() })
+        let (reach, opened, given_up) = (Reach::default(), OpenedFile::default(), Arc::default());
+        Ok(Self { dialect, memory, address, secrets, reach, opened, given_up })
+    }
+
+    /// The path of a SQLite file; none where the address is a URI, whose file only SQLite knows.
+    fn file(&self) -> Option<&str> {
+        let is_file = self.dialect.is_file() && !self.memory && !self.address.starts_with("file:");
+        is_file.then_some(&self.address)
     }
 
     /// A SQLite file that is not there; opening it would make an empty one.
     pub(super) fn missing_file(&self) -> Option<&str> {
-        let file = self.dialect.is_file() && !self.memory && !self.address.starts_with("file:");
-        (file && !std::path::Path::new(&self.address).exists()).then_some(&self.address)
+        self.file().filter(|file| !std::path::Path::new(file).exists())
+    }
+
+    /// Notes which file the database is, if it is there.
+    pub(super) fn note_file(&self) {
+        if let Some(file) = self.file() {
+            self.opened.note(file);
+        }
+    }
+
+    /// The path of the SQLite file that sessions have open, if another file, or none, is there now.
+    pub(super) fn replaced_file(&self) -> Option<String> {
+        self.file().filter(|file| self.opened.is_replaced(file)).map(|file| self.redact(file))
+    }
+
+    /// Fails if another SQLite file, or none, is at the path of the one that sessions have open.
+    pub(super) fn check_file(&self) -> Step<()> {
+        self.replaced_file().map_or(Ok(()), |file| {
+            let message =
+                format!("the database file {file} was replaced or removed after it had been opened");
+            Err(Fault::new(FaultKind::Lost, message))
+        })
     }
 
     /// A driver's message without anything of the password in it.
