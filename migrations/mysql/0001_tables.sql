@@ -112,6 +112,22 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time);
 
+-- Who changed what by a client or the program: written in the transaction of the change.
+CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    made_time BIGINT NOT NULL,
+    actor VARCHAR(200) NOT NULL,
+    verb VARCHAR(20) NOT NULL,
+    target_type VARCHAR(20) NOT NULL,
+    target VARCHAR(200) NOT NULL,
+    was LONGTEXT NOT NULL,
+    became LONGTEXT NOT NULL,
+    reason VARCHAR(500) NOT NULL DEFAULT ''
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+CREATE INDEX IF NOT EXISTS QRTZ_AUDIT_TIME ON QRTZ_AUDIT (application, made_time);
+
 -- An instant nobody can mean has no date: one such row must not make the whole view fail.
 CREATE OR REPLACE VIEW qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,

@@ -115,6 +115,22 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time)
     WHERE state = 'PENDING' OR state = 'CLAIMED' OR state = 'RUNNING';
 
+-- Who changed what by a client or the program: written in the transaction of the change.
+CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    application VARCHAR(50) NOT NULL,
+    made_time BIGINT NOT NULL,
+    actor VARCHAR(200) NOT NULL,
+    verb VARCHAR(20) NOT NULL,
+    target_type VARCHAR(20) NOT NULL,
+    target VARCHAR(200) NOT NULL,
+    was TEXT NOT NULL,
+    became TEXT NOT NULL,
+    reason VARCHAR(500) NOT NULL DEFAULT ''
+);
+
+CREATE INDEX IF NOT EXISTS QRTZ_AUDIT_TIME ON QRTZ_AUDIT (application, made_time);
+
 CREATE VIEW IF NOT EXISTS qrtz_claimed AS
 SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.state, r.node,
        COALESCE(n.host_name, '') AS host_name,

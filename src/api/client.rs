@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::api::config;
 use crate::api::request::{Ensure, Pause, Resume};
-use crate::api::{ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
+use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
 use crate::domain::{Entry, Error, ErrorKind};
-use crate::store::{self, ExecutionQuery, Store};
+use crate::node::start::this_process;
+use crate::store::audit::{AuditQuery, Order};
+use crate::store::{self, Definition, ExecutionQuery, Store};
 use crate::time::Clock;
 
 /// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
@@ -30,6 +32,8 @@ use crate::time::Clock;
 pub struct Client {
     pub(super) application: String,
     pub(super) store: Arc<dyn Store>,
+    /// Who its changes are recorded as.
+    actor: Arc<str>,
     /// Called after a change with the schedule's name, so that a node of this process need not wait for its
     /// next poll.
     changed: Arc<dyn Fn(&str) + Send + Sync>,
@@ -60,22 +64,77 @@ impl Client {
         store: Arc<dyn Store>,
         changed: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
-        Self { application: application.to_owned(), store, changed: Arc::new(changed) }
+        let (application, actor) = (application.to_owned(), this_process().into());
+        Self { application, store, actor, changed: Arc::new(changed) }
+    }
+
+    /// The same client, whose changes are recorded as made by `name`, unless a request names somebody else.
+    /// Default: `host/process id`. Up to 200 characters, no control characters (checked when a request is
+    /// run).
+    #[must_use]
+    pub fn acting_as(self, name: &str) -> Self {
+        Self { actor: name.into(), ..self }
     }
 
     /// Makes the schedule of this name be as described: creates it, changes what differs, or does nothing.
     pub fn ensure<'a>(&'a self, schedule: &Schedule) -> Ensure<'a> {
-        Ensure { client: self, definition: schedule.definition(&self.application) }
+        let definition = Definition { order: self.order(), ..schedule.definition(&self.application) };
+        Ensure { client: self, definition }
     }
 
     /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`].
     pub fn pause(&self, name: &str) -> Pause<'_> {
-        Pause { client: self, name: name.to_owned(), actor: String::new(), reason: String::new() }
+        Pause { client: self, name: name.to_owned(), order: self.order() }
     }
 
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
     pub fn resume(&self, name: &str) -> Resume<'_> {
-        Resume { client: self, name: name.to_owned() }
+        Resume { client: self, name: name.to_owned(), order: self.order() }
+    }
+
+    /// Who changed what in the application, newest first: what [`Client::ensure`] changed, and every other
+    /// verb of a client or of the program that did something. Kept as long as the ledger
+    /// ([`Builder::retention`](crate::Builder::retention)).
+    ///
+    /// ```
+    /// use firetime::{AuditFilter, Client, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<()> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?.acting_as("ann");
+    /// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+    /// client.pause("nightly").reason("stock-taking").run()?;
+    /// let paused = AuditFilter { verb: Some("pause".to_owned()), ..AuditFilter::default() };
+    /// let last = &client.audit(&paused)?[0];
+    /// assert_eq!((last.actor.as_str(), last.reason.as_str()), ("ann", "stock-taking"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if nothing can have these names; or the database's failure.
+    pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditView>, Error> {
+        for (what, text, most) in [
+            ("the target's name", &filter.target, 200),
+            ("the actor", &filter.actor, 200),
+            ("the verb", &filter.verb, 20),
+        ] {
+            config::check_text(what, text.as_deref().unwrap_or_default(), most)?;
+        }
+        let query = AuditQuery {
+            application: self.application.clone(),
+            target: filter.target.clone(),
+            actor: filter.actor.clone(),
+            verb: filter.verb.clone(),
+            since: filter.since.map(|at| at.timestamp_millis()),
+            limit: filter.limit,
+        };
+        Ok(self.store.audit(&query)?.into_iter().map(AuditView::from).collect())
+    }
+
+    /// What its requests begin with.
+    fn order(&self) -> Order {
+        Order { actor: self.actor.to_string(), reason: String::new() }
     }
 
     /// The application's nodes, newest first, ended ones included.

@@ -1,5 +1,6 @@
 //! What applications use: the builder, the scheduler, the client, jobs and schedules.
 
+mod audit;
 mod builder;
 mod client;
 mod config;
@@ -9,6 +10,7 @@ pub mod request;
 mod scheduler;
 mod views;
 
+pub use audit::{AuditFilter, AuditView};
 pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;

@@ -201,6 +201,11 @@ fn identity(application: &str, handlers: &Handlers) -> Identity {
     }
 }
 
+/// This process for people: `host/process id`.
+pub(crate) fn this_process() -> String {
+    format!("{}/{}", host_name(), std::process::id())
+}
+
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

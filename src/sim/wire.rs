@@ -11,6 +11,7 @@ use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -307,6 +308,15 @@ impl Store for Wire<'_> {
             return Self::torn();
         }
         self.applied(changes)
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        self.before(&change)?;
+        self.store.apply_audited(change, entry)
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
+        self.store.audit(query)
     }
 
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {

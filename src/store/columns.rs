@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::definition::Definition;
+use crate::domain::text::shortened;
 use crate::domain::{MisfirePolicy, ScheduleState};
 
 /// Defines an enum of things that SQL names.
@@ -109,6 +110,18 @@ pub(crate) enum Cell {
     Null,
     Int(i64),
     Text(String),
+}
+
+/// For people: one line of a change.
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const LONGEST: usize = 200;
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Text(text) => f.write_str(&shortened(text, LONGEST)),
+        }
+    }
 }
 
 /// A type that a column is read into. What is of another type than the column's own reads as NULL.

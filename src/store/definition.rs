@@ -1,6 +1,7 @@
 //! What a client wants a schedule to be, and what that makes of the row it has.
 
-use super::columns::{Settings, When};
+use super::audit::{AuditEntry, Order};
+use super::columns::{Cell, Settings, Spec, When};
 use super::when::{self, NONE, Present};
 use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, ScheduleState};
 use crate::time::Window;
@@ -23,6 +24,8 @@ pub(crate) struct Definition {
     pub threshold: Millis,
     /// For people.
     pub description: String,
+    /// Who defines it, and why: recorded if something changes.
+    pub order: Order,
 }
 
 /// The most bytes of JSON a payload may have: a poll must be able to bring many.
@@ -43,6 +46,7 @@ impl Definition {
             misfire: MisfirePolicy::FireOnce,
             threshold: Window::default().threshold,
             description: String::new(),
+            order: Order::default(),
         }
     }
 
@@ -175,6 +179,33 @@ impl WorkedOut<'_> {
         }
         let edit = if has_trigger { Edit::Settings } else { Edit::Retime(self.retimed(stored, is_broken)) };
         Ok((edit, if stays_broken { Ensured::Quarantined } else { Ensured::Changed }))
+    }
+
+    /// How its creation is recorded.
+    pub(crate) fn creation(&self) -> AuditEntry {
+        self.recorded("", &format!("{}, job {:?}", self.when.describe(), self.definition.job.name))
+    }
+
+    /// How what it makes of the row there is is recorded: the columns that differ, as they were and are.
+    pub(crate) fn difference(&self, stored: &StoredSchedule, settings: &Settings) -> AuditEntry {
+        let differing = |columns: &[Spec], was: Vec<Cell>, is: Vec<Cell>| {
+            let both = columns.iter().zip(was.into_iter().zip(is)).filter(|(_, (was, is))| was != is);
+            both.map(|(column, (was, is))| {
+                (format!("{}={was}", column.name), format!("{}={is}", column.name))
+            })
+            .collect::<Vec<_>>()
+        };
+        let mut differing = differing(Settings::COLUMNS, stored.settings.cells(), settings.cells());
+        if !stored.when.same(&self.when, self.definition.is_anchored()) {
+            differing.insert(0, (stored.when.describe(), self.when.describe()));
+        }
+        let (was, is): (Vec<String>, Vec<String>) = differing.into_iter().unzip();
+        self.recorded(&was.join(", "), &is.join(", "))
+    }
+
+    fn recorded(&self, was: &str, became: &str) -> AuditEntry {
+        let Definition { application, name, order, .. } = self.definition;
+        AuditEntry::of_schedule("ensure", (application, name), (was, became), order)
     }
 
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.

@@ -6,6 +6,7 @@
 
 #[cfg(not(feature = "sql"))]
 mod absent;
+pub(crate) mod audit;
 pub(crate) mod change;
 mod claimed;
 pub(crate) mod columns;
@@ -40,6 +41,7 @@ pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
 pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
+use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::columns::{Settings, When};
 use crate::domain::shards::Share;
 use crate::domain::{
@@ -90,6 +92,12 @@ pub(crate) trait Store: Send + Sync {
         Ok(self.apply(&[change])?.pop().unwrap_or(Applied::Lost))
     }
 
+    /// Makes one guarded change and, if it is made, records it in the same transaction.
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
+
+    /// What was recorded, newest first.
+    fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>>;
+
     /// Tries to become the application's misfire handler until `now + interval`: if the mark
     /// [is due](crate::time::is_election_due).
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied>;
@@ -112,7 +120,8 @@ pub(crate) trait Store: Send + Sync {
     /// generation and kind (planned or asked for), none that is PENDING, CLAIMED or RUNNING. COMPLETE
     /// one-shots that were planned so long ago and have no execution left go too. If it removes any of these,
     /// the application's `ledger_from` moves with it: occurrences planned from there on are all kept. A
-    /// walk's first step removes nodes that ended so long ago, unless an execution under way names them.
+    /// walk's first step removes nodes that ended so long ago, unless an execution under way names them, and
+    /// what was recorded in the audit so long ago.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
     /// Removes executions without a schedule, whose row somebody deleted: those that ended, and PENDING ones
@@ -120,7 +129,7 @@ pub(crate) trait Store: Send + Sync {
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans>;
 
     /// Creates or changes a schedule by (application, name); see [`Ensured`]. Its job's row is made if it is
-    /// missing, and left as it is otherwise: the policy is for the nodes to say.
+    /// missing, and left as it is otherwise: the policy is for the nodes to say. What it changes is recorded.
     fn ensure(&self, definition: &Definition) -> Result<Ensured>;
 
     /// Does what [`ensure_in`] is better done outside of the caller's transaction; nothing on a database that

@@ -1,5 +1,6 @@
 //! Ensure: a schedule becomes as an application defines it.
 
+use super::{check, ordered};
 use crate::api::Client;
 use crate::domain::Error;
 #[cfg(feature = "sql")]
@@ -54,6 +55,8 @@ pub struct Ensure<'a> {
 }
 
 impl Ensure<'_> {
+    ordered!(definition.order);
+
     /// Runs the request in a transaction of its own.
     ///
     /// # Errors
@@ -63,6 +66,7 @@ impl Ensure<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
     pub fn run(self) -> Result<Ensured, Error> {
+        check(&self.definition.order)?;
         let ensured = self.client.store.ensure(&self.definition).map_err(|error| self.explained(error))?;
         if ensured != Ensured::Unchanged {
             self.client.announce(&self.definition.name);
@@ -101,6 +105,7 @@ impl Ensure<'_> {
     /// ```
     #[cfg(feature = "sql")]
     pub fn run_in(self, connection: &mut impl store::CallerConnection) -> Result<Ensured, Error> {
+        check(&self.definition.order)?;
         let prepared = self.client.store.prepare(&self.definition);
         prepared
             .and_then(|prepared| store::ensure_in(connection, &self.definition, prepared))

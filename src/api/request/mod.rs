@@ -28,7 +28,47 @@ pub use pause::Pause;
 pub use resume::Resume;
 
 use crate::api::Client;
-use crate::domain::{Entry, Error};
+use crate::api::config::check_text;
+use crate::domain::{Entry, Error, ScheduleState};
+use crate::store::audit::{AuditEntry, Order};
+
+/// The options that every request has: who asks, and why.
+macro_rules! ordered {
+    ($($order:ident).+) => {
+        /// Who asks, recorded in the [audit](crate::Client::audit). Default: the client's; up to 200
+        /// characters, no control characters.
+        pub fn actor(mut self, actor: &str) -> Self {
+            actor.clone_into(&mut self.$($order).+.actor);
+            self
+        }
+
+        /// Why, recorded in the [audit](crate::Client::audit). Default: empty; up to 500 characters, no
+        /// control characters.
+        pub fn reason(mut self, reason: &str) -> Self {
+            reason.clone_into(&mut self.$($order).+.reason);
+            self
+        }
+    };
+}
+
+use ordered;
+
+fn check(order: &Order) -> Result<(), Error> {
+    check_text("the actor", &order.actor, 200)?;
+    check_text("the reason", &order.reason, 500)
+}
+
+/// How a change of a schedule's state is recorded.
+fn recorded(
+    client: &Client,
+    verb: &'static str,
+    entry: &Entry,
+    becomes: ScheduleState,
+    order: &Order,
+) -> AuditEntry {
+    let states = (entry.state.label(), becomes.label());
+    AuditEntry::of_schedule(verb, (&client.application, &entry.name), states, order)
+}
 
 /// How one attempt to change a schedule ended.
 enum Attempt<A> {

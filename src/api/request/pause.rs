@@ -1,9 +1,9 @@
 //! Pause: an active schedule fires no more until it is resumed.
 
-use super::{Attempt, decide};
+use super::{Attempt, check, decide, ordered, recorded};
 use crate::api::Client;
-use crate::api::config::check_text;
 use crate::domain::{Entry, Error, ScheduleState};
+use crate::store::audit::Order;
 use crate::store::{self, Applied, Change};
 
 /// Pauses an active schedule at once: nothing planned of it is claimed until it is [resumed](Client::resume).
@@ -29,22 +29,11 @@ use crate::store::{self, Applied, Change};
 pub struct Pause<'a> {
     pub(in crate::api) client: &'a Client,
     pub(in crate::api) name: String,
-    pub(in crate::api) actor: String,
-    pub(in crate::api) reason: String,
+    pub(in crate::api) order: Order,
 }
 
 impl Pause<'_> {
-    /// Who pauses, stored for people. Default: empty; up to 200 characters, no control characters.
-    pub fn actor(mut self, actor: &str) -> Self {
-        actor.clone_into(&mut self.actor);
-        self
-    }
-
-    /// Why, stored for people. Default: empty; up to 500 characters, no control characters.
-    pub fn reason(mut self, reason: &str) -> Self {
-        reason.clone_into(&mut self.reason);
-        self
-    }
+    ordered!(order);
 
     /// Runs the request.
     ///
@@ -56,8 +45,7 @@ impl Pause<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Paused, Error> {
-        check_text("the pause's actor", &self.actor, 200)?;
-        check_text("the pause's reason", &self.reason, 500)?;
+        check(&self.order)?;
         decide(self.client, &self.name, |entry| self.attempt(entry))
     }
 
@@ -65,9 +53,10 @@ impl Pause<'_> {
         if entry.state != ScheduleState::Active {
             return Ok(Attempt::Declined(Paused::NotActive(entry.state)));
         }
-        let (by, reason) = (self.actor.clone(), self.reason.clone());
-        let pause = store::PauseChange { id: entry.id, version: entry.version, by, reason };
-        Ok(match self.client.store.apply_one(Change::Pause(pause))? {
+        let Order { actor, reason } = self.order.clone();
+        let pause = store::PauseChange { id: entry.id, version: entry.version, by: actor, reason };
+        let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.order);
+        Ok(match self.client.store.apply_audited(Change::Pause(pause), &entry)? {
             Applied::Done => Attempt::Won(Paused::Paused),
             Applied::Lost => Attempt::Again,
         })

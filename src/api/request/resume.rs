@@ -1,10 +1,11 @@
 //! Resume: a pause ends, and what it held back is accounted for.
 
-use super::{Attempt, decide};
+use super::{Attempt, check, decide, ordered, recorded};
 use crate::api::Client;
 use crate::domain::{Entry, Error, ScheduleState};
 use crate::repair::resume;
 use crate::store::Change;
+use crate::store::audit::Order;
 
 /// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
 /// after now. Made by [`Client::resume`].
@@ -27,19 +28,24 @@ use crate::store::Change;
 pub struct Resume<'a> {
     pub(in crate::api) client: &'a Client,
     pub(in crate::api) name: String,
+    pub(in crate::api) order: Order,
 }
 
 impl Resume<'_> {
+    ordered!(order);
+
     /// Runs the request. The end of a long pause takes several transactions; the schedule stays paused until
     /// the last.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if no schedule can have this name, [`ErrorKind::NotFound`] if there is
-    /// no such schedule, or the database's failure.
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no
+    /// schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's
+    /// failure.
     ///
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Resumed, Error> {
+        check(&self.order)?;
         decide(self.client, &self.name, |entry| self.attempt(entry))
     }
 
@@ -50,7 +56,10 @@ impl Resume<'_> {
         };
         // The arrears of a long pause take several repairs; the last one ends the pause.
         let ends = repair.resume;
-        let won = store.apply_one(Change::Repair(repair))?.is_done();
+        let entry = recorded(self.client, "resume", entry, ScheduleState::Active, &self.order);
+        let change = Change::Repair(repair);
+        let applied = if ends { store.apply_audited(change, &entry)? } else { store.apply_one(change)? };
+        let won = applied.is_done();
         Ok(if won && ends { Attempt::Won(Resumed::Resumed) } else { Attempt::Again })
     }
 }

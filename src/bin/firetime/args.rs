@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
-use firetime::{Cron, ExecutionFilter, ExecutionState};
+use firetime::{AuditFilter, Cron, ExecutionFilter, ExecutionState};
 
+use crate::control::{Order, Verb};
 use crate::cron::{Question, Source};
 use crate::demo;
 use crate::failure::{EXIT_CODES, Failure};
@@ -16,6 +17,8 @@ use crate::output::Output;
 use crate::target::{Database, Target, URL_VARIABLE};
 use crate::when::{self, When};
 
+/// Where a system keeps its user's name.
+const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
 const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
 
 const DATABASE_HELP: &str = "\
@@ -74,9 +77,14 @@ enum RawCommand {
     /// Lists an application's nodes, newest first
     #[command(after_help = DATABASE_HELP)]
     Nodes(RawOutput),
-    /// Lists an application's schedules by name
-    #[command(after_help = DATABASE_HELP)]
-    Schedules(RawOutput),
+    /// Lists an application's schedules by name, or changes one
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Schedules {
+        #[command(subcommand)]
+        verb: Option<RawScheduleVerb>,
+        #[command(flatten)]
+        output: RawOutput,
+    },
     /// Lists an application's executions, newest first
     #[command(after_help = DATABASE_HELP)]
     Executions {
@@ -85,9 +93,60 @@ enum RawCommand {
         #[command(flatten)]
         output: RawOutput,
     },
+    /// Lists who changed what in an application, newest first
+    #[command(after_help = DATABASE_HELP)]
+    Audit {
+        #[command(flatten)]
+        filter: RawAuditFilter,
+        #[command(flatten)]
+        output: RawOutput,
+    },
     /// Answers questions about cron expressions
     #[command(subcommand)]
     Cron(RawCron),
+}
+
+#[derive(Debug, Subcommand)]
+enum RawScheduleVerb {
+    /// Lists them (as without a verb)
+    List(RawOutput),
+    /// Pauses one: nothing planned of it is claimed until it is resumed
+    Pause(RawOrder),
+    /// Ends a pause: what was planned meanwhile is skipped
+    Resume(RawOrder),
+}
+
+/// A change of one thing.
+#[derive(Debug, Args)]
+struct RawOrder {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Who changes it, for the audit; default: the system's user
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RawAuditFilter {
+    /// Only of the schedule of this name
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Only by this actor
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+    /// Only of this verb: ensure, pause, resume
+    #[arg(long, value_name = "VERB")]
+    verb: Option<String>,
+    /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    since: Option<When>,
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
 }
 
 #[derive(Debug, Args)]
@@ -159,6 +218,8 @@ pub(crate) enum Command {
     Nodes(Target),
     Schedules(Target),
     Executions(Target, ExecutionFilter),
+    Change(Target, Verb, Order),
+    Audit(Target, AuditFilter),
     CronNext(Question, Output),
     CronBatch(Source),
 }
@@ -192,7 +253,19 @@ impl RawArgs {
             }
             RawCommand::DemoNode => Command::DemoNode(database()?),
             RawCommand::Nodes(output) => Command::Nodes(target(output)?),
-            RawCommand::Schedules(output) => Command::Schedules(target(output)?),
+            RawCommand::Schedules { verb: None, output } => Command::Schedules(target(output)?),
+            RawCommand::Schedules { verb: Some(verb), .. } => {
+                let (verb, order) = match verb {
+                    RawScheduleVerb::List(output) => {
+                        return Ok(Invocation { logging, command: Command::Schedules(target(output)?) });
+                    }
+                    RawScheduleVerb::Pause(order) => (Verb::Pause, order),
+                    RawScheduleVerb::Resume(order) => (Verb::Resume, order),
+                };
+                let output = RawOutput { output: Output::Table };
+                Command::Change(target(output)?, verb, order.resolve(&variable))
+            }
+            RawCommand::Audit { filter, output } => Command::Audit(target(output)?, filter.resolve(now)),
             RawCommand::Executions { filter, output } => {
                 Command::Executions(target(output)?, filter.resolve(now))
             }
@@ -237,6 +310,26 @@ fn read_url(path: &Path) -> Result<String, Failure> {
         .and_then(|file| file.take(LONGEST).read_to_string(&mut url))
         .map_err(|error| Failure::Usage(format!("--database-url-file {}: {error}", path.display())))?;
     Ok(url)
+}
+
+impl RawOrder {
+    fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Order {
+        let user = || USER_VARIABLES.iter().find_map(|name| variable(name)?.into_string().ok());
+        let actor = self.actor.or_else(user).filter(|name| !name.is_empty());
+        Order { name: self.name, actor, reason: self.reason }
+    }
+}
+
+impl RawAuditFilter {
+    fn resolve(self, now: DateTime<Utc>) -> AuditFilter {
+        AuditFilter {
+            target: self.target,
+            actor: self.actor,
+            verb: self.verb,
+            since: self.since.map(|since| since.from(now)),
+            limit: usize::try_from(self.limit).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 impl RawFilter {

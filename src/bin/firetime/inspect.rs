@@ -12,7 +12,7 @@ use crate::text::{escaped, shortened};
 use crate::when::utc;
 
 /// Errors are stored with up to 4,000 characters; a table shows the beginning of a text.
-const TEXT_SHOWN: usize = 100;
+pub(crate) const TEXT_SHOWN: usize = 100;
 
 pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
     let report = firetime::migrate(&database.url)?;
@@ -155,7 +155,7 @@ fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<()
     Ok(())
 }
 
-fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
+pub(crate) fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
     let known = client.applications()?;
     if known.contains(&target.application) {
         return Ok(());
@@ -163,6 +163,6 @@ fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
     Err(Failure::not_found("application", &target.application, known))
 }
 
-fn connect(target: &Target) -> Result<Client, Failure> {
+pub(crate) fn connect(target: &Target) -> Result<Client, Failure> {
     Ok(Client::connect(&target.application, &target.database.url)?)
 }

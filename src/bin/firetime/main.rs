@@ -6,6 +6,7 @@
 //! target   what a command works on: an application and its database
 //! logging  log4rs
 //! inspect  migrate, nodes, schedules, executions
+//! control  the commands that change something, and the audit
 //! cron     cron next; batch: a file of questions, one answer a line
 //! demo/    three processes, one of them killed, and the ledger's verdict
 //! output   tables for people, JSON for scripts
@@ -14,6 +15,7 @@
 
 mod args;
 mod batch;
+mod control;
 mod cron;
 mod demo;
 mod failure;
@@ -79,6 +81,8 @@ fn run(args: RawArgs) -> Result<(), Failure> {
         Command::Nodes(target) => inspect::nodes(&target, &mut out),
         Command::Schedules(target) => inspect::schedules(&target, &mut out),
         Command::Executions(target, filter) => inspect::executions(&target, &filter, &mut out),
+        Command::Change(target, verb, order) => control::change(&target, verb, &order, &mut out),
+        Command::Audit(target, filter) => control::audit(&target, &filter, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),
         Command::CronBatch(source) => cron::batch(&source, &mut out),
         Command::Demo(options) => demo::run(&options, &mut out),

@@ -136,6 +136,12 @@ macro_rules! conformance {
                 broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,
             }
+            audit {
+                a_change_is_recorded_if_it_is_made,
+                a_definition_is_recorded_if_it_changes_something,
+                the_audit_is_asked_for_by_what_it_holds,
+                the_audit_is_kept_as_long_as_the_ledger,
+            }
             broken {
                 an_unknown_state,
                 a_null_state,

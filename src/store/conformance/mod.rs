@@ -22,6 +22,7 @@
 //!
 //! Fire times lie an hour ahead of the database's clock: no call but `ensure` compares with it.
 
+pub(crate) mod audit;
 pub(crate) mod broken;
 mod cases;
 pub(crate) mod claims;

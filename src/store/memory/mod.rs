@@ -3,6 +3,7 @@
 //! One mutex holds all tables, so every call is a transaction. Nothing depends on chance or a clock: ids
 //! count up, rows are visited in order, and the database's time is what [`MemoryStore::set_time`] says.
 
+mod audit;
 mod change;
 mod claims;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
+use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -146,6 +148,21 @@ impl Store for MemoryStore {
                 false => tables.apply(changes),
             }
         })
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        let waited_for = (change.rule().held == HeldRow::Wait).then(|| change.schedule()).flatten();
+        self.locking(waited_for.into_iter(), |tables| {
+            let applied = tables.apply(std::slice::from_ref(&change))?.pop().unwrap_or(Applied::Lost);
+            if applied.is_done() {
+                tables.record(entry);
+            }
+            Ok(applied)
+        })
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
+        Ok(self.tables().audit_rows(query))
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {

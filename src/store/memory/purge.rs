@@ -19,6 +19,7 @@ impl Tables {
         let mut purged = Purged { next: Some(purge.after.clone()), ..Purged::default() };
         if purge.after.is_empty() {
             purged.nodes = self.purge_nodes(&purge.application, before);
+            self.purge_audit(&purge.application, before);
         }
         let (mark, mut fence) =
             (self.apps.get(purge.application.as_str()).map_or(0, |app| app.fence_from), 0);

@@ -52,6 +52,7 @@ impl Tables {
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
+        self.record(&wanted.creation());
         Ok(Ensured::Created)
     }
 
@@ -71,6 +72,7 @@ impl Tables {
         if matches!(edit, Edit::None) {
             return Ok(ensured);
         }
+        let difference = wanted.difference(&stored, &settings);
         self.edit_schedule(id, |row| {
             row.settings = settings;
             row.version += 1;
@@ -81,6 +83,7 @@ impl Tables {
                 row.state = state.into();
             }
         });
+        self.record(&difference);
         Ok(ensured)
     }
 

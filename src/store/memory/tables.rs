@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::rows::{App, IndexedBy, Job, Key, Node, Run, Schedule};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
+use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
 use crate::store::{Change, Result};
 
@@ -40,6 +41,8 @@ pub(super) struct Tables {
     waiting: BTreeSet<(i64, i64)>,
     unique: BTreeMap<Key, i64>,
     last_id: i64,
+    /// Oldest first.
+    pub audit: Vec<AuditRow>,
     undo: Vec<Before>,
     /// What the database's clock says.
     pub now: Millis,
@@ -51,11 +54,12 @@ impl Tables {
     /// Does all of `work` or, if it fails, nothing of it. Nested calls are savepoints; the outermost
     /// caller ends with [`Tables::commit`].
     pub(super) fn atomically<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let mark = self.undo.len();
+        let (mark, recorded) = (self.undo.len(), self.audit.len());
         #[cfg(test)]
         let (changes, removed) = (self.hooks.changes.len(), self.hooks.removed.len());
         let result = work(self);
         if result.is_err() {
+            self.audit.truncate(recorded);
             while self.undo.len() > mark {
                 match self.undo.pop() {
                     Some(Before::Schedule(id, row)) => drop(self.swap_schedule(id, row)),

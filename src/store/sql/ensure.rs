@@ -1,5 +1,6 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
+use super::audit;
 use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, FaultKind, Step};
 use super::node;
@@ -128,6 +129,7 @@ fn ensured(session: &mut dyn Session, definition: &Definition, prepared: Option<
         return change(session, &wanted, prepared, &row, &stored);
     }
     if create(session, &wanted, prepared)? {
+        audit::record(session, &wanted.creation())?;
         return Ok(Ensured::Created);
     }
     // Another made it first. A snapshot of the caller's may be older: only a locking read sees the row then.
@@ -270,6 +272,7 @@ fn change(
         _ => column.absent(statement),
     });
     if session.execute(&update)? == 1 {
+        audit::record(session, &wanted.difference(stored, &settings))?;
         Ok(ensured)
     } else {
         let problem = format!("schedule {:?} was changed or claimed meanwhile", definition.name);

@@ -10,7 +10,7 @@ use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
 pub(super) const PAGE: usize = 10_000;
 
-fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
+pub(super) fn of_application(statement: Statement, alias: &str, application: Option<&str>) -> Statement {
     match application {
         Some(application) => statement.push(&format!(" AND {alias}.application = ?")).bind(application),
         None => statement,

@@ -16,12 +16,14 @@
 //! databases  which of these is whose
 //! connection the pool                                call       transactions, retries, errors
 //! claim      batches, answers, and what became of a claim whose commit is unknown
+//! audit      who changed what
 //! change     the table of changes                    node       nodes, and executions of dead ones
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
 //! purge, orphans  the end of a retention             ensure     definitions
 //! inspect    views for people                        migrate    the schema
 //! ```
 
+mod audit;
 mod batch;
 mod call;
 mod change;
@@ -69,6 +71,7 @@ pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
 use target::Target;
 
+use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
@@ -186,6 +189,21 @@ impl Store for SqlStore {
             return self.alone(operation, apply);
         }
         self.write(operation, apply)
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        self.write(change.rule().operation, |session| {
+            let applied = change::apply(session, std::slice::from_ref(&change))?.pop();
+            let applied = applied.unwrap_or(Applied::Lost);
+            if applied.is_done() {
+                audit::record(session, entry)?;
+            }
+            Ok(applied)
+        })
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
+        self.read("read the audit", |session| audit::list(session, query))
     }
 
     fn elect(&self, application: &str, now: Millis, interval: Millis) -> Result<Applied> {

@@ -4,6 +4,7 @@
 //! with nothing to remove costs one look, whatever the size of the ledger. A step reads first and then
 //! removes all it found by a few statements, each guarded by what was read.
 
+use super::audit;
 use super::batch::{BatchRows, delete, guarded};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
@@ -88,6 +89,9 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     }
     let is_first = purge.after.is_empty();
     let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
+    if is_first {
+        audit::purge(session, &purge.application, before, purge.limit)?;
+    }
     let schedules = remove(session, &found.spent, delete_spent)?;
     let occurrences = remove_old(session, &found.old)?;
     at_end |= next == purge.after && schedules + occurrences == 0;

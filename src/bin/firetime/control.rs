@@ -1,0 +1,83 @@
+//! The commands that change something, and who did.
+
+use std::io::Write;
+
+use firetime::{AuditFilter, AuditView, Client, Paused, Resumed, ScheduleState};
+
+use crate::failure::Failure;
+use crate::inspect::{TEXT_SHOWN, connect, find_application};
+use crate::output::{self, Column};
+use crate::target::Target;
+use crate::text::{escaped, shortened};
+use crate::when::utc;
+
+/// What is done to a schedule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    Pause,
+    Resume,
+}
+
+/// To which schedule it is done, by whom and why.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) name: String,
+    pub(crate) actor: Option<String>,
+    pub(crate) reason: String,
+}
+
+pub(crate) fn change(target: &Target, verb: Verb, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = connect(target)?;
+    let client = order.actor.iter().fold(client, |client, actor| client.acting_as(actor));
+    let known = |client: &Client| client.schedules().map(|all| all.into_iter().map(|it| it.name).collect());
+    let Order { name, reason, .. } = order;
+    let done = match verb {
+        Verb::Pause => client.pause(name).reason(reason).run().map(paused),
+        Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
+    };
+    let done = match done {
+        Err(error) if error.kind() == firetime::ErrorKind::NotFound => {
+            return Err(Failure::not_found("schedule", name, known(&client)?));
+        }
+        done => done?,
+    };
+    writeln!(out, "{}: {done}", escaped(name))?;
+    Ok(())
+}
+
+fn paused(answer: Paused) -> String {
+    match answer {
+        Paused::NotActive(state) => unchanged(state),
+        _ => "paused".to_owned(),
+    }
+}
+
+fn resumed(answer: Resumed) -> String {
+    match answer {
+        Resumed::NotPaused(state) => unchanged(state),
+        _ => "resumed".to_owned(),
+    }
+}
+
+fn unchanged(state: ScheduleState) -> String {
+    format!("nothing was changed, it is {}", state.label())
+}
+
+pub(crate) fn audit(target: &Target, filter: &AuditFilter, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = connect(target)?;
+    let rows = client.audit(filter)?;
+    if rows.is_empty() {
+        find_application(&client, target)?;
+    }
+    output::list(out, target.output, AUDIT, &rows)
+}
+
+const AUDIT: [Column<AuditView>; 7] = [
+    ("TIME (UTC)", |row| utc(row.made)),
+    ("ACTOR", |row| row.actor.clone()),
+    ("VERB", |row| row.verb.clone()),
+    ("TARGET", |row| format!("{} {}", row.target_type, row.target)),
+    ("WAS", |row| shortened(&row.was, TEXT_SHOWN)),
+    ("BECAME", |row| shortened(&row.became, TEXT_SHOWN)),
+    ("REASON", |row| shortened(&row.reason, TEXT_SHOWN)),
+];

@@ -1,0 +1,73 @@
+//! The audit: who changed what through a client, and why. A row is written in the transaction of its change.
+
+use crate::domain::Millis;
+use crate::domain::text::shortened;
+
+/// The most characters kept of what was, and of what became of it.
+const LONGEST: usize = 1_000;
+
+/// Who orders a change, and why: for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub actor: String,
+    pub reason: String,
+}
+
+/// What a change of a client's is recorded as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuditEntry {
+    pub application: String,
+    pub verb: &'static str,
+    /// What kind of thing was changed, and which.
+    pub target_type: &'static str,
+    pub target: String,
+    pub was: String,
+    pub became: String,
+    pub order: Order,
+}
+
+impl AuditEntry {
+    /// A change of a schedule from one state or setting to another.
+    pub(crate) fn of_schedule(
+        verb: &'static str,
+        (application, name): (&str, &str),
+        (was, became): (&str, &str),
+        order: &Order,
+    ) -> Self {
+        Self {
+            application: application.to_owned(),
+            verb,
+            target_type: "schedule",
+            target: name.to_owned(),
+            was: shortened(was, LONGEST),
+            became: shortened(became, LONGEST),
+            order: order.clone(),
+        }
+    }
+}
+
+/// Which rows of the audit; newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuditQuery {
+    pub application: String,
+    pub target: Option<String>,
+    pub actor: Option<String>,
+    pub verb: Option<String>,
+    pub since: Option<Millis>,
+    pub limit: usize,
+}
+
+/// A row of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuditRow {
+    pub id: i64,
+    pub application: String,
+    pub made: Millis,
+    pub actor: String,
+    pub verb: String,
+    pub target_type: String,
+    pub target: String,
+    pub was: String,
+    pub became: String,
+    pub reason: String,
+}

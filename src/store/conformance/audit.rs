@@ -1,0 +1,96 @@
+//! The audit: written with the change, or not at all.
+
+use super::*;
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow, Order};
+use crate::store::{PauseChange, Purge};
+
+impl Bench {
+    fn order(&self, reason: &str) -> Order {
+        Order { actor: "ann".to_owned(), reason: reason.to_owned() }
+    }
+
+    /// The application's audit, newest first.
+    fn audit(&self) -> Vec<AuditRow> {
+        self.audit_of(AuditQuery::default())
+    }
+
+    fn audit_of(&self, query: AuditQuery) -> Vec<AuditRow> {
+        let query = AuditQuery { application: self.app.clone(), limit: 100, ..query };
+        self.store.audit(&query).unwrap()
+    }
+
+    fn pause_audited(&self, entry: &Entry) -> Applied {
+        let (by, reason) = ("ann".to_owned(), "why".to_owned());
+        let pause = PauseChange { id: entry.id, version: entry.version, by, reason };
+        let order = self.order("stock-taking");
+        let names = (self.app.as_str(), &*entry.name);
+        let entry = AuditEntry::of_schedule("pause", names, ("active", "paused"), &order);
+        self.store.apply_audited(Change::Pause(pause), &entry).unwrap()
+    }
+}
+
+fn told(row: &AuditRow) -> [&str; 7] {
+    let AuditRow { actor, verb, target_type, target, was, became, reason, .. } = row;
+    [actor, verb, target_type, target, was, became, reason]
+}
+
+pub(crate) fn a_change_is_recorded_if_it_is_made(db: &Bench) {
+    let entry = db.schedule("s");
+    let before = db.audit().len();
+    assert_eq!(db.pause_audited(&entry), Applied::Done);
+    assert_eq!(db.pause_audited(&entry), Applied::Lost);
+    let rows = db.audit();
+    assert_eq!(rows.len(), before + 1, "the second changed nothing");
+    assert_eq!(told(&rows[0]), ["ann", "pause", "schedule", "s", "active", "paused", "stock-taking"]);
+    assert!((rows[0].made - db.now).abs() < 60_000, "by the database's clock");
+}
+
+pub(crate) fn a_definition_is_recorded_if_it_changes_something(db: &Bench) {
+    let definition = Definition { order: db.order("first"), ..db.definition("s") };
+    db.create(&definition);
+    db.store.ensure(&definition).unwrap();
+    let other = Definition { priority: 7, payload: "1".to_owned(), order: db.order("more"), ..definition };
+    assert_eq!(db.store.ensure(&other).unwrap(), Ensured::Changed);
+    let hourly = Definition { trigger: every(db.base, 3_600_000, -1), ..other };
+    assert_eq!(db.store.ensure(&hourly).unwrap(), Ensured::Changed);
+    let rows = db.audit();
+    let told: Vec<_> = rows.iter().map(|row| told(row)[4..].to_vec()).collect();
+    assert_eq!(
+        told,
+        [
+            ["every 1000 ms", "every 3600000 ms", "more"],
+            ["payload={}, priority=0", "payload=1, priority=7", "more"],
+            ["", "every 1000 ms, job \"work\"", "first"],
+        ]
+    );
+}
+
+pub(crate) fn the_audit_is_asked_for_by_what_it_holds(db: &Bench) {
+    for name in ["a", "b"] {
+        let entry = db.create(&Definition { order: db.order("x"), ..db.definition(name) });
+        db.pause_audited(&entry);
+    }
+    let some = |text: &str| Some(text.to_owned());
+    let found = |query| db.audit_of(query).len();
+    assert_eq!(db.audit().len(), 4);
+    assert_eq!(found(AuditQuery { target: some("a"), ..AuditQuery::default() }), 2);
+    assert_eq!(found(AuditQuery { verb: some("pause"), ..AuditQuery::default() }), 2);
+    assert_eq!(found(AuditQuery { actor: some("bob"), ..AuditQuery::default() }), 0);
+    assert_eq!(found(AuditQuery { since: Some(db.now + 3_600_000), ..AuditQuery::default() }), 0);
+    let newest = AuditQuery { application: db.app.clone(), limit: 1, ..AuditQuery::default() };
+    let newest = db.store.audit(&newest).unwrap();
+    assert_eq!(newest.iter().map(|row| (&*row.verb, &*row.target)).collect::<Vec<_>>(), [("pause", "b")]);
+    let elsewhere = AuditQuery { application: fresh_name(), limit: 9, ..AuditQuery::default() };
+    assert_eq!(db.store.audit(&elsewhere).unwrap(), []);
+}
+
+pub(crate) fn the_audit_is_kept_as_long_as_the_ledger(db: &Bench) {
+    db.schedule("s");
+    let purge = |keep| {
+        let purge = Purge { application: db.app.clone(), after: String::new(), keep, limit: 10 };
+        db.store.purge(&purge).unwrap();
+        db.audit().len()
+    };
+    assert_eq!(purge(3_600_000), 1);
+    assert_eq!(purge(-3_600_000), 0);
+}

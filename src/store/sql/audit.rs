@@ -1,0 +1,78 @@
+//! The audit.
+
+use super::fault::Step;
+use super::inspect::of_application;
+use super::session::Session;
+use super::statement::{Row, sql};
+use crate::domain::Millis;
+use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+
+/// Records a change that this transaction has made.
+pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, reason) \
+         VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
+        session.dialect().clock()
+    ));
+    let insert = insert
+        .bind(entry.application.as_str())
+        .bind(entry.order.actor.as_str())
+        .bind(entry.verb)
+        .bind(entry.target_type)
+        .bind(entry.target.as_str())
+        .bind(entry.was.as_str())
+        .bind(entry.became.as_str())
+        .bind(entry.order.reason.as_str());
+    session.execute(&insert)?;
+    Ok(())
+}
+
+pub(super) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<AuditRow>> {
+    let question =
+        sql("SELECT a.id, a.application, a.made_time, a.actor, a.verb, a.target_type, a.target, a.was, \
+                        a.became, a.reason FROM QRTZ_AUDIT a WHERE 1 = 1");
+    let mut question = of_application(question, "a", Some(&query.application));
+    for (column, wanted) in [("target", &query.target), ("actor", &query.actor), ("verb", &query.verb)] {
+        if let Some(wanted) = wanted {
+            question = question.push(&format!(" AND a.{column} = ?")).bind(wanted.as_str());
+        }
+    }
+    if let Some(since) = query.since {
+        question = question.push(" AND a.made_time >= ?").bind(since);
+    }
+    let question = question.push(" ORDER BY a.made_time DESC, a.id DESC LIMIT ?").bind(query.limit);
+    session.rows(&question)?.into_iter().map(|mut row| read(&mut row)).collect()
+}
+
+fn read(row: &mut Row) -> Step<AuditRow> {
+    Ok(AuditRow {
+        id: row.int()?,
+        application: row.loose_text()?,
+        made: row.loose_int()?,
+        actor: row.loose_text()?,
+        verb: row.loose_text()?,
+        target_type: row.loose_text()?,
+        target: row.loose_text()?,
+        was: row.loose_text()?,
+        became: row.loose_text()?,
+        reason: row.loose_text()?,
+    })
+}
+
+/// Removes what was recorded before; at most so many rows, the oldest of them.
+pub(super) fn purge(
+    session: &mut dyn Session,
+    application: &str,
+    before: Millis,
+    limit: usize,
+) -> Step<usize> {
+    let old = sql(
+        "SELECT MAX(o.id) FROM (SELECT a.id FROM QRTZ_AUDIT a WHERE a.application = ? AND a.made_time < ? \
+                   ORDER BY a.made_time, a.id LIMIT ?) AS o",
+    );
+    let old = old.bind(application).bind(before).bind(limit);
+    let last = session.rows(&old)?.pop().map_or(Ok(None), |mut row| row.maybe_int())?;
+    let Some(last) = last else { return Ok(0) };
+    let delete = sql("DELETE FROM QRTZ_AUDIT WHERE application = ? AND made_time < ? AND id <= ?");
+    session.execute(&delete.bind(application).bind(before).bind(last))
+}
