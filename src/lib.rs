@@ -58,8 +58,8 @@ mod upkeep;
 #[doc(inline)]
 pub use api::request;
 pub use api::{
-    AuditFilter, AuditView, Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Paused, Resumed,
-    Schedule, ScheduleView, Scheduler,
+    AuditFilter, AuditView, Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Paused, Removed,
+    Resumed, Schedule, ScheduleView, Scheduler,
 };
 pub use domain::{
     Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState,

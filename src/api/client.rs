@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::config;
-use crate::api::request::{Ensure, Pause, Resume};
+use crate::api::request::{Ensure, Pause, Remove, Resume};
 use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Entry, Error, ErrorKind};
+use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
 use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::{self, Definition, ExecutionQuery, Store};
@@ -90,6 +90,11 @@ impl Client {
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
     pub fn resume(&self, name: &str) -> Resume<'_> {
         Resume { client: self, name: name.to_owned(), order: self.order() }
+    }
+
+    /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
+    pub fn remove(&self, name: &str) -> Remove<'_> {
+        Remove { client: self, name: name.to_owned(), order: self.order() }
     }
 
     /// Who changed what in the application, newest first: what [`Client::ensure`] changed, and every other
@@ -192,9 +197,13 @@ impl Client {
     /// The schedule called `name` as it is.
     pub(super) fn find(&self, name: &str) -> Result<Entry, Error> {
         config::check_name("schedule name", name, 200)?;
-        self.store.find(&self.application, name)?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
-        })
+        let found = self.store.find(&self.application, name)?;
+        found.filter(|entry| entry.state != ScheduleState::Removed).ok_or_else(|| self.unknown(name))
+    }
+
+    /// There is no such schedule.
+    pub(super) fn unknown(&self, name: &str) -> Error {
+        Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
     }
 
     /// Tells the node this client belongs to, if any, that the schedule has changed.

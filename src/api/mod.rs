@@ -16,6 +16,7 @@ pub use client::Client;
 pub use definition::Schedule;
 pub use job::Job;
 pub use request::pause::Paused;
+pub use request::remove::Removed;
 pub use request::resume::Resumed;
 pub use scheduler::Scheduler;
 pub use views::{ExecutionFilter, ExecutionView, NodeView, ScheduleView};

@@ -53,6 +53,9 @@ states! {
         Paused = "PAUSED",
         /// Exhausted: no fire time is left.
         Complete = "COMPLETE",
+        /// Removed by a client: it fires no more, and its row stays until its ledger is gone. Made again, it
+        /// begins a generation of its own.
+        Removed = "REMOVED",
         /// Quarantined: the row cannot be understood; the reason is stored beside it.
         Error = "ERROR",
     }
@@ -67,6 +70,7 @@ impl ScheduleState {
             Self::Active => "active",
             Self::Paused => "paused",
             Self::Complete => "complete",
+            Self::Removed => "removed",
             Self::Error => "error",
         }
     }
@@ -84,7 +88,7 @@ states! {
     ///     |                         | | |                         |
     ///     |                         | | +- claim for idle thread -+
     ///     |                         | +--> SKIPPED (superseded)   |
-    ///     |                         +....> CANCELLED              |
+    ///     |                         +----> CANCELLED              |
     ///     +------------------ claim for idle thread --------------+
     /// ```
     ///
@@ -103,7 +107,7 @@ states! {
         Failed = "FAILED",
         /// The handler overran its time limit. Reserved: there is no time limit yet.
         TimedOut = "TIMED_OUT",
-        /// Withdrawn before or while it ran. Reserved: firetime withdraws nothing yet, operators may by hand.
+        /// Withdrawn before it ran, with its schedule's removal. Operators may write it by hand, too.
         Cancelled = "CANCELLED",
         /// Its node died while it ran.
         Abandoned = "ABANDONED",
@@ -159,6 +163,8 @@ pub(crate) enum Reason {
     GivenBack,
     AttemptsExhausted,
     NodeDied,
+    /// Its schedule was removed.
+    Removed,
 }
 
 impl Reason {
@@ -172,6 +178,7 @@ impl Reason {
             Self::GivenBack => "given back",
             Self::AttemptsExhausted => "attempts exhausted",
             Self::NodeDied => "node died",
+            Self::Removed => "removed",
         }
     }
 }

@@ -12,7 +12,9 @@ use super::start::Ready;
 use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
-use crate::store::{Applied, Change, Claim, ClaimRequest, Claimed, ExecutionChange, Store, UnreadableRow};
+use crate::store::{
+    Applied, Change, Claim, ClaimRequest, Claimed, ExecutionChange, SeenSchedule, Store, UnreadableRow,
+};
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
 /// The most claims in one transaction.
@@ -360,14 +362,9 @@ impl<S: Seats> DispatchMachine<S> {
             return;
         }
         self.suspects.remove(&entry.id);
-        let reason = error.to_string();
-        self.broken.push_back(UnreadableRow {
-            id: entry.id,
-            name: Arc::clone(&entry.name),
-            version: entry.version,
-            state: entry.state.as_str().to_owned(),
-            reason,
-        });
+        let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
+        let (seen, name) = (SeenSchedule { id, version, state }, Arc::clone(&entry.name));
+        self.broken.push_back(UnreadableRow { seen, name, reason: error.to_string() });
     }
 
     fn failed_call(&mut self, error: Error, now: Now) {

@@ -27,6 +27,8 @@ pub(super) struct Faults {
     pub pauses: Millis,
     /// Per second: a schedule gets another trigger, or another payload.
     pub edits: Millis,
+    /// Per second: a schedule is removed; with its next edit it is made again.
+    pub removes: Millis,
     /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
     /// past.
     pub arrears: Millis,
@@ -65,6 +67,7 @@ impl Faults {
         clocks: 0,
         pauses: 0,
         edits: 0,
+        removes: 0,
         arrears: 0,
         hands: 0,
         holds: 0,
@@ -88,6 +91,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 20_000,
         edits: 20_000,
+        removes: 5_000,
         arrears: 5_000,
         hands: 5_000,
         holds: 10_000,
@@ -112,6 +116,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 200_000,
         edits: 100_000,
+        removes: 20_000,
         arrears: 5_000,
         hands: 200_000,
         holds: 30_000,
@@ -145,6 +150,16 @@ impl Faults {
     /// Pools are full, calls slow, and triggers change all the while: edits and repairs meet.
     pub(super) const EDITED: Self = Self { slow: 300_000, edits: 300_000, long_jobs: 400_000, ..Self::NONE };
 
+    /// Schedules are removed and made again, while much is handed back, fails, or dies with its node.
+    pub(super) const REMOVED: Self = Self {
+        removes: 100_000,
+        edits: 100_000,
+        kills: 4_000,
+        leaves: 6_000,
+        long_jobs: 100_000,
+        ..Self::NONE
+    };
+
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
@@ -156,13 +171,13 @@ impl Faults {
 
     /// Schedules get one generation after the other, and nodes that die leave attempts of all ages.
     pub(super) const FORGETFUL: Self =
-        Self { edits: 300_000, arrears: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
+        Self { edits: 300_000, arrears: 0, removes: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 20] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 21] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -174,6 +189,7 @@ impl Faults {
             ("clocks", &mut self.clocks),
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
+            ("removes", &mut self.removes),
             ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),
             ("holds", &mut self.holds),

@@ -25,6 +25,8 @@ pub struct History {
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
+    /// Schedules that were removed, each until it was made again.
+    pub removals: Vec<Pause>,
     pub switches: Vec<Switch>,
     /// The nodes alive when the history was read; those declared dead; those that had given a reason for it.
     pub live: BTreeSet<String>,
@@ -152,7 +154,7 @@ pub struct Change {
     pub to: Option<String>,
 }
 
-/// A pause, from its acknowledgement to the instant its end was asked for.
+/// A pause or a removal, from its acknowledgement to the instant its end was asked for.
 #[derive(Clone, Debug)]
 pub struct Pause {
     pub schedule: String,
@@ -214,6 +216,7 @@ pub fn judge(history: &History) -> Verdict {
     removals(history, &mut verdict);
     skips(history, &mut verdict);
     pauses(history, &mut verdict);
+    removed(history, &mut verdict);
     switches(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
@@ -272,8 +275,12 @@ fn occurrences(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mu
     cursor(history, plan, following, verdict);
 }
 
-/// The row's cursor stands where its ledger ends, is not behind, and COMPLETE says that nothing is left.
+/// The row's cursor stands where its ledger ends, is not behind, and COMPLETE says that nothing is left. A
+/// removed schedule has none.
 fn cursor(history: &History, plan: &Plan, following: Option<Millis>, verdict: &mut Verdict) {
+    if plan.state == REMOVED {
+        return;
+    }
     if plan.next != following {
         verdict.blame(format!(
             "{}: next is {:?}, the ledger ends before {following:?}",
@@ -328,12 +335,12 @@ fn is_owned(state: &str) -> bool {
     matches!(state, "CLAIMED" | "RUNNING")
 }
 
-/// The changes a node makes. Nothing writes TIMED_OUT or CANCELLED yet: a row that ends so is blamed.
+/// The changes that nodes and clients make. Nothing writes TIMED_OUT yet: a row that ends so is blamed.
 pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     match (from, to) {
         (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
         (Some(from), None) => is_over(from),
-        (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED"),
+        (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
         (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING"),
         (Some("RUNNING"), Some(to)) => matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "ABANDONED"),
         _ => false,
@@ -460,6 +467,29 @@ fn pauses(history: &History, verdict: &mut Verdict) {
         };
         if let Some(pause) = history.pauses.iter().find(during) {
             verdict.blame(format!("claimed or repaired at {} in {pause:?}: {row:?}", claim.at));
+        }
+    }
+}
+
+/// Nothing of a removed schedule is claimed or repaired, and nothing else is cancelled.
+fn removed(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let is_new = |change: &Change| {
+        let is_repair = || rows.get(&change.execution).is_some_and(|row| row.reason == "misfire");
+        change.to.as_deref().is_some_and(is_owned) && !change.from.as_deref().is_some_and(is_owned)
+            || change.from.is_none() && is_repair()
+    };
+    for change in &history.changes {
+        let Some(row) = rows.get(&change.execution) else { continue };
+        let mut removals = history.removals.iter().filter(|it| it.schedule == row.schedule);
+        if change.to.as_deref() == Some("CANCELLED") {
+            if row.reason != "removed" || removals.all(|it| change.at < it.from) {
+                verdict.blame(format!("cancelled at {} for no reason: {row:?}", change.at));
+            }
+        } else if let Some(removal) = removals.find(|it| it.from < change.at && change.at < it.until)
+            && is_new(change)
+        {
+            verdict.blame(format!("claimed or repaired at {} in {removal:?}: {row:?}", change.at));
         }
     }
 }

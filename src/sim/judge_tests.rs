@@ -256,8 +256,7 @@ fn what_is_done_before_its_time_is_caught() {
 
 /// Arrows of the state machine that nothing takes yet. Code that does take one belongs in the judge's list,
 /// too.
-const RESERVED: [(ExecutionState, ExecutionState); 3] = [
-    (ExecutionState::Pending, ExecutionState::Cancelled),
+const RESERVED: [(ExecutionState, ExecutionState); 2] = [
     (ExecutionState::Running, ExecutionState::Cancelled),
     (ExecutionState::Running, ExecutionState::TimedOut),
 ];
@@ -308,6 +307,31 @@ fn a_wrong_order_is_caught() {
 fn a_revived_pause_is_caught() {
     caught("claimed or repaired at 3002 in Pause", |history| {
         history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_500 });
+    });
+}
+
+#[test]
+fn a_removed_schedule_that_goes_on_is_caught() {
+    let removal = |from| Pause { schedule: "s".into(), from, until: 3_500 };
+    caught("claimed or repaired at 3002 in Pause", |history| history.removals.push(removal(2_500)));
+    let cancel_the_last = |history: &mut History, reason: &str| {
+        row(history, 51).state = "CANCELLED".into();
+        row(history, 51).reason = reason.into();
+        history.changes.retain(|change| change.execution != 51);
+        history.effects.retain(|effect| effect.execution != 51);
+        for (from, to) in [(None, "PENDING"), (Some("PENDING"), "CANCELLED")] {
+            let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
+            history.changes.push(Change { at: 5_100, execution: 51, from, to });
+        }
+    };
+    let mut history = good();
+    cancel_the_last(&mut history, "removed");
+    history.removals.push(Pause { until: i64::MAX, ..removal(5_050) });
+    judge(&history).assert_clean();
+    caught("cancelled at 5100 for no reason", |history| cancel_the_last(history, "removed"));
+    caught("cancelled at 5100 for no reason", |history| {
+        cancel_the_last(history, "");
+        history.removals.push(removal(5_050));
     });
 }
 

@@ -100,7 +100,7 @@ impl Rows for ClaimOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
             Self::Claim(requests) | Self::Resolve(requests, _) => requests.iter().map(schedule).collect(),
-            Self::Quarantine(broken) => vec![broken.id],
+            Self::Quarantine(broken) => vec![broken.seen.id],
         }
     }
 }
@@ -109,7 +109,7 @@ impl Rows for MisfireOp {
     fn rows(&self) -> Vec<ScheduleId> {
         match self {
             Self::Write(changes) => changes.iter().filter_map(Change::schedule).collect(),
-            Self::Quarantine(broken) => vec![broken.id],
+            Self::Quarantine(broken) => vec![broken.seen.id],
             _ => Vec::new(),
         }
     }

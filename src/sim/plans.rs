@@ -11,7 +11,7 @@ use super::wire::Wire;
 use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
 use crate::repair::resume;
-use crate::store::{Definition, Ensured, Store};
+use crate::store::{Change, Definition, Ensured, RemoveChange, Store};
 use crate::trigger::{Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
@@ -25,19 +25,23 @@ struct Made {
     /// Its payloads, and since when.
     payloads: Vec<(Millis, String)>,
     paused: Option<Millis>,
+    /// Since when it has been removed.
+    removed: Option<Millis>,
 }
 
 pub(super) struct Plans {
     made: Vec<Made>,
     dice: Dice,
     ends: Millis,
+    /// The removals that have ended: schedules were made again.
+    removals: Vec<Pause>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
 }
 
 impl Plans {
     pub(super) fn new(dice: Dice, ends: Millis, one_shots: bool) -> Self {
-        Self { made: Vec::new(), dice, ends, one_shots }
+        Self { made: Vec::new(), dice, ends, removals: Vec::new(), one_shots }
     }
 
     /// The `n`th schedule: of each kind of trigger, job and policy in turn.
@@ -139,6 +143,7 @@ impl Plans {
             generations: [(0, times)].into(),
             payloads,
             paused: None,
+            removed: None,
             punctual: None,
         });
     }
@@ -150,6 +155,9 @@ impl Plans {
     /// Chooses a schedule and pauses it, or resumes it if it is paused. Returns the pause that has ended.
     pub(super) fn pause_or_resume(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
+        if self.made[n].removed.is_some() {
+            return None;
+        }
         if self.made[n].paused.is_some() {
             return self.resume(n, now, store);
         }
@@ -190,13 +198,39 @@ impl Plans {
         }
     }
 
+    /// Some schedule is removed. Returns the pause that has ended with that.
+    pub(super) fn remove(&mut self, now: Millis, wire: &Wire<'_>) -> Option<Pause> {
+        let n = self.any();
+        let made = &mut self.made[n];
+        let schedule = made.definition.name.clone();
+        let seen = wire.seen(APPLICATION, &schedule).unwrap()?;
+        if made.removed.is_some() || wire.is_locked(seen.id) {
+            return None;
+        }
+        let (application, database) = (APPLICATION.to_owned(), wire.time().unwrap().millis());
+        let removal = RemoveChange { application, seen, reason: "sim".to_owned(), now: database };
+        // The store itself: an operator's call is whole.
+        assert!(wire.store.apply_one(Change::Remove(removal)).unwrap().is_done());
+        made.removed = Some(now);
+        Some(Pause { schedule, from: made.paused.take()?, until: now })
+    }
+
+    /// The removals, those that last included.
+    pub(super) fn removals(&self) -> Vec<Pause> {
+        let lasting = self.made.iter().filter_map(|made| {
+            let schedule = made.definition.name.clone();
+            Some(Pause { schedule, from: made.removed?, until: Millis::MAX })
+        });
+        self.removals.iter().cloned().chain(lasting).collect()
+    }
+
     /// Some schedule gets another payload or another trigger. With a trigger, occurrences that were planned
     /// and not begun are withdrawn; one without a time left completes even a paused schedule. Returns the
     /// pause that has ended with that.
     pub(super) fn edit(&mut self, now: Millis, store: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         let entry = store.find(APPLICATION, &self.made[n].definition.name).unwrap().unwrap();
-        if self.dice.one_in(2) && !store.is_locked(entry.id) {
+        if self.made[n].removed.is_none() && self.dice.one_in(2) && !store.is_locked(entry.id) {
             let made = &mut self.made[n];
             made.definition.payload = made.payloads.len().to_string();
             made.payloads.push((now, made.definition.payload.clone()));
@@ -239,7 +273,12 @@ impl Plans {
         let schedule = self.made[n].definition.name.clone();
         let entry = store.find(APPLICATION, &schedule).unwrap().unwrap();
         let definition = Definition { trigger, start: Some(start), ..self.made[n].definition.clone() };
-        if store.ensure(&definition).unwrap() == Ensured::Changed {
+        let ensured = store.ensure(&definition).unwrap();
+        if ensured == Ensured::Created {
+            let from = self.made[n].removed.take().expect("it has been removed");
+            self.removals.push(Pause { schedule: schedule.clone(), from, until: now });
+        }
+        if ensured != Ensured::Unchanged {
             let database = store.time().unwrap().millis();
             let times = expected(&definition.trigger, times, entry.cursor.prev, database);
             self.made[n].generations.insert(entry.generation + 1, times);
@@ -255,9 +294,12 @@ impl Plans {
         let rows: BTreeMap<String, _> =
             store.schedules(None).unwrap().into_iter().map(|row| (row.name.clone(), row)).collect();
         let plan = |made: &Made| {
-            let (policy, row) = (made.definition.job.policy, &rows[&made.definition.name]);
+            let (policy, row) = (made.definition.job.policy, rows.get(&made.definition.name));
+            // What is removed is in no listing.
+            let state = row.map_or(ScheduleState::Removed.as_str().to_owned(), |row| row.state.clone());
+            assert_eq!(row.is_none(), made.removed.is_some(), "{state}");
             judge::Plan {
-                schedule: row.name.clone(),
+                schedule: made.definition.name.clone(),
                 generations: made.generations.clone(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,
@@ -266,8 +308,8 @@ impl Plans {
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
                 punctual: made.punctual,
-                state: row.state.clone(),
-                next: row.next,
+                state,
+                next: row.and_then(|row| row.next),
             }
         };
         self.made.iter().map(plan).collect()

@@ -59,6 +59,8 @@ pub(super) enum Sabotage {
     StayAhead,
     /// Cursors that are ahead of the clock go back, however briefly it has been so.
     BelieveAnyClock,
+    /// What removed schedules leave PENDING stays so.
+    LeaveWithdrawn,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.
@@ -165,6 +167,7 @@ impl Sabotage {
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
             ("the retry of a failure", MANY, vec![Self::NoRetries]),
+            ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
         ];
         all.extend(Route::ALL.map(|route| {
             let faults = if route == Route::Reborn { Faults::FROZEN } else { STORM };

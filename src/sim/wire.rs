@@ -16,8 +16,8 @@ use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StrandedPage,
-    UnreadablePage, UnreadableQuery,
+    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
+    UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::time::{TimeSample, Window};
 
@@ -224,7 +224,11 @@ impl<'a> Wire<'a> {
             match change {
                 Change::Execution(change) => change.next = None,
                 Change::Repair(repair) => repair.rows.clear(),
-                Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
+                Change::Pause(_)
+                | Change::Quarantine(_)
+                | Change::Remove(_)
+                | Change::Policy(_)
+                | Change::End(_) => {}
             }
         }
         Some(torn)
@@ -388,6 +392,13 @@ impl Store for Wire<'_> {
         self.store.stranded(application, after, limit)
     }
 
+    fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
+        if self.is(Sabotage::LeaveWithdrawn) {
+            return Ok(Vec::new());
+        }
+        self.store.withdrawn(application, limit)
+    }
+
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
         let ahead = match query.ahead {
             _ if self.is(Sabotage::StayAhead) => None,
@@ -408,6 +419,10 @@ impl Store for Wire<'_> {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.store.ensure(definition)
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.store.seen(application, name)
     }
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

@@ -22,6 +22,7 @@ pub(crate) enum Change {
     Repair(Repair),
     Pause(PauseChange),
     Quarantine(UnreadableRow),
+    Remove(RemoveChange),
     Policy(PolicyChange),
     End(NodeEnd),
 }
@@ -153,6 +154,39 @@ pub(crate) struct PauseChange {
     /// Who pauses it, and why: for people.
     pub by: String,
     pub reason: String,
+}
+
+/// A schedule's removal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RemoveChange {
+    pub application: String,
+    /// The guard: the row must still be as it was seen.
+    pub seen: SeenSchedule,
+    /// Why: for people.
+    pub reason: String,
+    pub now: Millis,
+}
+
+/// A schedule's row, whether or not it can be understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SeenSchedule {
+    pub id: ScheduleId,
+    /// -1 where it is no number.
+    pub version: i64,
+    /// Empty where it is no text.
+    pub state: String,
+}
+
+impl SeenSchedule {
+    fn seen(&self, column: Column) -> Seen<'_> {
+        match column {
+            Column::Id => Seen::Same(Datum::Number(self.id.0)),
+            Column::Version => Seen::Loosely(self.version),
+            Column::State if self.state.parse::<ScheduleState>().is_err() => Seen::NoState,
+            Column::State => Seen::Same(Datum::Text(&self.state)),
+            _ => Seen::Same(column.absent(Datum::Null)),
+        }
+    }
 }
 
 /// A job's policies as its node has them.
@@ -323,11 +357,9 @@ pub(crate) struct LedgerColumns {
 /// A schedule's row that cannot be understood, with the values its guard compares.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnreadableRow {
-    pub id: ScheduleId,
+    pub seen: SeenSchedule,
     /// The schedule's [name or id](super::called).
     pub name: Arc<str>,
-    pub version: i64,
-    pub state: String,
     pub reason: String,
 }
 
@@ -347,6 +379,7 @@ impl Change {
             Self::Repair(repair) => repair.kind(),
             Self::Pause(_) => ChangeKind::Pause,
             Self::Quarantine(_) => ChangeKind::Quarantine,
+            Self::Remove(_) => ChangeKind::Remove,
             Self::Policy(_) => ChangeKind::SetPolicy,
             Self::End(NodeEnd { beat: Some(_), .. }) => ChangeKind::DeclareDead,
             Self::End(_) => ChangeKind::Leave,
@@ -368,7 +401,8 @@ impl Change {
         match self {
             Self::Repair(repair) => Some(repair.id),
             Self::Pause(pause) => Some(pause.id),
-            Self::Quarantine(broken) => Some(broken.id),
+            Self::Quarantine(broken) => Some(broken.seen.id),
+            Self::Remove(removal) => Some(removal.seen.id),
             Self::Execution(_) | Self::Policy(_) | Self::End(_) => None,
         }
     }
@@ -391,13 +425,8 @@ impl Change {
                 Column::Version => Datum::Number(pause.version),
                 _ => column.absent(Datum::Null),
             }),
-            Self::Quarantine(broken) => match column {
-                Column::Id => Seen::Same(Datum::Number(broken.id.0)),
-                Column::Version => Seen::Loosely(broken.version),
-                Column::State if broken.state.parse::<ScheduleState>().is_err() => Seen::NoState,
-                Column::State => Seen::Same(Datum::Text(&broken.state)),
-                _ => Seen::Same(column.absent(Datum::Null)),
-            },
+            Self::Quarantine(broken) => broken.seen.seen(column),
+            Self::Remove(removal) => removal.seen.seen(column),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
                 Column::Recover => Datum::Number(change.seen.recover.into()),
@@ -426,6 +455,7 @@ impl Change {
             (Self::Pause(pause), PausedBy) => Datum::Text(&pause.by),
             (Self::Pause(pause), Why) => Datum::Text(&pause.reason),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
+            (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Policy(change), Now) => Datum::Number(change.now),
             (Self::Policy(change), Recover) => Datum::Number(change.becomes.recover.into()),
             (Self::Policy(change), MaxAttempts) => Datum::Number(change.becomes.max_attempts.into()),

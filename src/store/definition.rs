@@ -93,7 +93,7 @@ impl Definition {
 /// What `ensure` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ensured {
-    /// The schedule is new.
+    /// The schedule is new, or was made again after its removal.
     Created,
     /// It was already exactly so; nothing was written.
     Unchanged,
@@ -134,6 +134,12 @@ pub(crate) struct StoredSchedule {
     pub when: When,
 }
 
+impl StoredSchedule {
+    pub(crate) fn is_removed(&self) -> bool {
+        self.state == ScheduleState::Removed.as_str()
+    }
+}
+
 /// A row with another trigger, or a new one: where its cursor stands, and its state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlannedRow {
@@ -171,11 +177,14 @@ impl WorkedOut<'_> {
         let is_broken = stored.state == ScheduleState::Error.as_str();
         let has_trigger = stored.when.same(&self.when, self.definition.is_anchored());
         let stays_broken = is_broken && has_trigger;
-        if has_trigger && stored.settings == *settings {
+        if has_trigger && stored.settings == *settings && !stored.is_removed() {
             return Ok((Edit::None, if stays_broken { Ensured::Quarantined } else { Ensured::Unchanged }));
         }
         for (column, value) in [("version", stored.version), ("generation", stored.generation)] {
             when::count(column, value)?;
+        }
+        if stored.is_removed() {
+            return Ok((Edit::Retime(self.remade(stored)), Ensured::Created));
         }
         let edit = if has_trigger { Edit::Settings } else { Edit::Retime(self.retimed(stored, is_broken)) };
         Ok((edit, if stays_broken { Ensured::Quarantined } else { Ensured::Changed }))
@@ -206,6 +215,13 @@ impl WorkedOut<'_> {
     fn recorded(&self, was: &str, became: &str) -> AuditEntry {
         let Definition { application, name, order, .. } = self.definition;
         AuditEntry::of_schedule("ensure", (application, name), (was, became), order)
+    }
+
+    /// A removed schedule that is made again plans as a new one does, behind what it has fired.
+    fn remade(&self, stored: &StoredSchedule) -> PlannedRow {
+        let prev = stored.prev.filter(|prev| *prev != NONE && *prev <= self.present.now);
+        let cursor = when::planned(&self.timing, prev, self.present);
+        PlannedRow { state: state_at(cursor.next).as_str().to_owned(), cursor }
     }
 
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.

@@ -40,8 +40,8 @@ const EXECUTION: &[Column] = &[Column::Id, Column::State, Column::ClaimToken];
 pub(crate) const CLAIM: Guard = Guard::new("claim", CURSOR);
 /// A misfire repair, or a resume.
 pub(crate) const REPAIR: Guard = Guard::new("repair", CURSOR);
-/// A one-shot that ended long ago is removed.
-pub(crate) const REMOVE: Guard = Guard::new("remove", CURSOR);
+/// The row of a one-shot that ended long ago, or of a removed schedule, is deleted.
+pub(crate) const FORGET: Guard = Guard::new("forget", CURSOR);
 /// A client's edit that moves the cursor.
 pub(crate) const RETIME: Guard = Guard::new("retime", CURSOR);
 /// Any other change a client makes to a schedule's row.
@@ -60,6 +60,10 @@ pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
 pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
 /// A row goes into ERROR, read as loosely as what cannot be understood demands.
 pub(crate) const QUARANTINE: Guard = Guard::new("quarantine", &[Column::Id, Column::Version, Column::State]);
+/// A schedule is removed, whether or not its row can be understood.
+pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
+/// An execution that has not begun is cancelled.
+pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
 /// A node tells its jobs' policies.
 pub(crate) const POLICY: Guard = Guard::new(
     "policy",
@@ -93,10 +97,12 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 17] = [
+    pub(crate) const GUARDS: [&Guard; 19] = [
         &CLAIM,
         &REPAIR,
+        &FORGET,
         &REMOVE,
+        &CANCEL,
         &RETIME,
         &EDIT,
         &TAKE,

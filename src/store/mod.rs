@@ -28,8 +28,8 @@ use std::sync::Arc;
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, PauseChange, Repair, UnreadableRow,
-    Unstarted,
+    Applied, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, PauseChange, RemoveChange, Repair,
+    SeenSchedule, UnreadableRow, Unstarted,
 };
 pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;
@@ -46,7 +46,7 @@ use self::columns::{Settings, When};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
-    ScheduleId, ScheduleState, Token,
+    Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::time::{Lease, TimeSample, Window};
 
@@ -110,6 +110,9 @@ pub(crate) trait Store: Send + Sync {
     /// `after`, at most `limit`.
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
 
+    /// PENDING executions of removed schedules, at most `limit`: handed back or to be retried since.
+    fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>>;
+
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
     /// of a walk by id, and overdue ones whose job some live node lists. One whose trigger only a parser can
     /// refuse is among the latter alone.
@@ -138,6 +141,9 @@ pub(crate) trait Store: Send + Sync {
     fn prepare(&self, _definition: &Definition) -> Result<Option<Prepared>> {
         Ok(None)
     }
+
+    /// A schedule's row by name, whether or not it can be understood.
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
 
     /// Reads a schedule by name.
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
@@ -422,6 +428,22 @@ pub(crate) struct Stranded {
     /// How many earlier attempts at its occurrence were ABANDONED.
     pub deaths: u32,
     pub policy: JobPolicy,
+}
+
+/// A PENDING execution of a removed schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Withdrawn {
+    pub execution: ExecutionId,
+    pub token: Token,
+    pub name: Arc<str>,
+}
+
+impl Withdrawn {
+    pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
+        let (kind, reason) = (rules::ChangeKind::Cancel, Some(Reason::Removed));
+        let cancelled = ExecutionState::Cancelled;
+        ExecutionChange { reason, ..ExecutionChange::of(kind, self.execution, self.token, cancelled, now) }
+    }
 }
 
 /// One page of stranded executions.

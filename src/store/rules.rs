@@ -11,7 +11,9 @@ use self::ChangeValue::{
 use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Word};
 use super::columns::{Column, named};
 use super::guard::{self, Guard};
-use crate::domain::ExecutionState::{Abandoned, Claimed, Failed, Pending, Running, Skipped, Succeeded};
+use crate::domain::ExecutionState::{
+    Abandoned, Cancelled, Claimed, Failed, Pending, Running, Skipped, Succeeded,
+};
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 
 /// The kinds of changes, in the order in which one call makes them: nodes, schedules, then executions, each
@@ -36,6 +38,8 @@ pub(crate) enum ChangeKind {
     PlanAnew,
     /// A row that cannot be understood goes into ERROR.
     Quarantine,
+    /// A schedule is removed; its PENDING executions are cancelled.
+    Remove,
     /// The handler begins.
     Start,
     /// The handler has ended.
@@ -48,6 +52,8 @@ pub(crate) enum ChangeKind {
     Abandon,
     /// Work that an earlier repair left gives way to a later one's.
     Supersede,
+    /// An execution that has not begun ends without a run.
+    Cancel,
 }
 
 impl ChangeKind {
@@ -63,12 +69,14 @@ impl ChangeKind {
             Self::Repair => &REPAIR,
             Self::PlanAnew => &PLAN_ANEW,
             Self::Quarantine => &QUARANTINE,
+            Self::Remove => &REMOVE,
             Self::Start => &START,
             Self::Finish => &FINISH,
             Self::GiveBack => &GIVE_BACK,
             Self::TakeBack => &TAKE_BACK,
             Self::Abandon => &ABANDON,
             Self::Supersede => &SUPERSEDE,
+            Self::Cancel => &CANCEL,
         }
     }
 }
@@ -244,6 +252,14 @@ const SUPERSEDE: Rule =
         (Column::ClaimToken, Word("")),
     ]);
 
+const CANCEL: Rule =
+    Rule::of("cancel executions", Table::Execution, &guard::CANCEL).leads(&[Pending], &[Cancelled]).sets(&[
+        (Column::State, Word(Cancelled.as_str())),
+        (Column::Reason, Give(Why)),
+        (Column::FinishedTime, Give(Now)),
+        (Column::ClaimToken, Word("")),
+    ]);
+
 /// A cursor moves. An operator waits for it.
 const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::REPAIR).sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
@@ -288,6 +304,15 @@ const QUARANTINE: Rule = Rule::of("quarantine a schedule", Table::Schedule, &gua
     (Column::Version, Recount),
 ]);
 
+const REMOVE: Rule = Rule::of("remove a schedule", Table::Schedule, &guard::REMOVE).sets(&[
+    (Column::State, Word(ScheduleState::Removed.as_str())),
+    (Column::Reason, Give(Why)),
+    (Column::PausedBy, Word("")),
+    (Column::PausedTime, NoTime),
+    (Column::PausedUntil, NoTime),
+    (Column::Version, Recount),
+]);
+
 const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY).sets(&[
     (Column::Recover, Give(Recover)),
     (Column::MaxAttempts, Give(MaxAttempts)),
@@ -306,7 +331,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 15] = [
+    const ALL: [ChangeKind; 17] = [
         ChangeKind::DeclareDead,
         ChangeKind::Leave,
         ChangeKind::SetPolicy,
@@ -316,12 +341,14 @@ mod tests {
         ChangeKind::Repair,
         ChangeKind::PlanAnew,
         ChangeKind::Quarantine,
+        ChangeKind::Remove,
         ChangeKind::Start,
         ChangeKind::Finish,
         ChangeKind::GiveBack,
         ChangeKind::TakeBack,
         ChangeKind::Abandon,
         ChangeKind::Supersede,
+        ChangeKind::Cancel,
     ];
 
     #[test]

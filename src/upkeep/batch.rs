@@ -9,7 +9,7 @@ use super::operation::MisfireOp;
 use super::takeover;
 use crate::domain::{Entry, Event, Millis};
 use crate::repair::{self, MOST_PASSED, Revocation, decide, plan_anew};
-use crate::store::{Applied, Change, Repair};
+use crate::store::{Applied, Change, Repair, Withdrawn};
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
@@ -52,6 +52,8 @@ pub(super) enum Unwritten {
     /// A schedule whose cursor is ahead of the clock.
     Ahead(Entry),
     Revocation(Revocation),
+    /// A PENDING execution of a removed schedule.
+    Withdrawn(Withdrawn),
 }
 
 impl Unwritten {
@@ -61,6 +63,7 @@ impl Unwritten {
             Self::Overdue(it) => (&it.entry.name, "misfire repaired"),
             Self::Ahead(entry) => (&entry.name, "planned anew, as its cursor was ahead of the clock"),
             Self::Revocation(it) => (&it.stranded.name, "execution taken back from a dead node"),
+            Self::Withdrawn(it) => (&it.name, "execution cancelled, as its schedule was removed"),
         };
         Event::Repaired { schedule: Arc::clone(schedule), what }
     }
@@ -96,6 +99,7 @@ impl Batch {
         {
             let (change, rows) = match &unwritten {
                 Unwritten::Revocation(it) => (it.change().into(), takeover::ROWS_EACH),
+                Unwritten::Withdrawn(it) => (it.cancel(now.db).into(), 1),
                 Unwritten::Overdue(it) => match decide(&it.entry, &it.unstarted, now.db, least_threshold) {
                     Some(repair) => written(repair),
                     None => continue,

@@ -138,6 +138,9 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Elected(Applied::Done)) => self.elected(now),
             Ok(MisfireAnswer::Elected(Applied::Lost)) => self.end_pass(),
             Ok(MisfireAnswer::Stranded(page)) => self.found_stranded(page, now),
+            Ok(MisfireAnswer::Withdrawn(found)) => {
+                self.todo.push_front(Task::Write(found.into_iter().map(Unwritten::Withdrawn).collect()));
+            }
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
             Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
@@ -230,6 +233,7 @@ impl MisfireMachine {
         let PollReport { app_enabled, any_late, floor, .. } = self.report;
         if app_enabled && any_late {
             self.todo.push_back(self.find_overdue(now, None));
+            self.todo.push_back(Task::Perform(takeover::withdrawn(&self.application)));
         }
         if app_enabled {
             let before = if any_late { self.overdue_before(now) } else { Millis::MIN };

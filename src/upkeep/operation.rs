@@ -4,7 +4,7 @@ use crate::domain::{Error, ExecutionId, Millis};
 use crate::machine::Operation;
 use crate::store::{
     Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, Store,
-    StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow,
+    StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow, Withdrawn,
 };
 
 /// `Write` makes the changes of one batch: repairs, or revocations.
@@ -12,6 +12,7 @@ use crate::store::{
 pub(crate) enum MisfireOp {
     Elect { application: String, now: Millis, interval: Millis },
     FindStranded { application: String, after: ExecutionId, limit: usize },
+    FindWithdrawn { application: String, limit: usize },
     FindOverdue(OverdueQuery),
     Write(Vec<Change>),
     FindUnreadable(UnreadableQuery),
@@ -23,6 +24,7 @@ pub(crate) enum MisfireOp {
 pub(crate) enum MisfireAnswer {
     Elected(Applied),
     Stranded(StrandedPage),
+    Withdrawn(Vec<Withdrawn>),
     Overdue(OverduePage),
     /// What became of the batch's changes, in its order.
     Written(Vec<Applied>),
@@ -39,6 +41,7 @@ impl Operation for MisfireOp {
         match self {
             Self::Elect { .. } => "electing the misfire handler",
             Self::FindStranded { .. } => "looking for executions of dead nodes",
+            Self::FindWithdrawn { .. } => "looking for executions of removed schedules",
             Self::FindOverdue(_) => "looking for misfires",
             Self::Write(changes) if matches!(changes[..], [Change::Repair(_), ..]) => "repairing misfires",
             Self::Write(_) => "taking executions back from dead nodes",
@@ -56,6 +59,9 @@ impl Operation for MisfireOp {
             }
             Self::FindStranded { application, after, limit } => {
                 store.stranded(&application, after, limit).map(MisfireAnswer::Stranded)
+            }
+            Self::FindWithdrawn { application, limit } => {
+                store.withdrawn(&application, limit).map(MisfireAnswer::Withdrawn)
             }
             Self::FindOverdue(query) => store.overdue(&query).map(MisfireAnswer::Overdue),
             Self::Write(changes) => store.apply(&changes).map(MisfireAnswer::Written),

@@ -1,4 +1,5 @@
-//! Takeover: executions whose node is dead go back to PENDING, or end and are followed by their next attempt.
+//! Takeover: executions whose node is dead go back to PENDING, or end and are followed by their next attempt;
+//! those of removed schedules are cancelled.
 //!
 //! [`recover_apart`](crate::repair::recover_apart) decides what becomes of each.
 
@@ -18,6 +19,12 @@ pub(super) const ROWS_EACH: usize = 2;
 /// The search for stranded executions by id, behind `after`.
 pub(super) fn search(application: &str, after: ExecutionId) -> MisfireOp {
     MisfireOp::FindStranded { application: application.to_owned(), after, limit: PER_SEARCH }
+}
+
+/// The search for PENDING executions of removed schedules. More than one search brings are left to the next
+/// pass: nobody claims them.
+pub(super) fn withdrawn(application: &str) -> MisfireOp {
+    MisfireOp::FindWithdrawn { application: application.to_owned(), limit: PER_SEARCH }
 }
 
 /// The event of an execution that was taken back for the last time.

@@ -47,6 +47,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
     match op {
         MisfireOp::Elect { .. } => MisfireAnswer::Elected(Applied::Done),
         MisfireOp::FindStranded { .. } => none_stranded(),
+        MisfireOp::FindWithdrawn { .. } => MisfireAnswer::Withdrawn(Vec::new()),
         MisfireOp::FindUnreadable(_) => {
             MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
         }
@@ -152,6 +153,7 @@ fn a_pass_looks_for_misfires_once() {
             "electing the misfire handler",
             "looking for executions of dead nodes",
             "looking for misfires",
+            "looking for executions of removed schedules",
             "looking for broken rows"
         ]
     );

@@ -21,10 +21,12 @@
 
 mod ensure;
 pub(super) mod pause;
+pub(super) mod remove;
 pub(super) mod resume;
 
 pub use ensure::Ensure;
 pub use pause::Pause;
+pub use remove::Remove;
 pub use resume::Resume;
 
 use crate::api::Client;

@@ -114,6 +114,14 @@ enum RawScheduleVerb {
     Pause(RawOrder),
     /// Ends a pause: what was planned meanwhile is skipped
     Resume(RawOrder),
+    /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
+    Remove {
+        #[command(flatten)]
+        order: RawOrder,
+        /// Removes it; without this it is only told what would be removed
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// A change of one thing.
@@ -138,7 +146,7 @@ struct RawAuditFilter {
     /// Only by this actor
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only of this verb: ensure, pause, resume
+    /// Only of this verb: ensure, pause, resume, remove
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -261,6 +269,7 @@ impl RawArgs {
                     }
                     RawScheduleVerb::Pause(order) => (Verb::Pause, order),
                     RawScheduleVerb::Resume(order) => (Verb::Resume, order),
+                    RawScheduleVerb::Remove { order, yes } => (Verb::Remove { yes }, order),
                 };
                 let output = RawOutput { output: Output::Table };
                 Command::Change(target(output)?, verb, order.resolve(&variable))

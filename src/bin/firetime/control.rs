@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use firetime::{AuditFilter, AuditView, Client, Paused, Resumed, ScheduleState};
+use firetime::{
+    AuditFilter, AuditView, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed, ScheduleState,
+};
 
 use crate::failure::Failure;
 use crate::inspect::{TEXT_SHOWN, connect, find_application};
@@ -16,6 +18,10 @@ use crate::when::utc;
 pub(crate) enum Verb {
     Pause,
     Resume,
+    /// Without `yes` it is only told what would be removed.
+    Remove {
+        yes: bool,
+    },
 }
 
 /// To which schedule it is done, by whom and why.
@@ -34,6 +40,8 @@ pub(crate) fn change(target: &Target, verb: Verb, order: &Order, out: &mut dyn W
     let done = match verb {
         Verb::Pause => client.pause(name).reason(reason).run().map(paused),
         Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
+        Verb::Remove { yes: true } => client.remove(name).reason(reason).run().map(removed),
+        Verb::Remove { yes: false } => return preview(&client, name),
     };
     let done = match done {
         Err(error) if error.kind() == firetime::ErrorKind::NotFound => {
@@ -57,6 +65,30 @@ fn resumed(answer: Resumed) -> String {
         Resumed::NotPaused(state) => unchanged(state),
         _ => "resumed".to_owned(),
     }
+}
+
+fn removed(answer: Removed) -> String {
+    match answer {
+        Removed::AlreadyRemoved => "nothing was changed, it had been removed before".to_owned(),
+        _ => "removed".to_owned(),
+    }
+}
+
+/// What a removal would end.
+fn preview(client: &Client, name: &str) -> Result<(), Failure> {
+    let schedules = client.schedules()?;
+    let Some(schedule) = schedules.iter().find(|it| it.name == name) else {
+        return Err(Failure::not_found("schedule", name, schedules.into_iter().map(|it| it.name).collect()));
+    };
+    let states = vec![ExecutionState::Pending];
+    let filter = ExecutionFilter { schedule: Some(name.to_owned()), states, ..ExecutionFilter::default() };
+    let (waiting, next) = (client.executions(&filter)?.len(), utc(schedule.next));
+    let next = if next.is_empty() { "never again".to_owned() } else { format!("next at {next} UTC") };
+    Err(Failure::Usage(format!(
+        "nothing was changed: {name:?} ({}, {}, {next}) would fire no more, and {waiting} executions that wait \
+         would be cancelled; say --yes to remove it",
+        schedule.trigger, schedule.state
+    )))
 }
 
 fn unchanged(state: ScheduleState) -> String {

@@ -219,6 +219,9 @@ impl Cluster {
         if self.fate.strikes(self.faults.arrears) {
             self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
         }
+        if self.fate.strikes(self.faults.removes) {
+            self.pauses.extend(self.plans.remove(self.now, &wire));
+        }
         if self.fate.strikes(self.faults.hands) {
             self.plans.pause_by_hand(self.now, &wire, |id| self.database.write_paused(id));
         }

@@ -19,16 +19,17 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
 
     let found = db.unreadable();
     let [broken] = &found[..] else { panic!("one broken row, not {found:?}") };
-    assert_eq!((broken.id, &*broken.name), (id, "broken"));
+    assert_eq!((broken.seen.id, &*broken.name), (id, "broken"));
     assert!(broken.reason.contains(named), "{:?} does not name {named:?}", broken.reason);
-    let stale = UnreadableRow { version: broken.version - 1, ..broken.clone() };
+    let older = SeenSchedule { version: broken.seen.version - 1, ..broken.seen.clone() };
+    let stale = UnreadableRow { seen: older, ..broken.clone() };
     assert!(!db.store.quarantine(&stale).unwrap());
     assert!(db.store.quarantine(broken).unwrap());
     assert!(!db.store.quarantine(broken).unwrap());
 
     let shown = db.schedule_row(id);
     assert_eq!((shown.state.as_str(), shown.reason.as_str()), ("ERROR", broken.reason.as_str()));
-    assert!(shown.version > broken.version);
+    assert!(shown.version > broken.seen.version);
     assert!(db.unreadable().is_empty());
     assert_eq!(db.polled(Millis::MAX), ["healthy"]);
     assert_eq!(*db.entry("healthy"), *healthy);
@@ -166,7 +167,7 @@ pub(crate) fn broken_rows_are_found_page_by_page(db: &Bench) {
     });
     for limit in [1, 2, 3, 4] {
         let found = all_broken(db.store.as_ref(), &db.app, 10_000, limit);
-        assert_eq!(found.iter().map(|broken| broken.id).collect::<Vec<_>>(), ids, "{limit} at a time");
+        assert_eq!(found.iter().map(|broken| broken.seen.id).collect::<Vec<_>>(), ids, "{limit} at a time");
     }
     assert_eq!(all_broken(db.store.as_ref(), &fresh_name(), 10_000, 10), []);
 }
@@ -182,7 +183,7 @@ pub(crate) fn a_step_looks_no_further_than_its_rows(db: &Bench) {
     let (mut steps, mut found) = (0, Vec::new());
     while query.after < ids[2] {
         let page = db.store.unreadable(&query).unwrap();
-        found.extend(page.broken.iter().map(|broken| broken.id));
+        found.extend(page.broken.iter().map(|broken| broken.seen.id));
         let next = page.next.expect("there are rows behind this one");
         assert!(query.after < next);
         (query.after, steps) = (next, steps + 1);

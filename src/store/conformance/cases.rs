@@ -49,6 +49,10 @@ macro_rules! conformance {
                 a_pause_loses_if_only_the_version_differs,
                 a_quarantine_loses_if_only_the_state_differs,
                 a_quarantine_loses_if_only_the_version_differs,
+                a_removal_loses_if_only_the_state_differs,
+                a_removal_loses_if_only_the_version_differs,
+                a_cancel_loses_if_only_the_state_differs,
+                a_cancel_loses_if_only_the_token_differs,
             }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,
@@ -135,6 +139,13 @@ macro_rules! conformance {
                 repair_leaves_rows_whose_handler_nobody_here_knows_alone,
                 broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,
+            }
+            removed {
+                nothing_of_a_removed_schedule_is_claimed,
+                what_runs_of_a_removed_schedule_ends_and_is_not_run_again,
+                a_removed_schedule_that_is_made_again_is_a_new_one,
+                a_row_nobody_understands_can_be_removed,
+                a_removed_schedules_row_stays_until_its_ledger_is_gone,
             }
             audit {
                 a_change_is_recorded_if_it_is_made,

@@ -63,9 +63,9 @@ fn all_goes_on(db: &Bench) {
 fn claimed_or_quarantined(db: &Bench, candidate: Candidate) {
     let entry = Arc::clone(candidate.entry());
     if let Claim::Failed(error) = db.claim(&db.request(candidate)) {
-        let state = entry.state.as_str().to_owned();
+        let (id, version, state) = (entry.id, entry.version, entry.state.as_str().to_owned());
         let (name, reason) = (Arc::clone(&entry.name), error.to_string());
-        let broken = UnreadableRow { id: entry.id, name, version: entry.version, state, reason };
+        let broken = UnreadableRow { seen: SeenSchedule { id, version, state }, name, reason };
         assert!(db.store.quarantine(&broken).unwrap(), "{broken:?}");
     }
 }

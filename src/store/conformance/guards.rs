@@ -6,6 +6,7 @@ use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::Revocation;
 use crate::store::change::PolicyChange;
 use crate::store::conformance::repairs::fire_once;
+use crate::store::rules::ChangeKind;
 use crate::time::millis;
 
 /// Far beyond any id a test database hands out.
@@ -324,18 +325,50 @@ pub(crate) fn a_pause_loses_if_only_the_version_differs(db: &Bench) {
 fn a_broken_row(db: &Bench) -> UnreadableRow {
     let entry = db.schedule("s");
     db.set(RowKey::Schedule(entry.id), "job_type", "'CALENDAR'");
-    db.unreadable().into_iter().find(|broken| broken.id == entry.id).expect("it cannot be understood")
+    db.unreadable().into_iter().find(|broken| broken.seen.id == entry.id).expect("it cannot be understood")
 }
 
 pub(crate) fn a_quarantine_loses_if_only_the_state_differs(db: &Bench) {
     let broken = a_broken_row(db);
-    let altered = Altered::text(RowKey::Schedule(broken.id), "state", "EXECUTING", "PAUSED");
+    let altered = Altered::text(RowKey::Schedule(broken.seen.id), "state", "EXECUTING", "PAUSED");
     altered.decides(db, || db.store.quarantine(&broken).unwrap());
 }
 
 pub(crate) fn a_quarantine_loses_if_only_the_version_differs(db: &Bench) {
     let broken = a_broken_row(db);
-    let (seen, other) = (broken.version, broken.version + 1);
-    let altered = Altered::number(RowKey::Schedule(broken.id), "version", seen, other);
+    let (seen, other) = (broken.seen.version, broken.seen.version + 1);
+    let altered = Altered::number(RowKey::Schedule(broken.seen.id), "version", seen, other);
     altered.decides(db, || db.store.quarantine(&broken).unwrap());
+}
+
+pub(crate) fn a_removal_loses_if_only_the_state_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let change = Change::Remove(db.removal("s"));
+    let altered = Altered::text(RowKey::Schedule(entry.id), "state", "EXECUTING", "PAUSED");
+    altered.decides(db, || db.applied(&change));
+}
+
+pub(crate) fn a_removal_loses_if_only_the_version_differs(db: &Bench) {
+    let entry = db.schedule("s");
+    let (change, seen) = (Change::Remove(db.removal("s")), entry.version);
+    let altered = Altered::number(RowKey::Schedule(entry.id), "version", seen, seen + 1);
+    altered.decides(db, || db.applied(&change));
+}
+
+fn a_cancel_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static>) {
+    let pending = db.pending("s");
+    let (kind, becomes) = (ChangeKind::Cancel, ExecutionState::Cancelled);
+    let change = Change::from(ExecutionChange::of(kind, pending.id, pending.token, becomes, db.now));
+    altered(&pending).decides(db, || db.applied(&change));
+}
+
+pub(crate) fn a_cancel_loses_if_only_the_state_differs(db: &Bench) {
+    a_cancel_loses(db, |it| Altered::text(RowKey::Execution(it.id), "state", "PENDING", "CLAIMED"));
+}
+
+pub(crate) fn a_cancel_loses_if_only_the_token_differs(db: &Bench) {
+    a_cancel_loses(db, |it| {
+        let (seen, other) = (it.token.to_string(), Token::fresh().to_string());
+        Altered::text(RowKey::Execution(it.id), "claim_token", &seen, &other)
+    });
 }

@@ -34,6 +34,7 @@ pub(crate) mod nodes;
 pub(crate) mod polls;
 pub(crate) mod purge;
 pub(crate) mod races;
+pub(crate) mod removed;
 pub(crate) mod repairs;
 pub(crate) mod resolve;
 pub(crate) mod settle;
@@ -52,8 +53,8 @@ use crate::fixtures::Changes;
 use crate::repair::Revocation;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Claimed, Definition, Ensured, ExecutionChange, ExecutionQuery,
-    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow, Store,
-    Stranded, UnreadableQuery, UnreadableRow, Unstarted,
+    ExecutionRow, NewNode, OverdueQuery, Page, PollQuery, Polled, Repair, SMALL_PAYLOAD, ScheduleRow,
+    SeenSchedule, Store, Stranded, UnreadableQuery, UnreadableRow, Unstarted,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Trigger};
@@ -85,8 +86,8 @@ pub(crate) fn all_broken(
             None => break,
         }
     }
-    found.sort_by_key(|broken| broken.id);
-    found.dedup_by_key(|broken| broken.id);
+    found.sort_by_key(|broken| broken.seen.id);
+    found.dedup_by_key(|broken| broken.seen.id);
     found
 }
 

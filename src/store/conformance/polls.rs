@@ -362,7 +362,8 @@ pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
         limit: 9,
         ahead: None,
     };
-    let found: Vec<_> = db.store.unreadable(&broken).unwrap().broken.into_iter().map(|it| it.id).collect();
+    let found: Vec<_> =
+        db.store.unreadable(&broken).unwrap().broken.into_iter().map(|it| it.seen.id).collect();
     assert_eq!(found, [b]);
 }
 

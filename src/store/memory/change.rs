@@ -2,7 +2,7 @@
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{Millis, ScheduleState};
+use crate::domain::{ExecutionState, Millis, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
 use crate::store::rules::{ChangeValue, HeldRow, Rule, Set};
@@ -29,7 +29,14 @@ impl Tables {
             Change::Execution(execution) => return self.change_execution(change, execution),
             Change::Repair(repair) => return self.repair(change, repair),
             Change::Pause(pause) => self.change_schedule(change, pause.id.0),
-            Change::Quarantine(broken) => self.change_schedule(change, broken.id.0),
+            Change::Quarantine(broken) => self.change_schedule(change, broken.seen.id.0),
+            Change::Remove(removal) => {
+                let done = self.change_schedule(change, removal.seen.id.0);
+                if done {
+                    self.withdraw(removal.seen.id);
+                }
+                done
+            }
             Change::Policy(policy) => self.change_job(change, policy.job),
             Change::End(end) => {
                 let now = self.now;
@@ -81,6 +88,18 @@ impl Tables {
             return false;
         };
         self.edit_schedule(id, |row| after.into_iter().for_each(|(column, value)| row.set(column, value)))
+    }
+
+    /// The PENDING executions of a removed schedule end with it.
+    pub(super) fn withdraw(&mut self, schedule: ScheduleId) {
+        let now = self.now;
+        for execution in self.waiting(schedule.0) {
+            self.edit_run(execution, |run| {
+                run.state = ExecutionState::Cancelled.as_str().into();
+                run.reason = Reason::Removed.as_str().into();
+                (run.finished, run.token) = (Some(now), None);
+            });
+        }
     }
 
     fn change_job(&mut self, change: &Change, id: i64) -> bool {

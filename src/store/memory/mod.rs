@@ -25,7 +25,8 @@ use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
-    Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StrandedPage, UnreadablePage, UnreadableQuery,
+    Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage,
+    UnreadableQuery, Withdrawn,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -177,6 +178,10 @@ impl Store for MemoryStore {
         Ok(self.tables().stranded(application, after, limit))
     }
 
+    fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
+        Ok(self.tables().withdrawn(application, limit))
+    }
+
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
         Ok(self.tables().unreadable(query))
     }
@@ -191,6 +196,10 @@ impl Store for MemoryStore {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.transaction(|tables| tables.ensure(definition))
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        Ok(self.tables().seen(application, name))
     }
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

@@ -103,8 +103,11 @@ impl Tables {
     }
 }
 
-/// A COMPLETE one-shot of long ago.
+/// A COMPLETE one-shot of long ago, or a removed schedule.
 fn is_over(row: &Schedule, before: Millis) -> bool {
+    if row.is(ScheduleState::Removed) {
+        return true;
+    }
     let when = &row.shape.columns;
     let is_one_shot =
         when.job_type == "SIMPLE" && when.repeat_count == Some(0) && when.repeat_interval == Some(0);

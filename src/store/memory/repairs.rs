@@ -1,6 +1,7 @@
 //! What the misfire handler looks for and changes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::rows::Run;
 use super::tables::{Index, Tables};
@@ -10,8 +11,8 @@ use crate::domain::{
 };
 use crate::store::columns::Column;
 use crate::store::{
-    Applied, Lane, OverduePage, OverdueQuery, Stranded, StrandedPage, UnreadablePage, UnreadableQuery,
-    UnreadableRow, Unstarted, called, guard,
+    Applied, Lane, OverduePage, OverdueQuery, SeenSchedule, Stranded, StrandedPage, UnreadablePage,
+    UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, called, guard,
 };
 use crate::time::is_election_due;
 
@@ -128,6 +129,16 @@ impl Tables {
         u32::try_from(died.count()).unwrap_or(u32::MAX)
     }
 
+    pub(super) fn withdrawn(&self, application: &str, limit: usize) -> Vec<Withdrawn> {
+        let pending = self.index(application).into_iter().flat_map(|index| &index.pending);
+        let withdrawn = pending.filter_map(|(_, id)| {
+            let (execution, run) = (ExecutionId(*id), self.run(ExecutionId(*id))?);
+            let row = self.schedule(run.schedule).filter(|row| row.is(ScheduleState::Removed))?;
+            Some(Withdrawn { execution, token: run.token?, name: Arc::clone(&row.name) })
+        });
+        withdrawn.take(limit).collect()
+    }
+
     pub(super) fn unreadable(&self, query: &UnreadableQuery) -> UnreadablePage {
         let ids = self.index(&query.application).into_iter().flat_map(|index| index.schedules.values());
         let mut ids: Vec<i64> = ids.copied().filter(|id| *id > query.after.0).collect();
@@ -145,8 +156,9 @@ impl Tables {
         }
         let end_of_step = ids[..walked].last().filter(|_| walked == query.step);
         let next = next.or(end_of_step.map(|last| ScheduleId(*last)));
-        let overdue =
-            self.overdue_unreadable(query).filter(|it| broken.iter().all(|walked| walked.id != it.id));
+        let overdue = self
+            .overdue_unreadable(query)
+            .filter(|it| broken.iter().all(|walked| walked.seen.id != it.seen.id));
         let overdue: Vec<UnreadableRow> = overdue.take(query.limit).collect();
         UnreadablePage { broken: [broken, overdue].concat(), ahead, next }
     }
@@ -172,10 +184,12 @@ impl Tables {
     }
 
     fn as_broken(&self, id: i64) -> Option<UnreadableRow> {
-        let row =
-            self.schedule(id).filter(|row| !row.is(ScheduleState::Error) && !row.is(ScheduleState::Init))?;
+        const OTHERS: [ScheduleState; 3] =
+            [ScheduleState::Error, ScheduleState::Init, ScheduleState::Removed];
+        let row = self.schedule(id).filter(|row| !OTHERS.iter().any(|state| row.is(*state)))?;
         let reason = row.understand(id, self.jobs.get(&row.job())).err()?;
-        let (id, version, state) = (ScheduleId(id), row.version, row.state.to_string());
-        Some(UnreadableRow { id, name: called(&row.name, id), version, state, reason })
+        let id = ScheduleId(id);
+        let seen = SeenSchedule { id, version: row.version, state: row.state.to_string() };
+        Some(UnreadableRow { seen, name: called(&row.name, id), reason })
     }
 }

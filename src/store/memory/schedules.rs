@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Entry, Error, ErrorKind, Millis, shards};
+use crate::domain::{Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::columns::Settings;
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, NONE, Present};
-use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow};
+use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow, SeenSchedule};
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
@@ -66,6 +66,10 @@ impl Tables {
             settings: row.settings.clone(),
             when: row.shape.columns.clone(),
         };
+        let is_removed = stored.is_removed();
+        if is_removed {
+            wanted.created().map_err(|problem| refused(wanted.definition, ErrorKind::Config, &problem))?;
+        }
         let (edit, ensured) = wanted.edit(&stored, &settings).map_err(|problem| {
             refused(wanted.definition, ErrorKind::Data, &format!("{problem}: mend the row by hand"))
         })?;
@@ -82,9 +86,21 @@ impl Tables {
                 row.move_to(cursor);
                 row.state = state.into();
             }
+            if is_removed {
+                row.reason = "".into();
+            }
         });
+        if is_removed {
+            self.withdraw(ScheduleId(id));
+        }
         self.record(&difference);
         Ok(ensured)
+    }
+
+    pub(super) fn seen(&self, application: &str, name: &str) -> Option<SeenSchedule> {
+        let id = self.schedule_named(application, name)?;
+        let row = self.schedule(id)?;
+        Some(SeenSchedule { id: ScheduleId(id), version: row.version, state: row.state.to_string() })
     }
 
     pub(super) fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
@@ -96,7 +112,9 @@ impl Tables {
 
     pub(super) fn schedule_rows(&self, application: Option<&str>) -> Vec<ScheduleRow> {
         let ids = self.indexes(application).flat_map(|index| index.schedules.values());
-        ids.filter_map(|id| Some(self.schedule_row(*id, self.schedule(*id)?))).collect()
+        let rows = ids.filter_map(|id| Some((*id, self.schedule(*id)?)));
+        let shown = rows.filter(|(_, row)| !row.is(ScheduleState::Removed));
+        shown.map(|(id, row)| self.schedule_row(id, row)).collect()
     }
 
     fn schedule_row(&self, id: i64, row: &Schedule) -> ScheduleRow {

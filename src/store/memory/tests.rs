@@ -47,7 +47,7 @@ mod row_locks {
 /// model finds its rows by them. So are guards of rows that the model reads and writes in one step.
 #[test]
 fn every_column_of_every_guard_is_missed_by_a_case() {
-    const IN_ONE_STEP: [&Guard; 3] = [&guard::REMOVE, &guard::RETIME, &guard::SETTLED];
+    const IN_ONE_STEP: [&Guard; 3] = [&guard::FORGET, &guard::RETIME, &guard::SETTLED];
     let is_key = |column: &Column| matches!(column, Column::Id | Column::Uuid | Column::Application);
     for guard in blind::GUARDS.into_iter().filter(|guard| !IN_ONE_STEP.contains(guard)) {
         for column in guard.every().filter(|column| !is_key(column)) {

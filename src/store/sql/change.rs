@@ -11,12 +11,14 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
-use crate::domain::{LONGEST_ERROR, Millis, ScheduleState};
+use crate::domain::{ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, guard};
+use crate::store::{
+    Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, called, guard,
+};
 
 /// The most characters stored of a reason or an actor.
 const LONGEST_REASON: usize = 500;
@@ -33,7 +35,7 @@ pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
 }
 
 fn has_follow_ups(change: &Change) -> bool {
-    change.next_attempt().is_some() || matches!(change, Change::Repair(_))
+    change.next_attempt().is_some() || matches!(change, Change::Repair(_) | Change::Remove(_))
 }
 
 /// The changes of one transaction.
@@ -59,7 +61,8 @@ pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<A
 /// The most rows of a statement: one where the guard compares another thing for each row, or names rows by
 /// another key than their id, by which locked rows are told apart.
 fn size(dialect: Dialect, kind: ChangeKind) -> usize {
-    if kind == ChangeKind::Quarantine || !has_id(kind.rule()) { 1 } else { dialect.batch() }
+    let is_loose = matches!(kind, ChangeKind::Quarantine | ChangeKind::Remove);
+    if is_loose || !has_id(kind.rule()) { 1 } else { dialect.batch() }
 }
 
 fn has_id(rule: &Rule) -> bool {
@@ -268,6 +271,9 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
         match change {
             Change::Execution(change) => attempts.extend(change.next.map(|next| (change, next))),
             Change::Repair(repair) => repairs.push(repair),
+            Change::Remove(RemoveChange { application, seen, now, .. }) => {
+                withdraw(session, application, seen.id, *now)?;
+            }
             Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
         }
     }
@@ -284,6 +290,43 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
         insert_ledger(session, rows)?;
     }
     Ok(())
+}
+
+/// The PENDING executions of a removed schedule end with it. Its row is locked: none is claimed meanwhile.
+pub(super) fn withdraw(
+    session: &mut dyn Session,
+    application: &str,
+    schedule: ScheduleId,
+    now: Millis,
+) -> Step<()> {
+    let update = sql(format!(
+        "UPDATE QRTZ_RUN SET state = 'CANCELLED', reason = ?, finished_time = ?, claim_token = '' \
+         WHERE application = ? AND state = 'PENDING'{} AND execute_id = ?",
+        session.dialect().pending()
+    ));
+    session.execute(&update.bind(Reason::Removed.as_str()).bind(now).bind(application).bind(schedule.0))?;
+    Ok(())
+}
+
+/// The PENDING executions of removed schedules.
+pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
+    let question = sql(format!(
+        "SELECT p.id, p.claim_token, p.execute_id, e.name FROM (SELECT r.id, r.claim_token, r.execute_id \
+         FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{}) AS p \
+         JOIN QRTZ_EXECUTE e ON e.id = p.execute_id AND e.state = 'REMOVED' LIMIT ?",
+        session.dialect().pending()
+    ));
+    let mut withdrawn = Vec::new();
+    for mut row in session.rows(&question.bind(application).bind(limit))? {
+        let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
+        let schedule = ScheduleId(row.int()?);
+        let name = called(&row.loose_text()?, schedule);
+        // One without a readable token was written by hand and stays.
+        if let Ok(token) = uuid::Uuid::parse_str(&token) {
+            withdrawn.push(Withdrawn { execution, token: Token(token), name });
+        }
+    }
+    Ok(withdrawn)
 }
 
 /// Inserts the attempts that follow executions as this transaction has left them, unless they are there

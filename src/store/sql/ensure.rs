@@ -1,16 +1,16 @@
 //! Definitions: making and changing schedules, on our own connections or on a caller's.
 
-use super::audit;
 use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::session::{Session, now};
 use super::statement::{Statement, guarded_by, listed, set_all, single, sql};
-use crate::domain::{Entry, Error, Millis, ScheduleState, shards};
+use super::{audit, change};
+use crate::domain::{Entry, Error, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::columns::{Cell, Column, Settings, When};
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, Present};
-use crate::store::{Definition, Ensured, Prepared, Result, guard};
+use crate::store::{Definition, Ensured, Prepared, Result, SeenSchedule, guard};
 use crate::trigger::Timing;
 
 /// A database connection of the application's own.
@@ -245,6 +245,10 @@ fn change(
     stored: &StoredSchedule,
 ) -> Step<Ensured> {
     let definition = wanted.definition;
+    let is_removed = stored.is_removed();
+    if is_removed {
+        wanted.created().map_err(|problem| refused(definition, FaultKind::Senseless, &problem))?;
+    }
     let job = job(session, wanted, prepared)?;
     let settings = Settings::of(definition, job);
     let (edit, ensured) = wanted.edit(stored, &settings).map_err(|problem| {
@@ -256,10 +260,10 @@ fn change(
     let (update, guard) = match edit {
         Edit::None => return Ok(ensured),
         Edit::Settings => (update, &guard::EDIT),
-        // Nothing moves a broken row's cursor, which may be NULL and equal nothing.
-        Edit::Retime(planned) if is_broken => {
-            let shard = shards::of(&definition.name);
-            (retimed(update.push(", shard = ?").bind(shard), &wanted.when, planned), &guard::EDIT)
+        // Nothing moves the cursor of a broken or removed row, which may be NULL and equal nothing.
+        Edit::Retime(planned) if is_broken || is_removed => {
+            let update = update.push(", reason = '', shard = ?").bind(shards::of(&definition.name));
+            (retimed(update, &wanted.when, planned), &guard::EDIT)
         }
         Edit::Retime(planned) => (retimed(update, &wanted.when, planned), &guard::RETIME),
     };
@@ -272,6 +276,10 @@ fn change(
         _ => column.absent(statement),
     });
     if session.execute(&update)? == 1 {
+        if is_removed {
+            // Handed back since the removal.
+            change::withdraw(session, &definition.application, ScheduleId(row.id), wanted.present.now)?;
+        }
         audit::record(session, &wanted.difference(stored, &settings))?;
         Ok(ensured)
     } else {
@@ -287,6 +295,14 @@ fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
         .bind(planned.cursor.prev)
         .bind(planned.cursor.next)
         .bind(planned.state)
+}
+
+/// A schedule's row, whether or not it can be understood.
+pub(super) fn seen(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<SeenSchedule>> {
+    let question = sql("SELECT id, version, state FROM QRTZ_EXECUTE WHERE application = ? AND name = ?");
+    let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
+    let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
+    Ok(Some(SeenSchedule { id, version, state }))
 }
 
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {

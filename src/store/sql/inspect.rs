@@ -86,7 +86,8 @@ pub(super) fn schedules_page(
     let question = sql(format!(
         "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
          e.time_triggered, e.version, e.reason, e.paused_by, e.paused_time \
-         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1",
+         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE (e.state IS NULL OR e.state <> 'REMOVED')",
         listed("e.", Settings::COLUMNS),
         listed("e.", When::COLUMNS)
     ));

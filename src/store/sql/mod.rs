@@ -75,8 +75,8 @@ use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
-    Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, Store, StoreLimits, StrandedPage,
-    UnreadablePage, UnreadableQuery,
+    Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StoreLimits,
+    StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -230,6 +230,12 @@ impl Store for SqlStore {
         })
     }
 
+    fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
+        self.read("look for executions of removed schedules", |session| {
+            change::withdrawn(session, application, limit)
+        })
+    }
+
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
         self.read("look for broken schedules", |session| unreadable::unreadable(session, query))
     }
@@ -251,6 +257,10 @@ impl Store for SqlStore {
             return Ok(None);
         }
         self.write("ensure a schedule", |session| ensure::prepare(session, definition)).map(Some)
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.read("find a schedule", |session| ensure::seen(session, application, name))
     }
 
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {

@@ -12,7 +12,9 @@ use super::node;
 use super::open_executions::owned_by_none;
 use super::session::{Session, now};
 use super::statement::{Statement, sql};
-use crate::domain::{Millis, ScheduleState};
+use crate::domain::Millis;
+#[cfg(test)]
+use crate::domain::ScheduleState;
 use crate::store::when::HIGHEST_FENCE_MARK;
 use crate::store::{Purge, Purged, guard};
 
@@ -33,10 +35,12 @@ struct Old {
     attempts: usize,
 }
 
-/// A COMPLETE one-shot as it was seen.
+/// A COMPLETE one-shot, or a removed schedule, as it was seen.
 struct Spent {
     id: i64,
+    state: String,
     prev: Millis,
+    next: Millis,
     version: i64,
     fence: i64,
 }
@@ -46,7 +50,7 @@ struct Spent {
 struct Found {
     old: Vec<Old>,
     spent: Vec<Spent>,
-    /// The highest fence of the one-shots that are over, whether or not their ledger is gone.
+    /// The highest fence of the schedules that are over, whether or not their ledger is gone.
     fence: i64,
     generations: usize,
 }
@@ -58,7 +62,8 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let (mut next, mut found) = (purge.after.clone(), Found::default());
     for mut row in page {
         let (schedule, name, ended) = (row.int()?, row.maybe_text()?, row.maybe_int()?);
-        let (is_over, prev, version) = (row.int()? == 1, row.loose_int()?, row.loose_int()?);
+        let (is_over, state) = (row.int()? == 1, row.loose_text()?);
+        let (prev, next_fire, version) = (row.loose_int()?, row.loose_int()?, row.loose_int()?);
         let fence = row.loose_int()?.min(HIGHEST_FENCE_MARK);
         if is_over {
             found.fence = found.fence.max(fence);
@@ -71,7 +76,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
                 break;
             }
         } else if is_over && ended.is_none() {
-            found.spent.push(Spent { id: schedule, prev, version, fence });
+            found.spent.push(Spent { id: schedule, state, prev, next: next_fire, version, fence });
         }
         // A name that cannot be read is no place to go on from.
         next = name.unwrap_or(next);
@@ -99,14 +104,15 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
 }
 
 /// The schedules of a page with when their ledgers' first rows ended, or if one has not, when it was planned;
-/// whether each is a one-shot that has been run, or skipped, long ago.
+/// whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
          FROM QRTZ_RUN r WHERE r.execute_id = e.id ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt \
          LIMIT 1) AS ended, \
          CASE WHEN e.state = 'COMPLETE' AND e.job_type = 'SIMPLE' AND e.repeat_count = 0 AND e.repeat_interval = 0 \
-         AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 ELSE 0 END AS spent, \
-         e.prev_fire_time, e.version, e.fence \
+         AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 \
+         WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS spent, \
+         e.state, e.prev_fire_time, e.next_fire_time, e.version, e.fence \
          FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? ORDER BY e.name LIMIT ?")
     .bind(before)
     .bind(purge.application.as_str())
@@ -241,15 +247,15 @@ pub(super) fn remove<T>(
     rows.chunks(dialect.batch()).map(|page| session.execute(&delete(dialect, page))).sum()
 }
 
-/// One-shots that are still as they were seen and have no execution.
+/// Schedules that are over, are still as they were seen, and have no execution.
 fn delete_spent(dialect: Dialect, spent: &[Spent]) -> Statement {
     let want = BatchRows::new(spent.iter().map(|it| it.id))
-        .same("state", ScheduleState::Complete.as_str())
+        .texts("state", spent.iter().map(|it| it.state.clone()))
         .ints("prev_fire_time", spent.iter().map(|it| it.prev))
-        .same("next_fire_time", -1_i64)
+        .ints("next_fire_time", spent.iter().map(|it| it.next))
         .ints("version", spent.iter().map(|it| it.version));
     let has_none = "NOT EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id)";
-    let condition = format!("{} AND {has_none}", guarded(dialect, &guard::REMOVE, "e"));
+    let condition = format!("{} AND {has_none}", guarded(dialect, &guard::FORGET, "e"));
     delete(dialect, ("QRTZ_EXECUTE", "e"), &want, &condition)
 }
 
@@ -282,6 +288,7 @@ fn delete_chains(dialect: Dialect, ends: &[&Old]) -> Statement {
 #[cfg(test)]
 pub(super) fn delete_for_test(dialect: Dialect, schedule: i64, scheduled: Millis) -> [Statement; 2] {
     let last = Old { schedule, generation: 0, origin: 0, scheduled, attempts: 0 };
-    let spent = Spent { id: schedule, prev: scheduled, version: 0, fence: 0 };
+    let state = ScheduleState::Complete.as_str().to_owned();
+    let spent = Spent { id: schedule, state, prev: scheduled, next: -1, version: 0, fence: 0 };
     [delete_chains(dialect, &[&last]), delete_spent(dialect, &[spent])]
 }

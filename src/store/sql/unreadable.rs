@@ -9,7 +9,7 @@ use super::statement::{Statement, sql};
 use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
-use crate::store::{UnreadablePage, UnreadableQuery, UnreadableRow, called};
+use crate::store::{SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow, called};
 
 /// Columns that are understood together.
 const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.start_time > e.end_time) \
@@ -69,16 +69,19 @@ pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> 
         }
     }
     let mut overdue = if query.before == Millis::MIN { Vec::new() } else { overdue(session, query)? };
-    overdue.retain(|it: &UnreadableRow| broken.iter().all(|walked: &UnreadableRow| walked.id != it.id));
+    overdue.retain(|it: &UnreadableRow| {
+        broken.iter().all(|walked: &UnreadableRow| walked.seen.id != it.seen.id)
+    });
     overdue.truncate(query.limit);
     broken.append(&mut overdue);
     Ok(UnreadablePage { broken, ahead, next })
 }
 
 fn understood(raw: Raw) -> Result<Entry, UnreadableRow> {
-    let (id, version, state) = (ScheduleId(raw.id), raw.version, raw.state.clone());
-    let name = called(&raw.name, id);
-    raw.understand().map_err(|reason| UnreadableRow { id, name, version, state, reason })
+    let id = ScheduleId(raw.id);
+    let (seen, name) =
+        (SeenSchedule { id, version: raw.version, state: raw.state.clone() }, called(&raw.name, id));
+    raw.understand().map_err(|reason| UnreadableRow { seen, name, reason })
 }
 
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
@@ -95,7 +98,7 @@ fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<Unrea
 
 /// One statement: the step's last row is always brought, so that the next step's beginning is known.
 pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
-    let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT'))";
+    let asked_for = "e.application = ? AND (e.state IS NULL OR e.state NOT IN ('ERROR', 'INIT', 'REMOVED'))";
     let (columns, clock) = (columns(Payload::None), dialect.clock());
     let statement = sql(format!(
         "SELECT CASE WHEN {asked_for} THEN 1 ELSE 0 END AS asked_for, {clock} AS now, step.ends AS ends, {columns} \

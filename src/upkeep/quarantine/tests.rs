@@ -5,7 +5,7 @@ use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy};
 use crate::fixtures::behind;
 use crate::machine::Machine;
 use crate::store::Applied;
-use crate::store::{UnreadablePage, UnreadableRow};
+use crate::store::{SeenSchedule, UnreadablePage, UnreadableRow};
 use crate::upkeep::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
 use crate::upkeep::{MisfireAnswer, MisfireMachine};
 
@@ -28,13 +28,8 @@ fn the_search_for_broken_rows_goes_on_where_the_last_pass_left_it() {
 /// What a pass found and could not finish is looked for by the next, not by the next walk.
 #[test]
 fn a_step_whose_rows_were_not_all_quarantined_is_walked_again() {
-    let broken = |id| UnreadableRow {
-        id: ScheduleId(id),
-        name: "broken".into(),
-        version: 0,
-        state: String::new(),
-        reason: String::new(),
-    };
+    let seen = |id| SeenSchedule { id: ScheduleId(id), version: 0, state: String::new() };
+    let broken = |id| UnreadableRow { seen: seen(id), name: "broken".into(), reason: String::new() };
     for goes_well in [true, false] {
         let (mut machine, mut begun_after) = (keeping(None), Vec::new());
         for round in 0..3 {

@@ -270,7 +270,7 @@ fn a_row_that_alone_cannot_be_claimed_while_others_are_is_quarantined() {
         answer(&mut bench, too_large());
         let Some(ClaimOp::Quarantine(broken)) = bench.next() else { panic!("no quarantine") };
         assert_eq!(
-            (broken.id, broken.version, broken.state.as_str()),
+            (broken.seen.id, broken.seen.version, broken.seen.state.as_str()),
             (entry.id, entry.version, "EXECUTING")
         );
         assert_eq!(broken.reason.as_str(), "too large");

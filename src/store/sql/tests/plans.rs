@@ -21,7 +21,7 @@ use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{change, claim, due, node, planned, poll, purge, unreadable};
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, OverdueQuery, Page, PauseChange,
-    PollQuery, Purge, UnreadableQuery, UnreadableRow,
+    PollQuery, Purge, RemoveChange, SeenSchedule, UnreadableQuery, UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -69,18 +69,16 @@ fn numbers(dialect: Dialect, after: i64) -> String {
 /// One change each of those that are no batch of executions.
 fn others() -> Vec<(&'static str, Change)> {
     let (by, reason) = (String::new(), "why".to_owned());
-    let broken = UnreadableRow {
-        id: ScheduleId(1),
-        name: "1".into(),
-        version: 0,
-        state: "EXECUTING".to_owned(),
-        reason: reason.clone(),
-    };
+    let seen = SeenSchedule { id: ScheduleId(1), version: 0, state: "EXECUTING".to_owned() };
+    let (application, why) = (String::new(), reason.clone());
+    let removal = RemoveChange { application, seen: seen.clone(), reason: why.clone(), now: START };
+    let broken = UnreadableRow { seen, name: "1".into(), reason: why };
     let becomes = JobPolicy { max_tries: 7, ..JobPolicy::DEFAULT };
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
     vec![
         ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason })),
         ("quarantine", Change::Quarantine(broken)),
+        ("remove", Change::Remove(removal)),
         ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
         ("declare dead", end(Some(1))),
         ("leave", end(None)),

@@ -1,0 +1,116 @@
+//! Remove: a schedule is gone.
+
+use super::{check, ordered};
+use crate::api::Client;
+use crate::api::config::check_name;
+use crate::domain::{Error, ScheduleState};
+use crate::store::audit::{AuditEntry, Order};
+use crate::store::{Change, RemoveChange, SeenSchedule};
+
+/// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What runs
+/// ends normally. Made by [`Client::remove`].
+///
+/// Its row stays, in state `REMOVED` and in no listing, until retention has removed its ledger: so its
+/// executions keep their name. A schedule of the same name that is [ensured](Client::ensure) later is a new
+/// one, in a generation of its own.
+///
+/// ```
+/// use firetime::{Client, Ensured, Job, Removed, Schedule, Trigger};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?;
+/// client.ensure(&nightly).run()?;
+/// assert_eq!(client.remove("nightly").reason("replaced by hourly").run()?, Removed::Removed);
+/// assert_eq!(client.remove("nightly").run()?, Removed::AlreadyRemoved);
+/// assert!(client.schedules()?.is_empty());
+/// assert_eq!(client.ensure(&nightly).run()?, Ensured::Created);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Remove<'a> {
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) name: String,
+    pub(in crate::api) order: Order,
+}
+
+impl Remove<'_> {
+    ordered!(order);
+
+    /// Runs the request, whatever state the schedule is in, and also if its row cannot be understood.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no
+    /// schedule can have this name; [`ErrorKind::NotFound`] if there has been no such schedule; or the
+    /// database's failure.
+    ///
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    pub fn run(self) -> Result<Removed, Error> {
+        check(&self.order)?;
+        check_name("schedule name", &self.name, 200)?;
+        let Client { application, store, .. } = self.client;
+        loop {
+            let seen = store.seen(application, &self.name)?.ok_or_else(|| self.client.unknown(&self.name))?;
+            if seen.state == ScheduleState::Removed.as_str() {
+                return Ok(Removed::AlreadyRemoved);
+            }
+            if self.attempt(seen)? {
+                self.client.announce(&self.name);
+                return Ok(Removed::Removed);
+            }
+        }
+    }
+
+    /// Whether the row was still as it was seen.
+    fn attempt(&self, seen: SeenSchedule) -> Result<bool, Error> {
+        let Client { application, store, .. } = self.client;
+        let was =
+            seen.state.parse().map_or(seen.state.clone(), |state: ScheduleState| state.label().to_owned());
+        let states = (was.as_str(), ScheduleState::Removed.label());
+        let entry = AuditEntry::of_schedule("remove", (application, &self.name), states, &self.order);
+        let (reason, now) = (self.order.reason.clone(), store.time()?.millis());
+        let removal = RemoveChange { application: application.clone(), seen, reason, now };
+        Ok(store.apply_audited(Change::Remove(removal), &entry)?.is_done())
+    }
+}
+
+/// The answer to a [`Remove`](crate::request::Remove).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Removed {
+    /// This request removed the schedule.
+    Removed,
+    /// Somebody had removed it before.
+    AlreadyRemoved,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    #[test]
+    fn a_removal_that_another_forestalls_is_decided_anew() {
+        let (client, _) = client();
+        let seen = client.store.seen("app", "s").unwrap().unwrap();
+        client.pause("s").run().unwrap();
+        let late = client.remove("s");
+        assert!(!late.attempt(seen).unwrap(), "it was paused meanwhile");
+        assert_eq!(late.run().unwrap(), Removed::Removed);
+        assert_eq!(client.remove("s").run().unwrap(), Removed::AlreadyRemoved);
+    }
+
+    #[test]
+    fn a_removed_schedule_is_not_found() {
+        let (client, _) = client();
+        client.remove("s").run().unwrap();
+        for error in [client.pause("s").run().unwrap_err(), client.resume("s").run().unwrap_err()] {
+            assert_eq!(error.kind(), crate::ErrorKind::NotFound, "{error}");
+        }
+        assert!(client.schedules().unwrap().is_empty());
+    }
+}
