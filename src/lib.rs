@@ -59,11 +59,11 @@ mod upkeep;
 pub use api::request;
 pub use api::{
     AuditFilter, AuditView, Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Paused, Removed,
-    Resumed, Schedule, ScheduleView, Scheduler,
+    Resumed, Schedule, ScheduleView, Scheduler, Triggered,
 };
 pub use domain::{
-    Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId, ScheduleState,
-    UnknownWord,
+    Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId,
+    ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Context, HandlerError};
 pub use store::Ensured;

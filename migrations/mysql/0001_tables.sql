@@ -107,6 +107,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     reason VARCHAR(200) NOT NULL DEFAULT '',
     error LONGTEXT,
     result LONGTEXT,
+    payload LONGTEXT,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 

@@ -112,6 +112,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     reason VARCHAR(200) NOT NULL DEFAULT '',
     error TEXT,
     result TEXT,
+    payload TEXT,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 ) WITH (fillfactor = 50);
 

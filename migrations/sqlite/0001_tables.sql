@@ -108,6 +108,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     reason VARCHAR(200) NOT NULL DEFAULT '',
     error TEXT,
     result TEXT,
+    payload TEXT,
     UNIQUE (execute_id, generation, origin, scheduled_time, attempt)
 );
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::config;
-use crate::api::request::{Ensure, Pause, Remove, Resume};
+use crate::api::request::{Ensure, Pause, Remove, Resume, TriggerNow};
 use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
 use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
 use crate::node::start::this_process;
@@ -90,6 +90,11 @@ impl Client {
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
     pub fn resume(&self, name: &str) -> Resume<'_> {
         Resume { client: self, name: name.to_owned(), order: self.order() }
+    }
+
+    /// Runs a schedule once more, now or later, beside what is planned.
+    pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
+        TriggerNow::new(self, name, self.order())
     }
 
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.

@@ -18,5 +18,6 @@ pub use job::Job;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
 pub use request::resume::Resumed;
+pub use request::trigger::Triggered;
 pub use scheduler::Scheduler;
 pub use views::{ExecutionFilter, ExecutionView, NodeView, ScheduleView};

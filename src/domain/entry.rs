@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ExecutionId, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
+use super::{Cause, ExecutionId, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
 use crate::trigger::Timing;
 
 /// Where a schedule stands: the fire time behind it and the one before it.
@@ -84,6 +84,9 @@ pub(crate) struct Pending {
     pub origin: i64,
     /// The token it was seen with: whoever touches the row changes it.
     pub token: Token,
+    pub cause: Cause,
+    /// Its own payload, in place of its schedule's.
+    pub payload: Option<Arc<str>>,
 }
 
 /// Something that can be claimed.

@@ -2,6 +2,7 @@
 //!
 //! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge.
 
+mod cause;
 mod entry;
 mod error;
 mod event;
@@ -13,6 +14,7 @@ mod states;
 pub(crate) mod text;
 pub(crate) mod user_code;
 
+pub use cause::Cause;
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
 pub use error::{Error, ErrorKind};
 pub use event::Event;

@@ -165,6 +165,9 @@ pub(crate) enum Reason {
     NodeDied,
     /// Its schedule was removed.
     Removed,
+    /// Somebody asked for it.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
+    ByHand,
 }
 
 impl Reason {
@@ -179,6 +182,7 @@ impl Reason {
             Self::AttemptsExhausted => "attempts exhausted",
             Self::NodeDied => "node died",
             Self::Removed => "removed",
+            Self::ByHand => "by hand",
         }
     }
 }

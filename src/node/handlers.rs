@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{ExecutionId, JobPolicy, JobSpec};
+use crate::domain::{Cause, ExecutionId, JobPolicy, JobSpec};
 use crate::pipeline::poll::decode::Catalog;
 use crate::time::{self, Micros};
 
@@ -26,6 +26,7 @@ pub struct Context {
     pub(crate) fire_time: DateTime<Utc>,
     pub(crate) attempt: u32,
     pub(crate) fence: i64,
+    pub(crate) cause: Cause,
     pub(crate) stopping: Arc<AtomicBool>,
 }
 
@@ -66,6 +67,12 @@ impl Context {
     #[must_use]
     pub fn fence(&self) -> i64 {
         self.fence
+    }
+
+    /// Why it is run: its fire time has come, somebody asked for it, an attempt before it failed.
+    #[must_use]
+    pub fn cause(&self) -> &Cause {
+        &self.cause
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

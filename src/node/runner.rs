@@ -77,11 +77,12 @@ impl Runner {
             fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
             attempt: claimed.attempt(),
             fence: claimed.fence(),
+            cause: claimed.cause().clone(),
             stopping: Arc::clone(&self.stopping),
         };
         // The error is shown and dropped in there too: both are the application's code.
         HANDLER_OF.set(Some(Arc::as_ptr(&self.closed).addr()));
-        let ended = guarded(|| self.handlers.run(&context, &entry.payload).map_err(brief));
+        let ended = guarded(|| self.handlers.run(&context, claimed.payload()).map_err(brief));
         HANDLER_OF.take();
         match ended {
             Ok(Ok(())) => Outcome::Succeeded,

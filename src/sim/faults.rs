@@ -27,6 +27,8 @@ pub(super) struct Faults {
     pub pauses: Millis,
     /// Per second: a schedule gets another trigger, or another payload.
     pub edits: Millis,
+    /// Per second: somebody asks for an extra execution.
+    pub orders: Millis,
     /// Per second: a schedule is removed; with its next edit it is made again.
     pub removes: Millis,
     /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
@@ -67,6 +69,7 @@ impl Faults {
         clocks: 0,
         pauses: 0,
         edits: 0,
+        orders: 0,
         removes: 0,
         arrears: 0,
         hands: 0,
@@ -91,6 +94,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 20_000,
         edits: 20_000,
+        orders: 50_000,
         removes: 5_000,
         arrears: 5_000,
         hands: 5_000,
@@ -116,6 +120,7 @@ impl Faults {
         clocks: 6_000,
         pauses: 200_000,
         edits: 100_000,
+        orders: 100_000,
         removes: 20_000,
         arrears: 5_000,
         hands: 200_000,
@@ -177,7 +182,7 @@ impl Faults {
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 21] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 22] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -189,6 +194,7 @@ impl Faults {
             ("clocks", &mut self.clocks),
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
+            ("orders", &mut self.orders),
             ("removes", &mut self.removes),
             ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),

@@ -25,6 +25,8 @@ pub struct History {
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
+    /// What somebody asked for beside what was planned; none if nobody kept it.
+    pub orders: Option<Vec<Order>>,
     /// Schedules that were removed, each until it was made again.
     pub removals: Vec<Pause>,
     pub switches: Vec<Switch>,
@@ -162,6 +164,13 @@ pub struct Pause {
     pub until: Millis,
 }
 
+/// An execution that somebody asked for, and the payload it was to have if not its schedule's.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub execution: i64,
+    pub payload: Option<String>,
+}
+
 /// A node, or without one the whole application, was switched off by hand.
 #[derive(Clone, Debug)]
 pub struct Switch {
@@ -217,6 +226,7 @@ pub fn judge(history: &History) -> Verdict {
     skips(history, &mut verdict);
     pauses(history, &mut verdict);
     removed(history, &mut verdict);
+    orders(history, &mut verdict);
     switches(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
@@ -366,7 +376,7 @@ fn transitions(history: &History, verdict: &mut Verdict) {
         if row.attempt > 1 && row.due > change.at + history.bounds.again {
             verdict.blame(format!("another attempt, but not for long: {row:?}"));
         }
-        if row.last() > change.at + history.bounds.early {
+        if row.origin == 0 && row.last() > change.at + history.bounds.early {
             verdict.blame(format!("accounted for at {}, before its time: {row:?}", change.at));
         }
         let chain =
@@ -490,6 +500,33 @@ fn removed(history: &History, verdict: &mut Verdict) {
             && is_new(change)
         {
             verdict.blame(format!("claimed or repaired at {} in {removal:?}: {row:?}", change.at));
+        }
+    }
+}
+
+/// What was asked for is there, once, and is run with its own payload; nothing else is beside the plan.
+fn orders(history: &History, verdict: &mut Verdict) {
+    let Some(orders) = &history.orders else { return };
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let ordered: BTreeMap<i64, &Order> = orders.iter().map(|order| (order.execution, order)).collect();
+    let mut payloads: BTreeMap<(&str, i64), &str> = BTreeMap::new();
+    for order in orders {
+        match rows.get(&order.execution) {
+            Some(row) if row.origin != 0 && row.attempt == 1 => {
+                payloads.extend(order.payload.as_ref().map(|own| ((&*row.schedule, row.origin), &**own)));
+            }
+            row => verdict.blame(format!("asked for, and this came of it: {order:?} {row:?}")),
+        }
+    }
+    for row in history.executions.iter().filter(|row| row.origin != 0 && row.attempt == 1) {
+        if !ordered.contains_key(&row.id) {
+            verdict.blame(format!("neither planned nor asked for: {row:?}"));
+        }
+    }
+    for effect in &history.effects {
+        let own = rows.get(&effect.execution).and_then(|row| payloads.get(&(&*row.schedule, row.origin)));
+        if own.is_some_and(|own| *own != effect.payload) {
+            verdict.blame(format!("run with another payload than its own, {own:?}: {effect:?}"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The checker's own test: a good history passes, and each seeded fault in it is caught.
 
-use super::judge::{Change, Effect, Execution, History, Pause, Plan, Switch, is_legal, judge};
+use super::judge::{Change, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge};
 use crate::domain::ExecutionState;
 
 const STEP: i64 = 1_000;
@@ -307,6 +307,32 @@ fn a_wrong_order_is_caught() {
 fn a_revived_pause_is_caught() {
     caught("claimed or repaired at 3002 in Pause", |history| {
         history.pauses.push(Pause { schedule: "s".into(), from: 2_500, until: 3_500 });
+    });
+}
+
+#[test]
+fn an_order_that_is_lost_or_run_otherwise_is_caught() {
+    let ordered = |history: &mut History| {
+        run(history, 6, 1, "SUCCEEDED");
+        let row = row(history, 61);
+        (row.origin, row.prev, row.following) = (7, None, None);
+        effect(history, 61).payload = "own".into();
+        history.orders = Some(vec![Order { execution: 61, payload: Some("own".into()) }]);
+    };
+    let mut history = good();
+    ordered(&mut history);
+    judge(&history).assert_clean();
+    caught("run with another payload than its own", |history| {
+        ordered(history);
+        effect(history, 61).payload = "two".into();
+    });
+    caught("neither planned nor asked for", |history| {
+        ordered(history);
+        history.orders = Some(Vec::new());
+    });
+    caught("asked for, and this came of it", |history| {
+        ordered(history);
+        history.orders.as_mut().unwrap().push(Order { execution: 99, payload: None });
     });
 }
 

@@ -11,6 +11,8 @@ use super::wire::Wire;
 use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
 use crate::repair::resume;
+use crate::store::audit::Order;
+use crate::store::order::{Ordered, RunOrder};
 use crate::store::{Change, Definition, Ensured, RemoveChange, Store};
 use crate::trigger::{Simple, Trigger};
 
@@ -35,13 +37,15 @@ pub(super) struct Plans {
     ends: Millis,
     /// The removals that have ended: schedules were made again.
     removals: Vec<Pause>,
+    /// What was asked for beside what is planned.
+    orders: Vec<judge::Order>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
 }
 
 impl Plans {
     pub(super) fn new(dice: Dice, ends: Millis, one_shots: bool) -> Self {
-        Self { made: Vec::new(), dice, ends, removals: Vec::new(), one_shots }
+        Self { made: Vec::new(), dice, ends, removals: Vec::new(), orders: Vec::new(), one_shots }
     }
 
     /// The `n`th schedule: of each kind of trigger, job and policy in turn.
@@ -196,6 +200,33 @@ impl Plans {
             write(entry.id);
             self.made[n].paused = Some(now);
         }
+    }
+
+    /// Somebody asks for an extra execution of some schedule, at once or in a while, mostly with a payload of
+    /// its own.
+    pub(super) fn order(&mut self, now: Millis, wire: &Wire<'_>) {
+        let n = self.any();
+        let schedule = self.made[n].definition.name.clone();
+        let payload = self.dice.one_in(2).then(|| format!("\"by hand {}\"", self.orders.len()));
+        let at = self.dice.one_in(3).then(|| now + self.dice.below(30_000));
+        let order = Order { actor: "sim".to_owned(), reason: String::new() };
+        let application = APPLICATION.to_owned();
+        let order = RunOrder { application, schedule, payload: payload.clone(), at, order };
+        let is_locked = |id| wire.is_locked(id);
+        if wire.seen(APPLICATION, &order.schedule).unwrap().is_none_or(|seen| is_locked(seen.id)) {
+            return;
+        }
+        // The store itself: an operator's call is whole.
+        match wire.store.order(&order).unwrap() {
+            Ordered::Pending(execution) => self.orders.push(judge::Order { execution: execution.0, payload }),
+            Ordered::Unknown => assert!(self.made[n].removed.is_some()),
+            Ordered::NotRunnable(state) => panic!("{state:?}"),
+        }
+    }
+
+    /// What was asked for.
+    pub(super) fn orders(&self) -> Vec<judge::Order> {
+        self.orders.clone()
     }
 
     /// Some schedule is removed. Returns the pause that has ended with that.

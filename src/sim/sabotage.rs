@@ -59,6 +59,8 @@ pub(super) enum Sabotage {
     StayAhead,
     /// Cursors that are ahead of the clock go back, however briefly it has been so.
     BelieveAnyClock,
+    /// An execution that somebody asked for is run with its schedule's payload.
+    ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.
     LeaveWithdrawn,
     /// A node that stops drops the executions in its pool's queue.
@@ -167,6 +169,7 @@ impl Sabotage {
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
             ("the retry of a failure", MANY, vec![Self::NoRetries]),
+            ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
         ];
         all.extend(Route::ALL.map(|route| {

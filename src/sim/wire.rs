@@ -12,6 +12,7 @@ use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::order::{Ordered, RunOrder};
 use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -362,6 +363,9 @@ impl Store for Wire<'_> {
         if polled.earliest.is_none() && !is_look {
             *lock(&self.shared.seen) = query.until;
         }
+        if self.is(Sabotage::ForgetOwnPayloads) {
+            polled.pendings.iter_mut().for_each(|pending| pending.payload = None);
+        }
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }
@@ -419,6 +423,10 @@ impl Store for Wire<'_> {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.store.ensure(definition)
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.store.order(order)
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rules::ChangeKind;
 use super::{ClaimRequest, ExecutionChange, NextAttempt};
-use crate::domain::{Candidate, Entry, ExecutionId, ExecutionState, Millis, Outcome, Reason, Token};
+use crate::domain::{Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Outcome, Reason, Token};
 use crate::time::{Lease, Now};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
@@ -19,14 +19,17 @@ pub(crate) struct Claimed {
     token: Token,
     lease: Lease,
     started: bool,
+    cause: Cause,
+    /// Its own, in place of its schedule's.
+    payload: Option<Arc<str>>,
 }
 
 impl Claimed {
     /// The claim `request` made and won; `fence` as the database counted it.
     pub(super) fn won(request: &ClaimRequest, execution: ExecutionId, fence: i64) -> Self {
-        let (scheduled, attempt) = match &request.candidate {
-            Candidate::Planned(occurrence) => (occurrence.at, 1),
-            Candidate::Pending(pending) => (pending.scheduled, pending.attempt),
+        let (scheduled, attempt, cause, payload) = match &request.candidate {
+            Candidate::Planned(occurrence) => (occurrence.at, 1, Cause::Planned, None),
+            Candidate::Pending(it) => (it.scheduled, it.attempt, it.cause.clone(), it.payload.clone()),
         };
         Self {
             execution,
@@ -37,6 +40,8 @@ impl Claimed {
             token: request.token,
             lease: request.lease,
             started: request.at_once,
+            cause,
+            payload,
         }
     }
 
@@ -60,6 +65,15 @@ impl Claimed {
     /// 1 for the first attempt.
     pub(crate) fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    pub(crate) fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// What its handler is given, as JSON.
+    pub(crate) fn payload(&self) -> &str {
+        self.payload.as_deref().unwrap_or(&self.entry.payload)
     }
 
     pub(crate) fn fence(&self) -> i64 {
@@ -134,6 +148,8 @@ mod tests {
             attempt: 3,
             origin: 0,
             token: Token::fresh(),
+            cause: Cause::Retry,
+            payload: None,
         });
         let (token, node) = (token(), NodeId::fresh());
         let lease = Lease { until: 5_000, apart: 0 };

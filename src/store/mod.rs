@@ -16,6 +16,7 @@ mod definition;
 pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod memory;
+pub(crate) mod order;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
@@ -43,6 +44,7 @@ pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::columns::{Settings, When};
+use self::order::{Ordered, RunOrder};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
@@ -141,6 +143,9 @@ pub(crate) trait Store: Send + Sync {
     fn prepare(&self, _definition: &Definition) -> Result<Option<Prepared>> {
         Ok(None)
     }
+
+    /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
+    fn order(&self, order: &RunOrder) -> Result<Ordered>;
 
     /// A schedule's row by name, whether or not it can be understood.
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    Builder, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job, Paused, Resumed, Schedule,
-    Scheduler, Trigger,
+    AuditFilter, Builder, Cause, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job, Paused,
+    Removed, Resumed, Schedule, Scheduler, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -41,6 +41,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ),
         ("a_schedule_that_is_weeks_behind_fires_soon", a_schedule_that_is_weeks_behind_fires_soon),
         ("a_node_is_not_its_ip_address", a_node_is_not_its_ip_address),
+        ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
+        ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
         ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
         ("occurrences_on_the_windows_edge_are_not_dropped", occurrences_on_the_windows_edge_are_not_dropped),
     ];
@@ -395,6 +397,70 @@ fn a_shutdown_inside_a_handler_does_not_wait_for_it(kind: ServerKind) {
     assert_eq!(told.recv_timeout(SOON / 2), Ok(false), "nobody can know yet whether it is clean");
     assert!(scheduler.wait(), "the handler ended in time");
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
+}
+
+/// Paused as it is, with a payload of its own or its schedule's, from the own client and from another process's.
+fn a_schedule_runs_once_more_by_hand(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, text| {
+            Ok(tell.lock().unwrap().send((text, context.cause().clone())).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let (own, elsewhere) = (scheduler.client(), client(&database).acting_as("bob"));
+    let yearly = Trigger::cron("0 0 0 1 1 ?", "UTC").unwrap();
+    own.ensure(&Schedule::new("yearly", TEXT, &"planned".to_owned(), yearly).unwrap()).run().unwrap();
+    own.pause("yearly").run().unwrap();
+    let next = own.schedules().unwrap()[0].next;
+    let by_hand = |actor: &str, reason: &str| Cause::ByHand { actor: actor.into(), reason: reason.into() };
+    let again = own.trigger("yearly").payload(&"own").actor("ann").reason("it was wrong").run().unwrap();
+    assert!(matches!(again, Triggered::Pending(_)));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ("own".to_owned(), by_hand("ann", "it was wrong")));
+    elsewhere.trigger("yearly").at(Utc::now()).run().unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ("planned".to_owned(), by_hand("bob", "")));
+    elsewhere.trigger("yearly").payload(&7).run().unwrap();
+    assert!(scheduler.shutdown(SOON));
+    let row = &own.schedules().unwrap()[0];
+    assert_eq!((row.state.as_str(), row.next), ("paused", next));
+    assert!(states(&own).iter().filter(|(state, _)| state == "SUCCEEDED").count() == 2, "{:?}", states(&own));
+    let audit = own.audit(&AuditFilter::default()).unwrap();
+    let verbs: Vec<_> = audit.iter().map(|row| row.verb.as_str()).collect();
+    assert_eq!(verbs, ["trigger", "trigger", "trigger", "pause", "ensure"]);
+    assert!(audit.iter().skip(3).all(|row| row.actor.ends_with(&format!("/{}", std::process::id()))));
+}
+
+fn a_removed_schedule_fires_no_more(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT, move |context, text| {
+            Ok(tell.lock().unwrap().send((text, context.fire_time())).map_err(|_| "gone")?)
+        })
+        .start()
+        .unwrap();
+    let tick = |payload: &str| {
+        let every = Trigger::every(Duration::from_millis(100)).unwrap();
+        Schedule::new("tick", TEXT, &payload.to_owned(), every).unwrap()
+    };
+    let (own, elsewhere) = (scheduler.client(), client(&database));
+    own.ensure(&tick("first")).run().unwrap();
+    told.recv_timeout(SOON).unwrap();
+    assert_eq!(elsewhere.remove("tick").reason("enough").run().unwrap(), Removed::Removed);
+    let removed = Utc::now();
+    assert!(own.schedules().unwrap().is_empty());
+    assert_eq!(own.ensure(&tick("second")).run().unwrap(), Ensured::Created);
+    let is_second = |(text, _): &(String, _)| text == "second";
+    let before: Vec<_> = std::iter::from_fn(|| Some(told.recv_timeout(SOON).unwrap()))
+        .take_while(|it| !is_second(it))
+        .collect();
+    let late = before.iter().find(|(_, at)| *at > removed + TimeDelta::milliseconds(100));
+    assert_eq!(late, None, "claimed at most 50 ms ahead");
+    assert!(scheduler.shutdown(SOON));
+    let last = own.executions(&ExecutionFilter::default()).unwrap();
+    assert!(last.iter().all(|row| row.schedule == "tick"), "the ledger keeps its name");
+    assert_eq!((last[0].generation, last.last().unwrap().generation), (1, 0));
 }
 
 fn a_dropped_scheduler_stops_claiming_and_says_so(kind: ServerKind) {

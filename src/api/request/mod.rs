@@ -23,11 +23,13 @@ mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
 pub(super) mod resume;
+pub(super) mod trigger;
 
 pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;
 pub use resume::Resume;
+pub use trigger::TriggerNow;
 
 use crate::api::Client;
 use crate::api::config::check_text;

@@ -114,6 +114,17 @@ enum RawScheduleVerb {
     Pause(RawOrder),
     /// Ends a pause: what was planned meanwhile is skipped
     Resume(RawOrder),
+    /// Runs one once more, now or later, beside what is planned
+    Run {
+        #[command(flatten)]
+        order: RawOrder,
+        /// What the handler is given instead of the schedule's payload, as JSON
+        #[arg(long, value_name = "JSON", value_parser = json)]
+        payload: Option<serde_json::Value>,
+        /// When: 2025-01-31T09:00:00Z (RFC 3339); default: at once
+        #[arg(long, value_name = "TIME")]
+        at: Option<DateTime<Utc>>,
+    },
     /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
     Remove {
         #[command(flatten)]
@@ -146,7 +157,7 @@ struct RawAuditFilter {
     /// Only by this actor
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only of this verb: ensure, pause, resume, remove
+    /// Only of this verb: ensure, pause, resume, trigger, remove
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -269,6 +280,7 @@ impl RawArgs {
                     }
                     RawScheduleVerb::Pause(order) => (Verb::Pause, order),
                     RawScheduleVerb::Resume(order) => (Verb::Resume, order),
+                    RawScheduleVerb::Run { order, payload, at } => (Verb::Run { payload, at }, order),
                     RawScheduleVerb::Remove { order, yes } => (Verb::Remove { yes }, order),
                 };
                 let output = RawOutput { output: Output::Table };
@@ -366,6 +378,10 @@ impl RawNext {
         };
         Ok(Command::CronNext(question, self.output.output))
     }
+}
+
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("no JSON: {error}; a text is written '\"text\"'"))
 }
 
 fn state(word: &str) -> Result<ExecutionState, String> {

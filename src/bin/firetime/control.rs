@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use chrono::{DateTime, Utc};
 use firetime::{
     AuditFilter, AuditView, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed, ScheduleState,
+    Triggered,
 };
 
 use crate::failure::Failure;
@@ -14,10 +16,14 @@ use crate::text::{escaped, shortened};
 use crate::when::utc;
 
 /// What is done to a schedule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Verb {
     Pause,
     Resume,
+    Run {
+        payload: Option<serde_json::Value>,
+        at: Option<DateTime<Utc>>,
+    },
     /// Without `yes` it is only told what would be removed.
     Remove {
         yes: bool,
@@ -32,7 +38,12 @@ pub(crate) struct Order {
     pub(crate) reason: String,
 }
 
-pub(crate) fn change(target: &Target, verb: Verb, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn change(
+    target: &Target,
+    verb: &Verb,
+    order: &Order,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let client = connect(target)?;
     let client = order.actor.iter().fold(client, |client, actor| client.acting_as(actor));
     let known = |client: &Client| client.schedules().map(|all| all.into_iter().map(|it| it.name).collect());
@@ -40,6 +51,11 @@ pub(crate) fn change(target: &Target, verb: Verb, order: &Order, out: &mut dyn W
     let done = match verb {
         Verb::Pause => client.pause(name).reason(reason).run().map(paused),
         Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
+        Verb::Run { payload, at } => {
+            let run = client.trigger(name).reason(reason);
+            let run = payload.iter().fold(run, |run, payload| run.payload(payload));
+            at.iter().fold(run, |run, at| run.at(*at)).run().map(triggered)
+        }
         Verb::Remove { yes: true } => client.remove(name).reason(reason).run().map(removed),
         Verb::Remove { yes: false } => return preview(&client, name),
     };
@@ -64,6 +80,14 @@ fn resumed(answer: Resumed) -> String {
     match answer {
         Resumed::NotPaused(state) => unchanged(state),
         _ => "resumed".to_owned(),
+    }
+}
+
+fn triggered(answer: Triggered) -> String {
+    match answer {
+        Triggered::NotRunnable(state) => unchanged(state),
+        Triggered::Pending(execution) => format!("execution {execution} waits for a node"),
+        _ => "triggered".to_owned(),
     }
 }
 

@@ -81,7 +81,7 @@ fn run(args: RawArgs) -> Result<(), Failure> {
         Command::Nodes(target) => inspect::nodes(&target, &mut out),
         Command::Schedules(target) => inspect::schedules(&target, &mut out),
         Command::Executions(target, filter) => inspect::executions(&target, &filter, &mut out),
-        Command::Change(target, verb, order) => control::change(&target, verb, &order, &mut out),
+        Command::Change(target, verb, order) => control::change(&target, &verb, &order, &mut out),
         Command::Audit(target, filter) => control::audit(&target, &filter, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),
         Command::CronBatch(source) => cron::batch(&source, &mut out),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::{Entry, Token};
+use crate::domain::{Cause, Entry, Token};
 use crate::fixtures::simple;
 
 const CAP: usize = 8;
@@ -13,7 +13,17 @@ fn row(id: i64) -> Arc<Entry> {
 
 fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
     let (id, token, entry) = (ExecutionId(id), Token::fresh(), Arc::clone(schedule));
-    Pending { id, entry, scheduled: 0, due, attempt: 1, origin: 0, token }
+    Pending {
+        id,
+        entry,
+        scheduled: 0,
+        due,
+        attempt: 1,
+        origin: 0,
+        token,
+        cause: Cause::Planned,
+        payload: None,
+    }
 }
 
 /// A poll's answer: the occurrences of these rows before `until`.

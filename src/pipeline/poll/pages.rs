@@ -185,7 +185,8 @@ impl PolledRows {
     pub(super) fn rows(&self) -> impl Iterator<Item = (Millis, &Arc<Entry>)> {
         let due = |entry: &Arc<Entry>| entry.cursor.next.unwrap_or(Millis::MIN);
         let schedules = self.entries.iter().map(move |entry| (due(entry), entry));
-        schedules.chain(self.pendings.iter().map(|pending| (pending.due, &pending.entry)))
+        let pendings = self.pendings.iter().filter(|pending| pending.payload.is_none());
+        schedules.chain(pendings.map(|pending| (pending.due, &pending.entry)))
     }
 
     /// Keeps the rows that handlers here can decode. Those that there was no time to decode are cut off; true
@@ -198,7 +199,8 @@ impl PolledRows {
             verdict == Some(true)
         };
         self.entries.retain(|it| decodes(it));
-        self.pendings.retain(|it| decodes(&it.entry));
+        // One with a payload of its own is decoded as it is run: there is no other to wait for.
+        self.pendings.retain(|it| it.payload.is_some() || decodes(&it.entry));
         self.complete &= !unknown;
         unknown
     }

@@ -121,7 +121,10 @@ impl Payloads {
         brought.entries = std::mem::take(&mut brought.entries).into_iter().filter_map(&mut whole).collect();
         let pendings = std::mem::take(&mut brought.pendings).into_iter();
         brought.pendings = pendings
-            .filter_map(|it| whole(Arc::clone(&it.entry)).map(|entry| Pending { entry, ..it }))
+            .filter_map(|it| match it.payload {
+                Some(_) => Some(it),
+                None => whole(Arc::clone(&it.entry)).map(|entry| Pending { entry, ..it }),
+            })
             .collect();
         brought.complete &= before == brought.count();
     }

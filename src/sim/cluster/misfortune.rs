@@ -219,6 +219,9 @@ impl Cluster {
         if self.fate.strikes(self.faults.arrears) {
             self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
         }
+        if self.now < self.ends && self.fate.strikes(self.faults.orders) {
+            self.plans.order(self.now, &wire);
+        }
         if self.fate.strikes(self.faults.removes) {
             self.pauses.extend(self.plans.remove(self.now, &wire));
         }

@@ -279,6 +279,7 @@ impl Cluster {
             effects: self.effects,
             changes,
             pauses: self.pauses,
+            orders: Some(self.plans.orders()),
             removals: self.plans.removals(),
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),

@@ -51,7 +51,7 @@ impl Process {
                 around.effects.push(Effect {
                     execution: claimed.execution().0,
                     schedule: claimed.entry().name.to_string(),
-                    payload: claimed.entry().payload.to_string(),
+                    payload: claimed.payload().to_owned(),
                     scheduled: claimed.scheduled(),
                     attempt: claimed.attempt(),
                     fence: claimed.fence(),

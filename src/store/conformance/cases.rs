@@ -140,6 +140,13 @@ macro_rules! conformance {
                 broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,
             }
+            ordered {
+                an_order_makes_an_execution_beside_those_planned,
+                a_retry_keeps_the_orders_payload,
+                an_order_runs_while_its_schedule_is_paused_or_complete,
+                an_order_of_what_cannot_run_makes_nothing,
+                a_removal_cancels_what_was_ordered,
+            }
             removed {
                 nothing_of_a_removed_schedule_is_claimed,
                 what_runs_of_a_removed_schedule_ends_and_is_not_run_again,

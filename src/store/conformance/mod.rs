@@ -31,6 +31,7 @@ pub(crate) mod edited;
 pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;
+pub(crate) mod ordered;
 pub(crate) mod polls;
 pub(crate) mod purge;
 pub(crate) mod races;

@@ -5,7 +5,8 @@ use crate::domain::Millis;
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 
 impl Tables {
-    pub(super) fn record(&mut self, entry: &AuditEntry) {
+    /// The row's id.
+    pub(super) fn record(&mut self, entry: &AuditEntry) -> i64 {
         let AuditEntry { application, verb, target_type, target, was, became, order } = entry.clone();
         let (id, made) = (self.fresh_id(), self.now);
         let (verb, target_type, actor, reason) = (verb.into(), target_type.into(), order.actor, order.reason);
@@ -21,6 +22,7 @@ impl Tables {
             became,
             reason,
         });
+        id
     }
 
     pub(super) fn audit_rows(&self, query: &AuditQuery) -> Vec<AuditRow> {

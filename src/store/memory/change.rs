@@ -175,6 +175,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         attempt: 1,
         state: line.state.as_str().into(),
         reason: line.reason.as_str().into(),
+        payload: None,
         due: line.due,
         token: line.token,
         fence: 0,

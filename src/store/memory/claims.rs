@@ -73,6 +73,7 @@ impl Tables {
             attempt: 1,
             state: state.as_str().into(),
             reason: Text::default(),
+            payload: None,
             due: occurrence.at,
             token: Some(request.token),
             fence,

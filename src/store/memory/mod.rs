@@ -9,6 +9,7 @@ mod claims;
 #[cfg(test)]
 pub(crate) mod hooks;
 mod nodes;
+mod order;
 mod purge;
 mod repairs;
 mod rows;
@@ -21,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::order::{Ordered, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -196,6 +198,11 @@ impl Store for MemoryStore {
 
     fn ensure(&self, definition: &Definition) -> Result<Ensured> {
         self.transaction(|tables| tables.ensure(definition))
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        let schedule = self.tables().schedule_named(&order.application, &order.schedule);
+        self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::rows::{Node, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::{
-    Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
+    Cause, Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
 };
 use crate::store::columns::Column;
 use crate::store::guard;
@@ -238,6 +238,8 @@ impl Tables {
             attempt: run.attempt,
             origin: run.origin,
             token: run.token?,
+            cause: Cause::of_pending(run.reason.as_ref(), run.attempt, self.ordered_by(run.origin)),
+            payload: run.payload.clone(),
         })
     }
 

@@ -257,6 +257,8 @@ pub(super) struct Run {
     pub attempt: u32,
     pub state: Text,
     pub reason: Text,
+    /// Its own, in place of its schedule's.
+    pub payload: Option<Arc<str>>,
     pub due: Millis,
     pub token: Option<Token>,
     pub fence: i64,

@@ -1,20 +1,43 @@
 //! The audit.
 
+use super::dialect::Dialect;
 use super::fault::Step;
 use super::inspect::of_application;
 use super::session::Session;
-use super::statement::{Row, sql};
+use super::statement::{Row, Statement, single, sql};
 use crate::domain::Millis;
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 
 /// Records a change that this transaction has made.
 pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
+    let insert = insert(session.dialect(), entry);
+    session.execute(&insert)?;
+    Ok(())
+}
+
+/// As [`record`]; the row's id.
+pub(super) fn record_with_id(session: &mut dyn Session, entry: &AuditEntry) -> Step<i64> {
+    let insert = insert(session.dialect(), entry);
+    insert_with_id(session, insert)
+}
+
+/// Inserts a row whose id the database draws; that id.
+pub(super) fn insert_with_id(session: &mut dyn Session, insert: Statement) -> Step<i64> {
+    let dialect = session.dialect();
+    if dialect.returns_inserted_rows() {
+        return single(session.rows(&insert.push(" RETURNING id"))?);
+    }
+    session.execute(&insert)?;
+    single(session.rows(&sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id"))?)
+}
+
+fn insert(dialect: Dialect, entry: &AuditEntry) -> Statement {
     let insert = sql(format!(
         "INSERT INTO QRTZ_AUDIT (application, made_time, actor, verb, target_type, target, was, became, reason) \
          VALUES (?, {}, ?, ?, ?, ?, ?, ?, ?)",
-        session.dialect().clock()
+        dialect.clock()
     ));
-    let insert = insert
+    insert
         .bind(entry.application.as_str())
         .bind(entry.order.actor.as_str())
         .bind(entry.verb)
@@ -22,9 +45,7 @@ pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> 
         .bind(entry.target.as_str())
         .bind(entry.was.as_str())
         .bind(entry.became.as_str())
-        .bind(entry.order.reason.as_str());
-    session.execute(&insert)?;
-    Ok(())
+        .bind(entry.order.reason.as_str())
 }
 
 pub(super) fn list(session: &mut dyn Session, query: &AuditQuery) -> Step<Vec<AuditRow>> {

@@ -344,10 +344,10 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time) \
+                      following_fire_time, payload) \
                       SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
                       r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
-                      r.following_fire_time FROM ",
+                      r.following_fire_time, r.payload FROM ",
     );
     // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to
     // tell the join's ON from that of ON CONFLICT.

@@ -188,6 +188,11 @@ impl Dialect {
         }
     }
 
+    /// Whether diesel reads the rows that an INSERT answers with.
+    pub(super) fn returns_inserted_rows(self) -> bool {
+        self != Self::Mysql
+    }
+
     /// Where a node's open executions are found: on PostgreSQL by its claims, elsewhere by their state.
     pub(super) fn open_places(self) -> &'static [OpenPlace] {
         match self {

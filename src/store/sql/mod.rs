@@ -20,6 +20,7 @@
 //! change     the table of changes                    node       nodes, and executions of dead ones
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
 //! purge, orphans  the end of a retention             ensure     definitions
+//! order      executions that somebody asks for
 //! inspect    views for people                        migrate    the schema
 //! ```
 
@@ -42,6 +43,7 @@ mod migrate;
 mod node;
 mod open_executions;
 mod opened;
+mod order;
 mod orphans;
 mod planned;
 mod poll;
@@ -72,6 +74,7 @@ use session::Session;
 use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::order::{Ordered, RunOrder};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
@@ -257,6 +260,10 @@ impl Store for SqlStore {
             return Ok(None);
         }
         self.write("ensure a schedule", |session| ensure::prepare(session, definition)).map(Some)
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.write("trigger a schedule", |session| order::order(session, order))
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

@@ -12,7 +12,9 @@ use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, Step};
 use super::session::Session;
 use super::statement::{Row, Statement, padded, sql};
-use crate::domain::{Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards};
+use crate::domain::{
+    Cause, Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards,
+};
 use crate::store::{
     DueRows, Lane, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Unstarted, when,
 };
@@ -302,14 +304,17 @@ pub(super) fn lane_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.origin, p.claim_token, {} FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
-         r.claim_token, r.execute_id FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         p.origin, p.claim_token, p.reason AS why, p.payload AS own, {actor}, {note}, {} \
+         FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
+         r.claim_token, r.execute_id, r.reason, r.payload FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
         entry::columns(Payload::Small),
         order = if query.page.newest { "r.due_time DESC, r.id DESC" } else { "r.due_time, r.id" },
         schedule = dialect.seek("e.id", "p.execute_id"),
+        actor = of_order("actor"),
+        note = of_order("reason"),
         waiting = dialect.pending()
     ))
     .bind(query.application.as_str())
@@ -322,6 +327,13 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
         part.of(question.push(if place == 0 { "(" } else { " OR (" })).push(")")
     });
     wanted.push(") LEFT JOIN QRTZ_JOB j ON j.id = e.pid")
+}
+
+/// What the audit holds of the order that an execution `p` comes from.
+fn of_order(column: &str) -> String {
+    format!(
+        "CASE WHEN p.origin <> 0 THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END AS by_{column}"
+    )
 }
 
 /// A row's place in the order of its pages, and what it means, if that can be understood.
@@ -361,6 +373,12 @@ fn waiting(
     }
     let (scheduled, attempt) = (row.maybe_int()?, row.maybe_int()?.map(u32::try_from));
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
+    let (reason, payload) = (row.loose_text()?, row.maybe_text()?);
+    let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
+    let by = origin.filter(|origin| *origin != 0).map(|_| {
+        // Retention may have removed who it was.
+        (actor.unwrap_or_default(), note.unwrap_or_default())
+    });
     let schedule = Raw::read(&mut row)?;
     if schedule.left_out > 0 {
         large.insert(ScheduleId(schedule.id), schedule.left_out);
@@ -370,8 +388,9 @@ fn waiting(
         (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
             if when::is_instant(scheduled) =>
         {
-            let (id, token) = (ExecutionId(id), Token(token));
-            Some(Pending { id, entry, scheduled, due, attempt, origin, token })
+            let (id, token, cause) = (ExecutionId(id), Token(token), Cause::of_pending(&reason, attempt, by));
+            let payload = payload.map(Arc::from);
+            Some(Pending { id, entry, scheduled, due, attempt, origin, token, cause, payload })
         }
         _ => None,
     };

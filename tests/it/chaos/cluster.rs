@@ -380,6 +380,7 @@ impl Cluster {
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
+            orders: None,
             removals: Vec::new(),
             pauses: self.pauses.clone(),
             switches: Vec::new(),

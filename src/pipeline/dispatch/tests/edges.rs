@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::domain::{Entry, ExecutionId, Occurrence, Pending};
+use crate::domain::{Cause, Entry, ExecutionId, Occurrence, Pending};
 use crate::fixtures::{claim, definition, simple};
 
 /// A machine of one schedule, planned, and the instant at which that is due.
@@ -187,7 +187,17 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
     bench.run(bench.now);
     let (entry, token) = (Arc::clone(requests[1].candidate.entry()), Token::fresh());
     let id = ExecutionId(99);
-    let retry = Pending { id, entry, scheduled: START, due: START, attempt: 2, origin: 0, token };
+    let retry = Pending {
+        id,
+        entry,
+        scheduled: START,
+        due: START,
+        attempt: 2,
+        origin: 0,
+        token,
+        cause: Cause::Planned,
+        payload: None,
+    };
     let planned = PollPlan { pendings: vec![retry], ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(planned));
     let retried = claim_due(&mut bench);
@@ -431,7 +441,17 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     let row = |recover| Arc::new(Entry { recover, ..simple(1, START, 1_000, -1, None) });
     let planned = |recover| (vec![Occurrence::head(&row(recover)).unwrap()], Vec::new());
     let (id, token, entry) = (ExecutionId(1), Token::fresh(), row(true));
-    let retry = Pending { id, entry, scheduled: START, due: START, attempt: 2, origin: 0, token };
+    let retry = Pending {
+        id,
+        entry,
+        scheduled: START,
+        due: START,
+        attempt: 2,
+        origin: 0,
+        token,
+        cause: Cause::Planned,
+        payload: None,
+    };
     let cases = [
         (Seat::Thread, planned(true), true),
         (Seat::Thread, planned(false), true),

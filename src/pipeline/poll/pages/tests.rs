@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Error, ErrorKind, ExecutionId, Token};
+use crate::domain::{Cause, Error, ErrorKind, ExecutionId, Token};
 use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::tests::{
@@ -149,7 +149,17 @@ impl PendingTable {
         let entry = Arc::new(cron(1, "0 * * * * ?", 1_060_000));
         let id = ExecutionId(others + 1);
         let token = Token::fresh();
-        let own = Pending { id, entry, scheduled: 1_000_000, due: 1_000_000, attempt: 2, origin: 0, token };
+        let own = Pending {
+            id,
+            entry,
+            scheduled: 1_000_000,
+            due: 1_000_000,
+            attempt: 2,
+            origin: 0,
+            token,
+            cause: Cause::Planned,
+            payload: None,
+        };
         let keys = (1..=others).map(|id| (900_000, id)).chain([(own.due, id.0)]).collect();
         Self { keys, own, takes }
     }

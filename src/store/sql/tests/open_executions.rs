@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fixture::{AT, Database, application, request, schedules};
-use crate::domain::{Candidate, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
+use crate::domain::{Candidate, Cause, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
 use crate::fixtures::Changes;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::open_executions::Whose;
@@ -87,7 +87,17 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
     let back = claimed.give_back(AT + 10);
     let token = back.token_after();
     assert_eq!(case.database.store().settle(&[back]).unwrap(), [Applied::Done]);
-    let pending = Pending { id, entry, scheduled: AT, due: AT, attempt: 1, origin: 0, token };
+    let pending = Pending {
+        id,
+        entry,
+        scheduled: AT,
+        due: AT,
+        attempt: 1,
+        origin: 0,
+        token,
+        cause: Cause::Planned,
+        payload: None,
+    };
     ClaimRequest { candidate: Candidate::Pending(pending), token: Token::fresh(), ..planned.clone() }
 }
 

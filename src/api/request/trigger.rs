@@ -1,0 +1,154 @@
+//! Trigger: a schedule runs once more, now or later, beside what is planned.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{check, ordered};
+use crate::api::Client;
+use crate::api::config::check_name;
+use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
+use crate::store::audit::Order;
+use crate::store::order::{LARGEST_OWN_PAYLOAD, Ordered, RunOrder};
+use crate::store::when::FIRST_PLAUSIBLE;
+
+/// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
+/// [`Client::trigger`].
+///
+/// The execution has an identity of its own, is retried and recovered as its job says, and finds who asked for
+/// it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule is paused, or
+/// after its last fire time. The node whose [client](crate::Scheduler::client) this is looks for it at once,
+/// others with their next poll. Each request makes an execution: one whose answer was lost
+/// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
+///
+/// ```
+/// use firetime::{Client, ExecutionFilter, Job, Schedule, Trigger, Triggered};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const REPORT: Job<String> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+/// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
+/// let again = client.trigger("nightly").payload(&"berlin").reason("the figures were wrong").run()?;
+/// let Triggered::Pending(execution) = again else { panic!("{again:?}") };
+/// let row = &client.executions(&ExecutionFilter::default())?[0];
+/// assert_eq!((row.id.to_string(), row.state.as_str()), (execution.to_string(), "PENDING"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct TriggerNow<'a> {
+    client: &'a Client,
+    name: String,
+    payload: Result<Option<String>, String>,
+    at: Option<DateTime<Utc>>,
+    order: Order,
+}
+
+impl<'a> TriggerNow<'a> {
+    pub(in crate::api) fn new(client: &'a Client, name: &str, order: Order) -> Self {
+        Self { client, name: name.to_owned(), payload: Ok(None), at: None, order }
+    }
+
+    ordered!(order);
+
+    /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when the
+    /// execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the job's
+    /// handler takes: one that cannot be decoded makes the execution fail.
+    pub fn payload(mut self, payload: &impl Serialize) -> Self {
+        self.payload = payload::encode(payload).map(Some).map_err(|error| error.to_string());
+        self
+    }
+
+    /// When it is due, in database time; its [`Context::fire_time`](crate::Context::fire_time), to the
+    /// millisecond. Default: at once. An instant in the past is due at once, too.
+    pub fn at(mut self, at: DateTime<Utc>) -> Self {
+        self.at = Some(at);
+        self
+    }
+
+    /// Runs the request.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the payload is too large or cannot be written as JSON, the instant lies before
+    /// 1973, the actor or the reason is too long or has control characters, or no schedule can have this name;
+    /// [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
+    pub fn run(self) -> Result<Triggered, Error> {
+        let order = self.resolved()?;
+        let answer = match self.client.store.order(&order)? {
+            Ordered::Pending(execution) => Triggered::Pending(execution),
+            Ordered::NotRunnable(state) => Triggered::NotRunnable(state.unwrap_or(ScheduleState::Error)),
+            Ordered::Unknown => return Err(self.client.unknown(&self.name)),
+        };
+        self.client.announce(&self.name);
+        Ok(answer)
+    }
+
+    fn resolved(&self) -> Result<RunOrder, Error> {
+        let refused = |problem: String| {
+            Error::new(ErrorKind::Config, format!("triggering schedule {:?}: {problem}", self.name))
+        };
+        check(&self.order)?;
+        check_name("schedule name", &self.name, 200)?;
+        let payload = self.payload.clone().map_err(|problem| refused(format!("payload: {problem}")))?;
+        let bytes = payload.as_ref().map_or(0, String::len);
+        if bytes > LARGEST_OWN_PAYLOAD {
+            return Err(refused(format!(
+                "the payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data \
+                 elsewhere and let the payload hold its key"
+            )));
+        }
+        let at = self.at.map(|at| at.timestamp_millis());
+        if at.is_some_and(|at| at < FIRST_PLAUSIBLE) {
+            return Err(refused(
+                "it is to run before 1973-03-03: are these seconds, not milliseconds?".to_owned(),
+            ));
+        }
+        Ok(RunOrder {
+            application: self.client.application.clone(),
+            schedule: self.name.clone(),
+            payload,
+            at,
+            order: self.order.clone(),
+        })
+    }
+}
+
+/// The answer to a [`TriggerNow`](crate::request::TriggerNow).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Triggered {
+    /// The execution waits for a node; its row id in `QRTZ_RUN`.
+    Pending(ExecutionId),
+    /// The schedule is in this state, in which nothing of it runs; nothing was made.
+    NotRunnable(ScheduleState),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    #[test]
+    fn what_cannot_be_run_is_refused_and_makes_nothing() {
+        let (client, announced) = client();
+        let before = announced.load(std::sync::atomic::Ordering::Relaxed);
+        let large = "x".repeat(LARGEST_OWN_PAYLOAD);
+        let refused = [
+            (client.trigger("s").payload(&large), "8192"),
+            (client.trigger("s").payload(&std::collections::BTreeMap::from([((1, 2), 3)])), "payload"),
+            (client.trigger("s").at(DateTime::from_timestamp_millis(1_700_000_000).unwrap()), "seconds"),
+            (client.trigger("s").actor("a\nb"), "actor"),
+            (client.trigger(""), "name"),
+        ];
+        for (request, word) in refused {
+            let error = request.run().unwrap_err();
+            assert!(error.kind() == ErrorKind::Config && error.to_string().contains(word), "{error}");
+        }
+        assert_eq!(client.trigger("t").run().unwrap_err().kind(), ErrorKind::NotFound);
+        client.remove("s").run().unwrap();
+        assert_eq!(client.trigger("s").run().unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(client.executions(&crate::ExecutionFilter::default()).unwrap().is_empty());
+        assert_eq!(announced.load(std::sync::atomic::Ordering::Relaxed), before + 1, "by the removal");
+    }
+}

@@ -1,0 +1,49 @@
+//! Executions that somebody asks for, beside those that are planned.
+
+use super::audit::{AuditEntry, Order};
+use crate::domain::{ExecutionId, Millis, ScheduleState};
+
+/// The most bytes of JSON that a payload of an execution's own may have: polls bring it with the row.
+pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
+
+/// One extra execution of a schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOrder {
+    pub application: String,
+    pub schedule: String,
+    /// JSON; the schedule's if there is none.
+    pub payload: Option<String>,
+    /// When it is due; at once if there is none.
+    pub at: Option<Millis>,
+    pub order: Order,
+}
+
+impl RunOrder {
+    /// How it is recorded. The row's id becomes the execution's origin.
+    pub(crate) fn entry(&self) -> AuditEntry {
+        let payload = self.payload.as_ref().map_or(String::new(), |payload| format!("payload {payload}"));
+        AuditEntry::of_schedule("trigger", (&self.application, &self.schedule), ("", &payload), &self.order)
+    }
+}
+
+/// The answer to a [`RunOrder`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    /// The execution is PENDING.
+    Pending(ExecutionId),
+    /// A schedule in this state runs nothing; none if it cannot be understood.
+    NotRunnable(Option<ScheduleState>),
+    /// There is no such schedule, or it was removed.
+    Unknown,
+}
+
+impl Ordered {
+    /// Why a schedule whose row has this state runs nothing that is asked for; nothing if it does.
+    pub(crate) fn refusal(state: &str) -> Option<Self> {
+        match state.parse() {
+            Ok(ScheduleState::Active | ScheduleState::Paused | ScheduleState::Complete) => None,
+            Ok(ScheduleState::Removed) => Some(Self::Unknown),
+            other => Some(Self::NotRunnable(other.ok())),
+        }
+    }
+}
