@@ -109,7 +109,7 @@ pub(crate) fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
 pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
     let policy = JobPolicy::DEFAULT;
     let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
-    Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, policy }
+    Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, is_cancelled: false, policy }
 }
 
 /// The changes that tests make, one kind a call, on any store.

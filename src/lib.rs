@@ -58,8 +58,8 @@ mod upkeep;
 #[doc(inline)]
 pub use api::request;
 pub use api::{
-    AuditFilter, AuditView, Builder, Client, ExecutionFilter, ExecutionView, Job, NodeView, Paused, Removed,
-    Resumed, Schedule, ScheduleView, Scheduler, Triggered,
+    AuditFilter, AuditView, Builder, Cancelled, Client, ExecutionFilter, ExecutionView, Job, NodeView,
+    Paused, Removed, Resumed, Schedule, ScheduleView, Scheduler, Triggered,
 };
 pub use domain::{
     Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId,

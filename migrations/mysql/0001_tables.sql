@@ -113,6 +113,16 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
 
 CREATE INDEX IF NOT EXISTS QRTZ_RUN_OPEN ON QRTZ_RUN (application, state, due_time);
 
+-- Executions that somebody asked to cancel while they ran: who, when, and when their node heard of it.
+CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (
+    execution_id BIGINT NOT NULL PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    asked_time BIGINT NOT NULL,
+    seen_time BIGINT NOT NULL DEFAULT -1,
+    actor VARCHAR(200) NOT NULL,
+    reason VARCHAR(500) NOT NULL DEFAULT ''
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
 -- Who changed what by a client or the program: written in the transaction of the change.
 CREATE TABLE IF NOT EXISTS QRTZ_AUDIT (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::config;
-use crate::api::request::{Ensure, Pause, Remove, Resume, TriggerNow};
+use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, TriggerNow};
 use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleState};
+use crate::node::Changed;
 use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::{self, Definition, ExecutionQuery, Store};
@@ -34,9 +35,8 @@ pub struct Client {
     pub(super) store: Arc<dyn Store>,
     /// Who its changes are recorded as.
     actor: Arc<str>,
-    /// Called after a change with the schedule's name, so that a node of this process need not wait for its
-    /// next poll.
-    changed: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
+    changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Client {
@@ -62,7 +62,7 @@ impl Client {
     pub(crate) fn over(
         application: &str,
         store: Arc<dyn Store>,
-        changed: impl Fn(&str) + Send + Sync + 'static,
+        changed: impl Fn(Changed<'_>) + Send + Sync + 'static,
     ) -> Self {
         let (application, actor) = (application.to_owned(), this_process().into());
         Self { application, store, actor, changed: Arc::new(changed) }
@@ -95,6 +95,11 @@ impl Client {
     /// Runs a schedule once more, now or later, beside what is planned.
     pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
         TriggerNow::new(self, name, self.order())
+    }
+
+    /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.
+    pub fn cancel(&self, execution: impl Into<ExecutionId>) -> Cancel<'_> {
+        Cancel { client: self, execution: execution.into(), order: self.order() }
     }
 
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
@@ -213,6 +218,11 @@ impl Client {
 
     /// Tells the node this client belongs to, if any, that the schedule has changed.
     pub(super) fn announce(&self, name: &str) {
-        (self.changed)(name);
+        (self.changed)(Changed::Schedule(name));
+    }
+
+    /// Tells the node this client belongs to, if any, that an execution is to be cancelled.
+    pub(super) fn announce_cancel(&self) {
+        (self.changed)(Changed::Execution);
     }
 }

@@ -15,6 +15,7 @@ pub use builder::Builder;
 pub use client::Client;
 pub use definition::Schedule;
 pub use job::Job;
+pub use request::cancel::Cancelled;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
 pub use request::resume::Resumed;

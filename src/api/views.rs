@@ -196,6 +196,14 @@ pub struct ExecutionView {
     pub finished: Option<DateTime<Utc>>,
     /// The error it ended with.
     pub error: String,
+    /// When somebody asked to cancel it while it ran.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub cancel_asked: Option<DateTime<Utc>>,
+    /// Who did; empty if nobody has.
+    pub cancel_asked_by: String,
+    /// When the node that runs it heard of that.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub cancel_seen: Option<DateTime<Utc>>,
 }
 
 impl From<store::ExecutionRow> for ExecutionView {
@@ -218,6 +226,9 @@ impl From<store::ExecutionRow> for ExecutionView {
             started: row.started.and_then(instant),
             finished: row.finished.and_then(instant),
             error: row.error,
+            cancel_asked: row.cancel.as_ref().and_then(|cancel| instant(cancel.asked)),
+            cancel_seen: row.cancel.as_ref().and_then(|cancel| instant(cancel.seen?)),
+            cancel_asked_by: row.cancel.map(|cancel| cancel.actor).unwrap_or_default(),
         }
     }
 }

@@ -29,6 +29,13 @@ impl ExecutionId {
     }
 }
 
+/// A number from a listing or a log.
+impl From<i64> for ExecutionId {
+    fn from(id: i64) -> Self {
+        Self(id)
+    }
+}
+
 impl fmt::Display for ScheduleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -12,6 +12,8 @@ pub(crate) const LONGEST_ERROR: usize = 4_000;
 pub(crate) enum Outcome {
     Succeeded,
     Failed(String),
+    /// It failed after it was asked to cancel.
+    Cancelled(String),
 }
 
 /// A job's policies, stored in QRTZ_JOB so that repair needs no handler.

@@ -83,8 +83,8 @@ states! {
     ///  planned ------ claim -----> CLAIMED ------- start ------> RUNNING --+--> SUCCEEDED
     ///     |                         ^   |                         ^   |    +--> FAILED
     ///     |                   claim |   | give back, repair       |   |    +--> ABANDONED (its node died)
-    ///     |                         |   v                         |   |    +..> TIMED_OUT
-    ///     |                        PENDING <------ give back -----|---+    +..> CANCELLED
+    ///     |                         |   v                         |   |    +--> CANCELLED
+    ///     |                        PENDING <------ give back -----|---+    +..> TIMED_OUT
     ///     |                         | | |                         |
     ///     |                         | | +- claim for idle thread -+
     ///     |                         | +--> SKIPPED (superseded)   |
@@ -107,7 +107,8 @@ states! {
         Failed = "FAILED",
         /// The handler overran its time limit. Reserved: there is no time limit yet.
         TimedOut = "TIMED_OUT",
-        /// Withdrawn before it ran, with its schedule's removal. Operators may write it by hand, too.
+        /// Withdrawn before it ran, by a cancel or with its schedule's removal; or the handler returned an error
+        /// after it was asked to cancel. Not retried.
         Cancelled = "CANCELLED",
         /// Its node died while it ran.
         Abandoned = "ABANDONED",
@@ -129,7 +130,7 @@ impl ExecutionState {
         use ExecutionState::*;
         match self {
             Pending => matches!(to, Claimed | Running | Skipped | Cancelled),
-            Claimed => matches!(to, Pending | Running),
+            Claimed => matches!(to, Pending | Running | Cancelled),
             Running => {
                 matches!(to, Pending | Succeeded | Failed | TimedOut | Cancelled | Abandoned)
             }
@@ -153,6 +154,7 @@ states! {
 
 /// Why an execution is in the state it is in (`QRTZ_RUN.reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has rows with some of them"))]
 pub(crate) enum Reason {
     Misfire,
     Superseded,
@@ -165,8 +167,9 @@ pub(crate) enum Reason {
     NodeDied,
     /// Its schedule was removed.
     Removed,
+    /// Somebody asked for its end before it ran.
+    Cancelled,
     /// Somebody asked for it.
-    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
     ByHand,
 }
 
@@ -182,6 +185,7 @@ impl Reason {
             Self::AttemptsExhausted => "attempts exhausted",
             Self::NodeDied => "node died",
             Self::Removed => "removed",
+            Self::Cancelled => "cancelled",
             Self::ByHand => "by hand",
         }
     }
@@ -204,7 +208,7 @@ mod tests {
         use ExecutionState::*;
         let arrows = [
             (Pending, [Claimed, Running, Skipped, Cancelled].as_slice()),
-            (Claimed, &[Pending, Running]),
+            (Claimed, &[Pending, Running, Cancelled]),
             (Running, &[Pending, Succeeded, Failed, TimedOut, Cancelled, Abandoned]),
         ];
         for (from, targets) in arrows {

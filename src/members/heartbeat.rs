@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Held, observer::Observer};
+use super::{Cancels, Held, observer::Observer};
 use crate::domain::shards::Member;
-use crate::domain::{Error, Event, JobSpec, Millis, NodeId};
+use crate::domain::{Error, Event, ExecutionId, JobSpec, Millis, NodeId};
 use crate::machine::{Machine, Operation, Step};
 use crate::repair::recover;
 use crate::store::{
@@ -50,6 +50,7 @@ pub(crate) enum NodeOp {
     Heartbeat(Heartbeat),
     DeclareDead(Peer, Millis),
     Revoke(ExecutionChange),
+    SawCancels(Vec<ExecutionId>),
     Leave(NodeId, Millis),
 }
 
@@ -58,6 +59,7 @@ pub(crate) enum NodeAnswer {
     HeartbeatReply(HeartbeatReply),
     Declared(Peer, Applied),
     Revoked,
+    SawCancels,
     Left,
 }
 
@@ -70,6 +72,7 @@ impl Operation for NodeOp {
             Self::Heartbeat(_) => "heartbeat",
             Self::DeclareDead(..) => "declaring a node dead",
             Self::Revoke(_) => "settling an execution nobody holds",
+            Self::SawCancels(_) => "noting that cancels were seen",
             Self::Leave(..) => "leaving",
         }
     }
@@ -83,6 +86,7 @@ impl Operation for NodeOp {
                 store.apply_one(Change::End(end)).map(|applied| NodeAnswer::Declared(peer, applied))
             }
             Self::Revoke(change) => store.apply_one(change.into()).map(|_| NodeAnswer::Revoked),
+            Self::SawCancels(executions) => store.saw_cancels(&executions).map(|()| NodeAnswer::SawCancels),
             Self::Leave(node, now) => {
                 let end = NodeEnd { node, beat: None, now };
                 store.apply_one(Change::End(end)).map(|_| NodeAnswer::Left)
@@ -145,6 +149,7 @@ pub(crate) struct NodeMachine<F> {
     identity: Identity,
     window: Window,
     held: Arc<Held>,
+    cancels: Arc<Cancels>,
     figures: F,
     membership: Membership,
     observer: Observer,
@@ -164,7 +169,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         id: NodeId,
         identity: Identity,
         window: Window,
-        held: Arc<Held>,
+        (held, cancels): (Arc<Held>, Arc<Cancels>),
         figures: F,
         now: Now,
     ) -> Self {
@@ -173,6 +178,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             identity,
             window,
             held,
+            cancels,
             figures,
             membership: Membership::Joined,
             observer: Observer::default(),
@@ -237,6 +243,11 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 // The answer is the whole truth: tasks of earlier ones that failed are in it again.
                 self.todo.clear();
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
+                let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
+                let new = self.cancels.ask(asked.collect());
+                if !new.is_empty() {
+                    self.todo.push_front(NodeOp::SawCancels(new));
+                }
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
             }
@@ -325,7 +336,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
             Ok(NodeAnswer::Declared(peer, Applied::Done)) => {
                 self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
             }
-            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked | NodeAnswer::SawCancels) => {}
             Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
                 self.id = self.id.next_incarnation();
                 self.membership = Membership::NotYet;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
 use crate::domain::{Cause, ExecutionId, JobPolicy, JobSpec};
+use crate::members::Cancels;
 use crate::pipeline::poll::decode::Catalog;
 use crate::time::{self, Micros};
 
@@ -27,6 +28,7 @@ pub struct Context {
     pub(crate) attempt: u32,
     pub(crate) fence: i64,
     pub(crate) cause: Cause,
+    pub(crate) cancels: Arc<Cancels>,
     pub(crate) stopping: Arc<AtomicBool>,
 }
 
@@ -73,6 +75,15 @@ impl Context {
     #[must_use]
     pub fn cause(&self) -> &Cause {
         &self.cause
+    }
+
+    /// Whether somebody asked for this execution's end ([`Client::cancel`](crate::Client::cancel)): a handler that
+    /// looks at it now and then may stop and return an error, which is recorded as CANCELLED and not retried.
+    /// True within one heartbeat interval of the request while the database answers; at once if the request
+    /// was made through this node's own client.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancels.contains(self.execution)
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

@@ -58,10 +58,20 @@ impl Running {
     }
 
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
-    /// its job's policy grants.
-    pub(crate) fn ended(self, outcome: Outcome, policy: Option<JobPolicy>, now: Millis) -> ExecutionChange {
+    /// its job's policy grants. A failure after it was asked to cancel is no failure, and not retried.
+    pub(crate) fn ended(
+        self,
+        outcome: Outcome,
+        is_cancelled: bool,
+        policy: Option<JobPolicy>,
+        now: Millis,
+    ) -> ExecutionChange {
         let Self(claimed) = self;
-        let failed = outcome != Outcome::Succeeded;
+        let outcome = match outcome {
+            Outcome::Failed(error) if is_cancelled => Outcome::Cancelled(error),
+            outcome => outcome,
+        };
+        let failed = matches!(outcome, Outcome::Failed(_));
         let retry = policy.filter(|_| failed).and_then(|policy| policy.retry_at(claimed.attempt(), now));
         claimed.finish(outcome, retry, now)
     }
@@ -138,18 +148,20 @@ mod tests {
 
     #[test]
     fn only_a_failure_with_tries_left_is_retried() {
-        let ended = |outcome, max_tries| {
+        let ended = |outcome, is_cancelled, max_tries| {
             let Lifecycle::Run(running) = Lifecycle::of(claimed(true), at(0), false) else {
                 panic!("not run")
             };
             let retry_delay = Duration::from_secs(7);
             let policy = JobPolicy { max_tries, retry_delay, ..JobPolicy::DEFAULT };
-            let outcome = running.ended(outcome, Some(policy), AT);
+            let outcome = running.ended(outcome, is_cancelled, Some(policy), AT);
             (outcome.becomes, outcome.next.map(|next| next.due))
         };
         let failed = || Outcome::Failed("no".to_owned());
-        assert_eq!(ended(Outcome::Succeeded, 2), (ExecutionState::Succeeded, None));
-        assert_eq!(ended(failed(), 2), (ExecutionState::Failed, Some(AT + 7_000)));
-        assert_eq!(ended(failed(), 1), (ExecutionState::Failed, None));
+        assert_eq!(ended(Outcome::Succeeded, false, 2), (ExecutionState::Succeeded, None));
+        assert_eq!(ended(failed(), false, 2), (ExecutionState::Failed, Some(AT + 7_000)));
+        assert_eq!(ended(failed(), false, 1), (ExecutionState::Failed, None));
+        assert_eq!(ended(failed(), true, 2), (ExecutionState::Cancelled, None));
+        assert_eq!(ended(Outcome::Succeeded, true, 2), (ExecutionState::Succeeded, None), "it has succeeded");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::machine::driver::Driver;
+use crate::members::NodeInput;
 use crate::node::inboxes::{Inboxes, send};
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
@@ -38,6 +39,15 @@ pub(crate) struct Node {
     closed: Arc<AtomicBool>,
 }
 
+/// What a client has changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Changed<'a> {
+    /// The schedule of this name.
+    Schedule(&'a str),
+    /// Something that a node hears of with its heartbeat.
+    Execution,
+}
+
 /// The threads its machines run on.
 struct Loops {
     poll: Driver,
@@ -49,9 +59,13 @@ struct Loops {
 }
 
 impl Node {
-    /// Tells this node's poll of a changed schedule, so that the change need not wait for the next one.
-    pub(crate) fn on_change(&self) -> impl Fn(&str) + Send + Sync + use<> {
-        let poll = self.inboxes.poll.clone();
-        move |name| send(&poll, PollInput::Changed(name.to_owned()))
+    /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait for
+    /// the next one.
+    pub(crate) fn on_change(&self) -> impl Fn(Changed<'_>) + Send + Sync + use<> {
+        let (poll, heartbeat) = (self.inboxes.poll.clone(), self.inboxes.heartbeat.clone());
+        move |changed| match changed {
+            Changed::Schedule(name) => send(&poll, PollInput::Changed(name.to_owned())),
+            Changed::Execution => send(&heartbeat, NodeInput::Beat),
+        }
     }
 }

@@ -9,6 +9,7 @@ use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded};
 use crate::domain::{Event, Outcome};
+use crate::members::Cancels;
 use crate::node::handlers::{Context, Handlers};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::teller::Events;
@@ -32,6 +33,7 @@ pub(crate) struct Runner {
     pub handlers: Arc<Handlers>,
     pub complete: Sender<CompleteInput>,
     pub events: Arc<Events>,
+    pub cancels: Arc<Cancels>,
     pub stopping: Arc<AtomicBool>,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
@@ -78,6 +80,7 @@ impl Runner {
             attempt: claimed.attempt(),
             fence: claimed.fence(),
             cause: claimed.cause().clone(),
+            cancels: Arc::clone(&self.cancels),
             stopping: Arc::clone(&self.stopping),
         };
         // The error is shown and dropped in there too: both are the application's code.
@@ -98,9 +101,10 @@ impl Runner {
         let outcome = self.call(claimed);
         let error = match &outcome {
             Outcome::Succeeded => None,
-            Outcome::Failed(error) => Some(error.clone()),
+            Outcome::Failed(error) | Outcome::Cancelled(error) => Some(error.clone()),
         };
-        let settlement = running.ended(outcome, policy, self.clock.now().db);
+        let is_cancelled = self.cancels.contains(execution);
+        let settlement = running.ended(outcome, is_cancelled, policy, self.clock.now().db);
         self.settle(CompleteInput::Settle(settlement, None));
         self.events.emit(Event::Finished { execution, schedule, error });
     }
@@ -164,6 +168,7 @@ mod tests {
                 handlers: Arc::new(handlers),
                 complete,
                 events: Arc::new(events),
+                cancels: Arc::default(),
                 stopping: Arc::default(),
                 closed: Arc::default(),
             };

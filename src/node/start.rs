@@ -8,7 +8,7 @@ use crossbeam::channel::bounded;
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, OnPanic, Surroundings, drive};
-use crate::members::{Held, Identity, NodeMachine, members};
+use crate::members::{Cancels, Held, Identity, NodeMachine, members};
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
@@ -102,11 +102,13 @@ impl Node {
         send(&inboxes.poll, PollInput::Members(members));
         let handlers = Arc::new(handlers);
         let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let cancels = Arc::new(Cancels::default());
         let runner = Runner {
             clock: Arc::clone(&clock),
             handlers: Arc::clone(&handlers),
             complete: inboxes.complete.clone(),
             events: Arc::clone(&events),
+            cancels: Arc::clone(&cancels),
             stopping: Arc::clone(&stopping),
             closed: Arc::clone(&closed),
         };
@@ -126,7 +128,8 @@ impl Node {
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
         let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
-        let heart = NodeMachine::new(node, identity, window, held, figures_of(Arc::clone(&pool)), now);
+        let heart =
+            NodeMachine::new(node, identity, window, (held, cancels), figures_of(Arc::clone(&pool)), now);
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.

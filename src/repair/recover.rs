@@ -47,7 +47,9 @@ impl Revocation {
 pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocation {
     let policy = stranded.policy;
     let (to, reason, again) = match stranded.state {
-        ExecutionState::Running if !policy.recover => (ExecutionState::Abandoned, Reason::NodeDied, false),
+        ExecutionState::Running if !policy.recover || stranded.is_cancelled => {
+            (ExecutionState::Abandoned, Reason::NodeDied, false)
+        }
         ExecutionState::Running if stranded.deaths.saturating_add(1) >= policy.max_attempts => {
             (ExecutionState::Failed, Reason::AttemptsExhausted, false)
         }

@@ -29,6 +29,8 @@ pub(super) struct Faults {
     pub edits: Millis,
     /// Per second: somebody asks for an extra execution.
     pub orders: Millis,
+    /// Per second: somebody cancels an execution that has not ended.
+    pub cancels: Millis,
     /// Per second: a schedule is removed; with its next edit it is made again.
     pub removes: Millis,
     /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
@@ -70,6 +72,7 @@ impl Faults {
         pauses: 0,
         edits: 0,
         orders: 0,
+        cancels: 0,
         removes: 0,
         arrears: 0,
         hands: 0,
@@ -95,6 +98,7 @@ impl Faults {
         pauses: 20_000,
         edits: 20_000,
         orders: 50_000,
+        cancels: 30_000,
         removes: 5_000,
         arrears: 5_000,
         hands: 5_000,
@@ -121,6 +125,7 @@ impl Faults {
         pauses: 200_000,
         edits: 100_000,
         orders: 100_000,
+        cancels: 100_000,
         removes: 20_000,
         arrears: 5_000,
         hands: 200_000,
@@ -182,7 +187,7 @@ impl Faults {
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 22] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 23] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -195,6 +200,7 @@ impl Faults {
             ("pauses", &mut self.pauses),
             ("edits", &mut self.edits),
             ("orders", &mut self.orders),
+            ("cancels", &mut self.cancels),
             ("removes", &mut self.removes),
             ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),

@@ -27,6 +27,8 @@ pub struct History {
     pub pauses: Vec<Pause>,
     /// What somebody asked for beside what was planned; none if nobody kept it.
     pub orders: Option<Vec<Order>>,
+    /// Executions that somebody cancelled, or asked to end while they ran.
+    pub cancels: Vec<Cancel>,
     /// Schedules that were removed, each until it was made again.
     pub removals: Vec<Pause>,
     pub switches: Vec<Switch>,
@@ -171,6 +173,13 @@ pub struct Order {
     pub payload: Option<String>,
 }
 
+/// Somebody cancelled an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel {
+    pub execution: i64,
+    pub at: Millis,
+}
+
 /// A node, or without one the whole application, was switched off by hand.
 #[derive(Clone, Debug)]
 pub struct Switch {
@@ -216,7 +225,7 @@ pub fn judge(history: &History) -> Verdict {
     for plan in &history.plans {
         let rows = ledgers.remove(plan.schedule.as_str()).unwrap_or_default();
         occurrences(history, plan, &rows, &mut verdict);
-        attempts(plan, &rows, &mut verdict);
+        attempts(history, plan, &rows, &mut verdict);
     }
     for rows in ledgers.values() {
         verdict.blame(format!("an execution of no schedule: {:?}", rows[0]));
@@ -226,6 +235,7 @@ pub fn judge(history: &History) -> Verdict {
     skips(history, &mut verdict);
     pauses(history, &mut verdict);
     removed(history, &mut verdict);
+    cancels(history, &mut verdict);
     orders(history, &mut verdict);
     switches(history, &mut verdict);
     effects(history, &mut verdict);
@@ -312,7 +322,7 @@ fn cursor(history: &History, plan: &Plan, following: Option<Millis>, verdict: &m
 }
 
 /// Attempts follow one another, each for a reason, and the last has ended.
-fn attempts(plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
+fn attempts(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
     let mut chains: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
     for row in rows {
         chains.entry((row.generation, row.origin, row.scheduled)).or_default().push(row);
@@ -324,6 +334,10 @@ fn attempts(plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
             deaths += u32::from(row.state == "ABANDONED");
             if row.reason == "attempts exhausted" && deaths + 1 < plan.deaths {
                 verdict.blame(format!("{}: given up too soon: {row:?}", plan.schedule));
+            }
+            let is_last = usize::try_from(n) == Ok(rows.len());
+            if is_last && history.cancels.iter().any(|it| it.execution == row.id) {
+                continue;
             }
             let again = match row.state.as_str() {
                 "ABANDONED" => plan.recovers && deaths < plan.deaths,
@@ -351,8 +365,10 @@ pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
         (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
         (Some(from), None) => is_over(from),
         (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
-        (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING"),
-        (Some("RUNNING"), Some(to)) => matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "ABANDONED"),
+        (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING" | "CANCELLED"),
+        (Some("RUNNING"), Some(to)) => {
+            matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "CANCELLED" | "ABANDONED")
+        }
         _ => false,
     }
 }
@@ -481,7 +497,8 @@ fn pauses(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Nothing of a removed schedule is claimed or repaired, and nothing else is cancelled.
+/// Nothing of a removed schedule is claimed or repaired; nothing is cancelled that nobody asked for, and nothing
+/// follows what somebody did.
 fn removed(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let is_new = |change: &Change| {
@@ -492,14 +509,32 @@ fn removed(history: &History, verdict: &mut Verdict) {
     for change in &history.changes {
         let Some(row) = rows.get(&change.execution) else { continue };
         let mut removals = history.removals.iter().filter(|it| it.schedule == row.schedule);
+        let mut cancels = history.cancels.iter().filter(|it| it.execution == row.id);
         if change.to.as_deref() == Some("CANCELLED") {
-            if row.reason != "removed" || removals.all(|it| change.at < it.from) {
+            let with_it = row.reason == "removed" && removals.any(|it| it.from <= change.at);
+            if !with_it && cancels.all(|it| change.at < it.at) {
                 verdict.blame(format!("cancelled at {} for no reason: {row:?}", change.at));
             }
         } else if let Some(removal) = removals.find(|it| it.from < change.at && change.at < it.until)
             && is_new(change)
         {
             verdict.blame(format!("claimed or repaired at {} in {removal:?}: {row:?}", change.at));
+        }
+    }
+}
+
+/// No attempt follows one that was asked to end before.
+fn cancels(history: &History, verdict: &mut Verdict) {
+    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let key = |row: &Execution| (row.schedule.clone(), row.generation, row.origin, row.scheduled);
+    let mut asked = BTreeMap::new();
+    for (cancel, row) in history.cancels.iter().filter_map(|it| Some((it, *rows.get(&it.execution)?))) {
+        asked.insert((key(row), row.attempt), cancel.at);
+    }
+    for change in history.changes.iter().filter(|change| change.from.is_none()) {
+        let Some(row) = rows.get(&change.execution).filter(|row| row.attempt > 1) else { continue };
+        if asked.get(&(key(row), row.attempt - 1)).is_some_and(|at| *at < change.at) {
+            verdict.blame(format!("another attempt although somebody cancelled the one before: {row:?}"));
         }
     }
 }
@@ -629,7 +664,9 @@ fn payloads(history: &History, verdict: &mut Verdict) {
             _ => {}
         }
     }
-    for effect in &history.effects {
+    let by_hand: BTreeSet<i64> =
+        history.executions.iter().filter(|row| row.origin != 0).map(|row| row.id).collect();
+    for effect in history.effects.iter().filter(|effect| !by_hand.contains(&effect.execution)) {
         let Some(plan) = plans.get(effect.schedule.as_str()) else { continue };
         let Some(at) = claimed.get(&effect.execution) else { continue };
         // An edit of the same instant may have come before or after.

@@ -325,6 +325,33 @@ fn a_cluster_that_is_switched_off_makes_no_claim_that_was_in_doubt() {
     assert!(made > 0, "no cut leaves a commit unknown");
 }
 
+/// Whatever becomes of the execution then.
+#[test]
+fn a_cancel_is_heard_within_one_heartbeat() {
+    let heard = |sabotages: &[Sabotage]| {
+        let faults = Faults { cancels: 1_000_000, long_jobs: 300_000, ..Faults::NONE };
+        let scenario = Scenario { seed: 1, nodes: 3, schedules: 10, span: QUARTER / 3, faults };
+        let mut cluster = Cluster::new(&scenario, database::Database::memory(), sabotages);
+        cluster.run();
+        let rows = cluster.asked_to_end();
+        judge(&cluster.history()).assert_clean();
+        let long_ago = rows.iter().filter(|(lived, _)| *lived > 5_200);
+        let heard: Vec<_> = long_ago.map(|(_, heard)| *heard).collect();
+        println!(
+            "cancels: asked={} sabotages={sabotages:?} longest_ms={:?}",
+            heard.len(),
+            heard.iter().max()
+        );
+        assert!(heard.len() > 20, "{}", heard.len());
+        heard
+    };
+    assert!(
+        heard(&[]).iter().all(|it| it.is_some_and(|after| after <= 5_200)),
+        "an interval, and the answer"
+    );
+    assert!(heard(&[Sabotage::DeafToCancels]).iter().all(Option::is_none), "nobody need hear of a cancel");
+}
+
 const DAY: i64 = 24 * 3_600_000;
 
 /// How long each of some schedules that fire every second fires nothing, at most, after the database's clock

@@ -8,12 +8,12 @@ use super::dice::Dice;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use super::wire::Wire;
-use crate::domain::{Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
 use crate::repair::resume;
 use crate::store::audit::Order;
-use crate::store::order::{Ordered, RunOrder};
-use crate::store::{Change, Definition, Ensured, RemoveChange, Store};
+use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
 use crate::trigger::{Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
@@ -39,13 +39,22 @@ pub(super) struct Plans {
     removals: Vec<Pause>,
     /// What was asked for beside what is planned.
     orders: Vec<judge::Order>,
+    cancels: Vec<judge::Cancel>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
 }
 
 impl Plans {
     pub(super) fn new(dice: Dice, ends: Millis, one_shots: bool) -> Self {
-        Self { made: Vec::new(), dice, ends, removals: Vec::new(), orders: Vec::new(), one_shots }
+        Self {
+            made: Vec::new(),
+            dice,
+            ends,
+            removals: Vec::new(),
+            orders: Vec::new(),
+            cancels: Vec::new(),
+            one_shots,
+        }
     }
 
     /// The `n`th schedule: of each kind of trigger, job and policy in turn.
@@ -220,8 +229,32 @@ impl Plans {
         match wire.store.order(&order).unwrap() {
             Ordered::Pending(execution) => self.orders.push(judge::Order { execution: execution.0, payload }),
             Ordered::Unknown => assert!(self.made[n].removed.is_some()),
-            Ordered::NotRunnable(state) => panic!("{state:?}"),
+            // Under a sabotage.
+            Ordered::NotRunnable(_) => {}
         }
+    }
+
+    /// Somebody cancels some execution that has not ended.
+    pub(super) fn cancel(&mut self, now: Millis, wire: &Wire<'_>) {
+        let states = vec![ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running];
+        let open = ExecutionQuery { states, limit: 1_000, ..ExecutionQuery::default() };
+        let open = wire.store.executions(&open).unwrap();
+        if open.is_empty() {
+            return;
+        }
+        let row = &open[usize::try_from(self.dice.below(open.len() as Millis)).unwrap()];
+        let order = Order { actor: "sim".to_owned(), reason: String::new() };
+        let execution = ExecutionId(row.id);
+        let order = CancelOrder { application: APPLICATION.to_owned(), execution, order };
+        // The store itself: an operator's call is whole.
+        if let Cancel::Done | Cancel::Asked { .. } = wire.store.cancel(&order).unwrap() {
+            self.cancels.push(judge::Cancel { execution: row.id, at: now });
+        }
+    }
+
+    /// What somebody cancelled.
+    pub(super) fn cancels(&self) -> Vec<judge::Cancel> {
+        self.cancels.clone()
     }
 
     /// What was asked for.

@@ -59,6 +59,8 @@ pub(super) enum Sabotage {
     StayAhead,
     /// Cursors that are ahead of the clock go back, however briefly it has been so.
     BelieveAnyClock,
+    /// Heartbeats do not tell of executions that are asked to end.
+    DeafToCancels,
     /// An execution that somebody asked for is run with its schedule's payload.
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.

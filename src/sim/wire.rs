@@ -12,7 +12,7 @@ use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
-use crate::store::order::{Ordered, RunOrder};
+use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
 use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -338,7 +338,13 @@ impl Store for Wire<'_> {
             }
         }
         lock(&self.shared.beats).insert(beat.node, self.time);
-        self.store.beat(beat)
+        let mut reply = self.store.beat(beat)?;
+        if let HeartbeatReply::Alive { owned, .. } = &mut reply
+            && self.is(Sabotage::DeafToCancels)
+        {
+            owned.iter_mut().for_each(|it| it.is_cancelled = false);
+        }
+        Ok(reply)
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
@@ -427,6 +433,14 @@ impl Store for Wire<'_> {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.store.order(order)
+    }
+
+    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+        self.store.cancel(order)
+    }
+
+    fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
+        self.store.saw_cancels(executions)
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

@@ -110,6 +110,7 @@ impl Claimed {
         let (becomes, error) = match outcome {
             Outcome::Succeeded => (ExecutionState::Succeeded, None),
             Outcome::Failed(error) => (ExecutionState::Failed, Some(error)),
+            Outcome::Cancelled(error) => (ExecutionState::Cancelled, Some(error)),
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
         ExecutionChange { error, next, ..self.change(ChangeKind::Finish, becomes, now) }

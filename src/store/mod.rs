@@ -44,7 +44,7 @@ pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::columns::{Settings, When};
-use self::order::{Ordered, RunOrder};
+use self::order::{Cancel, CancelOrder, CancelRow, Ordered, RunOrder};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
@@ -112,7 +112,8 @@ pub(crate) trait Store: Send + Sync {
     /// `after`, at most `limit`.
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
 
-    /// PENDING executions of removed schedules, at most `limit`: handed back or to be retried since.
+    /// PENDING executions of removed schedules, and those that were asked to cancel, at most `limit`: handed back
+    /// or to be retried since.
     fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
@@ -146,6 +147,12 @@ pub(crate) trait Store: Send + Sync {
 
     /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
+
+    /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
+    fn cancel(&self, order: &CancelOrder) -> Result<Cancel>;
+
+    /// Notes that the node that runs these executions has heard that they are to be cancelled.
+    fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;
 
     /// A schedule's row by name, whether or not it can be understood.
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
@@ -432,20 +439,23 @@ pub(crate) struct Stranded {
     pub attempt: u32,
     /// How many earlier attempts at its occurrence were ABANDONED.
     pub deaths: u32,
+    /// Somebody asked to cancel it.
+    pub is_cancelled: bool,
     pub policy: JobPolicy,
 }
 
-/// A PENDING execution of a removed schedule.
+/// A PENDING execution that is not to be run: of a removed schedule, or asked to cancel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Withdrawn {
     pub execution: ExecutionId,
     pub token: Token,
     pub name: Arc<str>,
+    pub reason: Reason,
 }
 
 impl Withdrawn {
     pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
-        let (kind, reason) = (rules::ChangeKind::Cancel, Some(Reason::Removed));
+        let (kind, reason) = (rules::ChangeKind::Cancel, Some(self.reason));
         let cancelled = ExecutionState::Cancelled;
         ExecutionChange { reason, ..ExecutionChange::of(kind, self.execution, self.token, cancelled, now) }
     }
@@ -610,4 +620,5 @@ pub(crate) struct ExecutionRow {
     pub started: Option<Millis>,
     pub finished: Option<Millis>,
     pub error: String,
+    pub cancel: Option<CancelRow>,
 }

@@ -1,7 +1,7 @@
-//! Executions that somebody asks for, beside those that are planned.
+//! Executions that somebody asks for, beside those that are planned, or asks to cancel.
 
 use super::audit::{AuditEntry, Order};
-use crate::domain::{ExecutionId, Millis, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 
 /// The most bytes of JSON that a payload of an execution's own may have: polls bring it with the row.
 pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
@@ -35,6 +35,50 @@ pub(crate) enum Ordered {
     NotRunnable(Option<ScheduleState>),
     /// There is no such schedule, or it was removed.
     Unknown,
+}
+
+/// The end of an execution.
+#[derive(Clone, Debug)]
+pub(crate) struct CancelOrder {
+    pub application: String,
+    pub execution: ExecutionId,
+    pub order: Order,
+}
+
+impl CancelOrder {
+    /// How it is recorded.
+    pub(crate) fn entry(&self, schedule: &str, was: ExecutionState) -> AuditEntry {
+        let states = match was {
+            ExecutionState::Running => (was.as_str(), "asked to cancel"),
+            _ => (was.as_str(), ExecutionState::Cancelled.as_str()),
+        };
+        let entry = AuditEntry::of_schedule("cancel", (&self.application, ""), states, &self.order);
+        AuditEntry { target_type: "execution", target: format!("{} of {schedule}", self.execution), ..entry }
+    }
+}
+
+/// The answer to a [`CancelOrder`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    /// It had not begun and is CANCELLED.
+    Done,
+    /// It runs on this node, which is asked to end it; whether that is new.
+    Asked {
+        node: String,
+        is_new: bool,
+    },
+    /// It has ended so; none if its state is no word of ours.
+    Ended(Option<ExecutionState>),
+    Unknown,
+}
+
+/// What became of a request to cancel an execution that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CancelRow {
+    pub asked: Millis,
+    pub actor: String,
+    /// When its node heard of it.
+    pub seen: Option<Millis>,
 }
 
 impl Ordered {

@@ -210,7 +210,7 @@ const START: Rule = Rule::of("settle", Table::Execution, &guard::START)
     .repeats();
 
 const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
-    .leads(&[Running], &[Succeeded, Failed])
+    .leads(&[Running], &[Succeeded, Failed, Cancelled])
     .sets(&[
         (Column::State, Give(Becomes)),
         (Column::Error, Give(Error)),
@@ -252,8 +252,9 @@ const SUPERSEDE: Rule =
         (Column::ClaimToken, Word("")),
     ]);
 
-const CANCEL: Rule =
-    Rule::of("cancel executions", Table::Execution, &guard::CANCEL).leads(&[Pending], &[Cancelled]).sets(&[
+const CANCEL: Rule = Rule::of("cancel executions", Table::Execution, &guard::CANCEL)
+    .leads(&[Pending, Claimed], &[Cancelled])
+    .sets(&[
         (Column::State, Word(Cancelled.as_str())),
         (Column::Reason, Give(Why)),
         (Column::FinishedTime, Give(Now)),

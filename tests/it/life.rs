@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    AuditFilter, Builder, Cause, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job, Paused,
-    Removed, Resumed, Schedule, Scheduler, Trigger, Triggered,
+    AuditFilter, Builder, Cancelled, Cause, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job,
+    Paused, Removed, Resumed, Schedule, Scheduler, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -43,6 +43,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_node_is_not_its_ip_address", a_node_is_not_its_ip_address),
         ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
         ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
+        ("a_running_job_hears_of_a_cancel", a_running_job_hears_of_a_cancel),
         ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
         ("occurrences_on_the_windows_edge_are_not_dropped", occurrences_on_the_windows_edge_are_not_dropped),
     ];
@@ -429,6 +430,50 @@ fn a_schedule_runs_once_more_by_hand(kind: ServerKind) {
     let verbs: Vec<_> = audit.iter().map(|row| row.verb.as_str()).collect();
     assert_eq!(verbs, ["trigger", "trigger", "trigger", "pause", "ensure"]);
     assert!(audit.iter().skip(3).all(|row| row.actor.ends_with(&format!("/{}", std::process::id()))));
+}
+
+/// From this node's own client at once, from another process within a heartbeat; it is not retried.
+fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(TEXT.retries(2, Duration::ZERO), move |context, text| {
+            tell.lock().unwrap().send(context.execution()).map_err(|_| "gone")?;
+            let begun = Instant::now();
+            while !context.is_cancelled() {
+                assert!(begun.elapsed() < SOON, "it has not heard of the cancel");
+                std::thread::yield_now();
+            }
+            if text == "all the same" { Ok(()) } else { Err("was asked to end".into()) }
+        })
+        .start()
+        .unwrap();
+    let (own, elsewhere) = (scheduler.client(), client(&database).acting_as("bob"));
+    for (name, by, state) in
+        [("own", &own, "CANCELLED"), ("other", &elsewhere, "CANCELLED"), ("all the same", &own, "SUCCEEDED")]
+    {
+        own.ensure(&once_now(name, name)).run().unwrap();
+        let execution = told.recv_timeout(SOON).unwrap();
+        let begun = Instant::now();
+        assert!(matches!(by.cancel(execution).run().unwrap(), Cancelled::Asked { .. }));
+        let row = loop {
+            let rows = own.executions(&ExecutionFilter::default()).unwrap();
+            let row = rows.into_iter().find(|row| row.id == execution.get()).unwrap();
+            if row.state != "RUNNING" && row.cancel_seen.is_some() {
+                break row;
+            }
+            assert!(begun.elapsed() < SOON, "{row:?}");
+            std::thread::yield_now();
+        };
+        assert_eq!(row.state, state, "{row:?}");
+        assert!(name == "other" || begun.elapsed() < Duration::from_secs(4), "its own client's, but {row:?}");
+        assert_eq!(row.cancel_asked_by == "bob", name == "other");
+        let again = by.cancel(execution).run().unwrap();
+        assert!(matches!(again, Cancelled::AlreadyEnded(_)), "{again:?}");
+    }
+    assert_eq!(own.cancel(7_000_000_000).run().unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(states(&own).len(), 3, "nothing was retried: {:?}", states(&own));
+    assert!(scheduler.shutdown(SOON));
 }
 
 fn a_removed_schedule_fires_no_more(kind: ServerKind) {

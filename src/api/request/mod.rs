@@ -19,12 +19,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(super) mod cancel;
 mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
 pub(super) mod resume;
 pub(super) mod trigger;
 
+pub use cancel::Cancel;
 pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::api::{Client, Job, Schedule};
+use crate::node::Changed;
 use crate::store::memory::MemoryStore;
 use crate::trigger::Trigger;
 
@@ -13,8 +14,8 @@ pub(super) fn client() -> (Client, Arc<AtomicUsize>) {
     let store = Arc::new(MemoryStore::new(1_767_225_600_000));
     let announced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&announced);
-    let client = Client::over("app", store, move |name| {
-        assert_eq!(name, "s");
+    let client = Client::over("app", store, move |changed| {
+        assert!(matches!(changed, Changed::Schedule("s")), "{changed:?}");
         count.fetch_add(1, Ordering::Relaxed);
     });
     client.ensure(&hourly()).run().unwrap();

@@ -85,9 +85,11 @@ enum RawCommand {
         #[command(flatten)]
         output: RawOutput,
     },
-    /// Lists an application's executions, newest first
-    #[command(after_help = DATABASE_HELP)]
+    /// Lists an application's executions, newest first, or changes one
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
     Executions {
+        #[command(subcommand)]
+        verb: Option<RawExecutionVerb>,
         #[command(flatten)]
         filter: RawFilter,
         #[command(flatten)]
@@ -135,10 +137,16 @@ enum RawScheduleVerb {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum RawExecutionVerb {
+    /// Cancels one: at once if it has not begun, otherwise its handler is asked to end
+    Cancel(RawOrder),
+}
+
 /// A change of one thing.
 #[derive(Debug, Args)]
 struct RawOrder {
-    /// Its name
+    /// Its name, or an execution's id
     #[arg(value_name = "NAME")]
     name: String,
     /// Why, for the audit
@@ -157,7 +165,7 @@ struct RawAuditFilter {
     /// Only by this actor
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only of this verb: ensure, pause, resume, trigger, remove
+    /// Only of this verb: ensure, pause, resume, trigger, cancel, remove
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -287,7 +295,11 @@ impl RawArgs {
                 Command::Change(target(output)?, verb, order.resolve(&variable))
             }
             RawCommand::Audit { filter, output } => Command::Audit(target(output)?, filter.resolve(now)),
-            RawCommand::Executions { filter, output } => {
+            RawCommand::Executions { verb: Some(RawExecutionVerb::Cancel(order)), .. } => {
+                let output = RawOutput { output: Output::Table };
+                Command::Change(target(output)?, Verb::Cancel, order.resolve(&variable))
+            }
+            RawCommand::Executions { verb: None, filter, output } => {
                 Command::Executions(target(output)?, filter.resolve(now))
             }
             RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,

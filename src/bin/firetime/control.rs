@@ -4,8 +4,8 @@ use std::io::Write;
 
 use chrono::{DateTime, Utc};
 use firetime::{
-    AuditFilter, AuditView, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed, ScheduleState,
-    Triggered,
+    AuditFilter, AuditView, Cancelled, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
+    ScheduleState, Triggered,
 };
 
 use crate::failure::Failure;
@@ -20,6 +20,7 @@ use crate::when::utc;
 pub(crate) enum Verb {
     Pause,
     Resume,
+    Cancel,
     Run {
         payload: Option<serde_json::Value>,
         at: Option<DateTime<Utc>>,
@@ -51,6 +52,7 @@ pub(crate) fn change(
     let done = match verb {
         Verb::Pause => client.pause(name).reason(reason).run().map(paused),
         Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
+        Verb::Cancel => return cancel(&client, order, out),
         Verb::Run { payload, at } => {
             let run = client.trigger(name).reason(reason);
             let run = payload.iter().fold(run, |run, payload| run.payload(payload));
@@ -81,6 +83,26 @@ fn resumed(answer: Resumed) -> String {
         Resumed::NotPaused(state) => unchanged(state),
         _ => "resumed".to_owned(),
     }
+}
+
+fn cancel(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
+    let Order { name, reason, .. } = order;
+    let id: i64 = name.parse().map_err(|_| {
+        Failure::Usage(format!("{name:?} is no execution's id: `firetime executions` lists them"))
+    })?;
+    let said = match client.cancel(id).reason(reason).run()? {
+        Cancelled::Cancelled => "cancelled before it began".to_owned(),
+        Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
+        Cancelled::AlreadyAsked { node } => {
+            format!("runs on node {node}, which had been asked to end it before")
+        }
+        Cancelled::AlreadyEnded(state) => {
+            format!("nothing was changed, it is {}", state.as_str().to_lowercase())
+        }
+        other => format!("{other:?}"),
+    };
+    writeln!(out, "execution {id}: {said}")?;
+    Ok(())
 }
 
 fn triggered(answer: Triggered) -> String {

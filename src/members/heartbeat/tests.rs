@@ -31,7 +31,7 @@ fn no_hot_loop_while_the_database_is_down() {
 fn machine(now: Now) -> NodeMachine<fn() -> Figures> {
     let (application, host) = ("app".to_owned(), String::new());
     let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
-    NodeMachine::new(NodeId::fresh(), identity, Window::default(), Arc::default(), Figures::default, now)
+    NodeMachine::new(NodeId::fresh(), identity, Window::default(), Default::default(), Figures::default, now)
 }
 
 #[test]
@@ -63,6 +63,7 @@ fn revocations_that_are_refused_do_not_pile_up() {
         token: Token::fresh(),
         attempt: 1,
         deaths: 0,
+        is_cancelled: false,
         policy,
     };
     let owned: Vec<Stranded> = (0..100).map(stranded).collect();
@@ -109,7 +110,7 @@ fn at(after: Millis) -> Now {
 fn beating(window: Window) -> NodeMachine<fn() -> Figures> {
     let (application, host) = ("app".to_owned(), String::new());
     let identity = Identity { application, host_ip: host.clone(), host_name: host, pid: 0, jobs: Vec::new() };
-    NodeMachine::new(NodeId::fresh(), identity, window, Arc::default(), Figures::default, at(0))
+    NodeMachine::new(NodeId::fresh(), identity, window, Default::default(), Figures::default, at(0))
 }
 
 type Next = Step<NodeOp, NodeOutput>;
@@ -147,6 +148,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
                     NodeOp::Heartbeat(_) => NodeAnswer::HeartbeatReply(alive(Vec::new())),
                     NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), Applied::Done),
                     NodeOp::Revoke(_) => NodeAnswer::Revoked,
+                    NodeOp::SawCancels(_) => NodeAnswer::SawCancels,
                     NodeOp::Leave(..) => NodeAnswer::Left,
                 };
                 seen.push(Step::Do(op));
@@ -225,6 +227,7 @@ fn owned(id: i64) -> Stranded {
         token: Token::fresh(),
         attempt: 1,
         deaths: 0,
+        is_cancelled: false,
         policy: JobPolicy::DEFAULT,
     }
 }
@@ -295,6 +298,29 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
     };
     assert_eq!((*old, [*new, node.id, *reborn, *joined, first.node]), (was, [will_be; 5]));
     assert_eq!((node.application.as_str(), until), ("app", 10_000));
+}
+
+/// Told once, and again only if it is asked for anew.
+#[test]
+fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
+    let mut machine = beating(Window::default());
+    let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
+    [asked.token, beside.token].into_iter().for_each(|token| machine.held.add(token));
+    let cancels = Arc::clone(&machine.cancels);
+    let seen = |machine: &mut NodeMachine<fn() -> Figures>, at, owned| {
+        beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
+        let steps = all(machine, at).0;
+        let seen = steps.into_iter().filter_map(|step| match step {
+            Step::Do(NodeOp::SawCancels(ids)) => Some(ids),
+            _ => None,
+        });
+        seen.collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&mut machine, 5_000, vec![asked.clone(), beside.clone()]), [[ExecutionId(1)]]);
+    assert!(cancels.contains(ExecutionId(1)) && !cancels.contains(ExecutionId(2)));
+    assert!(seen(&mut machine, 10_000, vec![asked, beside.clone()]).is_empty());
+    assert!(seen(&mut machine, 15_000, vec![beside]).is_empty());
+    assert!(!cancels.contains(ExecutionId(1)));
 }
 
 /// Others work on the new file by now, and would not hear that it leaves.

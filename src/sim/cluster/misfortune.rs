@@ -222,6 +222,9 @@ impl Cluster {
         if self.now < self.ends && self.fate.strikes(self.faults.orders) {
             self.plans.order(self.now, &wire);
         }
+        if self.fate.strikes(self.faults.cancels) {
+            self.plans.cancel(self.now, &wire);
+        }
         if self.fate.strikes(self.faults.removes) {
             self.pauses.extend(self.plans.remove(self.now, &wire));
         }

@@ -16,7 +16,7 @@ use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Wire, Wires};
 use crate::domain::{Millis, NodeId, ScheduleId};
-use crate::store::NodeRow;
+use crate::store::{ExecutionQuery, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
@@ -153,6 +153,16 @@ impl Cluster {
         self.stranded
     }
 
+    /// Of each execution that was asked to end, and not handed back: how long it went on at least, and after how
+    /// long its node heard of it.
+    pub(super) fn asked_to_end(&self) -> Vec<(Millis, Option<Millis>)> {
+        let all = ExecutionQuery { limit: usize::MAX, ..ExecutionQuery::default() };
+        let rows = self.database.store().executions(&all).unwrap().into_iter();
+        let rows = rows.filter(|row| !["cancelled", "given back"].contains(&row.reason.as_str()));
+        let asked = rows.filter_map(|row| Some((row.finished.unwrap_or(self.now), row.cancel?)));
+        asked.map(|(end, it)| (end - it.asked, it.seen.map(|seen| seen - it.asked))).collect()
+    }
+
     /// When the faults stopped.
     pub(super) fn healed(&self) -> Millis {
         self.ends
@@ -280,6 +290,7 @@ impl Cluster {
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
+            cancels: self.plans.cancels(),
             removals: self.plans.removals(),
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),

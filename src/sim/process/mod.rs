@@ -17,7 +17,7 @@ use super::seats::{FloorSeats, Permit, SharedFloor, lock};
 use super::wire::Wire;
 use crate::domain::{Event, Millis, NodeId, Outcome};
 use crate::machine::Machine;
-use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
+use crate::members::{Cancels, Held, Identity, NodeInput, NodeMachine, NodeOutput, members};
 use crate::node::lifecycle::{Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
@@ -71,6 +71,7 @@ pub(super) struct Process {
     complete: Actor<CompleteMachine>,
     misfire: Actor<MisfireMachine>,
     heart: Actor<NodeMachine<fn() -> Figures>>,
+    pub(super) cancels: Arc<Cancels>,
     /// How much time its heartbeats have covered, worked out from its leases.
     pub covered: Millis,
     /// When the last confirmed heartbeat was sent, if no call failed since.
@@ -110,7 +111,7 @@ impl Process {
         let beat =
             Heartbeat { node: id, application, figures: Figures::default(), withdraw: false, now: now.db };
         let Ok(HeartbeatReply::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
-        let held = Arc::new(Held::default());
+        let (held, cancels) = (Arc::new(Held::default()), Arc::new(Cancels::default()));
         let (core, max, queue) = LIMITS;
         let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(PoolLimits::new(core, max, queue))));
         let always = wire.is(Sabotage::ClaimWithoutPermit);
@@ -146,7 +147,15 @@ impl Process {
             } else {
                 misfire
             }),
-            heart: Actor::new(NodeMachine::new(id, identity, window, held, figures, now)),
+            heart: Actor::new(NodeMachine::new(
+                id,
+                identity,
+                window,
+                (held, Arc::clone(&cancels)),
+                figures,
+                now,
+            )),
+            cancels,
             covered: 0,
             confirmed: None,
             floor,

@@ -3,6 +3,7 @@
 use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{Job, Process, Surroundings};
+use crate::domain::{Millis, Outcome};
 use crate::node::lifecycle::Lifecycle;
 use crate::node::route::Output;
 use crate::pipeline::complete::CompleteInput;
@@ -84,6 +85,7 @@ impl Process {
             self.perform(starting.settled(answer, now, false), around);
             said = true;
         }
+        self.heed_cancels(around.time);
         let (ended, running) =
             std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
         self.running = running;
@@ -92,6 +94,15 @@ impl Process {
             said = true;
         }
         said
+    }
+
+    /// Some handlers look whether they are to end, and do; the others run on.
+    fn heed_cancels(&mut self, time: Millis) {
+        let heeds = |it: &Job| it.running.claimed().execution().0 % 3 > 0;
+        let asked = |it: &Job| self.cancels.contains(it.running.claimed().execution());
+        for it in self.running.iter_mut().filter(|it| it.ends > time && heeds(it) && asked(it)) {
+            (it.ends, it.outcome) = (time, Outcome::Failed("cancelled".to_owned()));
+        }
     }
 
     fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
@@ -103,7 +114,8 @@ impl Process {
         }
         let retries = !around.wire.is(Sabotage::NoRetries);
         let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
-        let settlement = it.running.ended(it.outcome, job.map(|job| job.policy), now.db);
+        let is_cancelled = self.cancels.contains(it.running.claimed().execution());
+        let settlement = it.running.ended(it.outcome, is_cancelled, job.map(|job| job.policy), now.db);
         self.complete.receive(CompleteInput::Settle(settlement, None));
         self.thread_is_free(now);
     }

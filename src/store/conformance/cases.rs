@@ -140,6 +140,13 @@ macro_rules! conformance {
                 broken_rows_do_not_hide_the_stalled_pages_behind_them,
                 rows_of_a_disabled_application_are_not_stalled,
             }
+            cancelled {
+                what_has_not_begun_is_cancelled_at_once,
+                what_runs_is_asked_and_its_node_hears_of_it,
+                nothing_follows_what_was_asked_to_end,
+                another_applications_execution_is_unknown,
+                requests_go_with_their_executions,
+            }
             ordered {
                 an_order_makes_an_execution_beside_those_planned,
                 a_retry_keeps_the_orders_payload,

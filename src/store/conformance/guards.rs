@@ -363,7 +363,7 @@ fn a_cancel_loses(db: &Bench, altered: impl Fn(&Pending) -> Altered<'static>) {
 }
 
 pub(crate) fn a_cancel_loses_if_only_the_state_differs(db: &Bench) {
-    a_cancel_loses(db, |it| Altered::text(RowKey::Execution(it.id), "state", "PENDING", "CLAIMED"));
+    a_cancel_loses(db, |it| Altered::text(RowKey::Execution(it.id), "state", "PENDING", "RUNNING"));
 }
 
 pub(crate) fn a_cancel_loses_if_only_the_token_differs(db: &Bench) {

@@ -24,6 +24,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod broken;
+pub(crate) mod cancelled;
 mod cases;
 pub(crate) mod claims;
 pub(crate) mod definitions;

@@ -60,7 +60,8 @@ impl Tables {
             return Ok((change.rule().repeats && is_so).into());
         };
         self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
-        if let (Some(next), Some(run)) = (execution.next, self.run(id)) {
+        let next = execution.next.filter(|_| !self.cancels.contains_key(&id.0));
+        if let (Some(next), Some(run)) = (next, self.run(id)) {
             self.follow_up(run.again(next.reason.as_str(), next.due, next.token))?;
         }
         Ok(Applied::Done)

@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::order::{Ordered, RunOrder};
+use super::order::{Cancel, CancelOrder, Ordered, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -203,6 +203,15 @@ impl Store for MemoryStore {
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         let schedule = self.tables().schedule_named(&order.application, &order.schedule);
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
+    }
+
+    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+        self.transaction(|tables| tables.cancel(order))
+    }
+
+    fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
+        self.tables().saw_cancels(executions);
+        Ok(())
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

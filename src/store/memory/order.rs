@@ -1,10 +1,11 @@
-//! Executions that somebody asks for.
+//! Executions that somebody asks for, or asks to cancel.
 
 use super::rows::Run;
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Reason, Token};
-use crate::store::Result;
-use crate::store::order::{Ordered, RunOrder};
+use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
+use crate::store::order::{Cancel, CancelOrder, CancelRow, Ordered, RunOrder};
+use crate::store::rules::ChangeKind;
+use crate::store::{ExecutionChange, Result};
 
 impl Tables {
     pub(super) fn order(&mut self, order: &RunOrder) -> Result<Ordered> {
@@ -47,5 +48,46 @@ impl Tables {
         let row = self.audit.iter().find(|row| row.id == origin);
         let by = row.map_or_else(Default::default, |row| (row.actor.clone(), row.reason.clone()));
         (origin != 0).then_some(by)
+    }
+}
+
+impl Tables {
+    pub(super) fn cancel(&mut self, order: &CancelOrder) -> Result<Cancel> {
+        let Some(run) = self.run(order.execution).cloned() else { return Ok(Cancel::Unknown) };
+        if *run.application != *order.application {
+            return Ok(Cancel::Unknown);
+        }
+        let name = self.schedule(run.schedule).map(|row| row.name.to_string()).unwrap_or_default();
+        let (answer, state) = match run.state.parse() {
+            Ok(state @ (ExecutionState::Pending | ExecutionState::Claimed)) => {
+                let Some(token) = run.token else { return Ok(Cancel::Unknown) };
+                let (kind, becomes) = (ChangeKind::Cancel, ExecutionState::Cancelled);
+                let change = ExecutionChange::of(kind, order.execution, token, becomes, self.now);
+                let reason = Some(Reason::Cancelled);
+                self.apply(&[ExecutionChange { reason, ..change }.into()])?;
+                (Cancel::Done, state)
+            }
+            Ok(ExecutionState::Running) => {
+                let node = run.node.map(|node| node.to_string()).unwrap_or_default();
+                let is_new = !self.cancels.contains_key(&order.execution.0);
+                let row = CancelRow { asked: self.now, actor: order.order.actor.clone(), seen: None };
+                self.cancels.entry(order.execution.0).or_insert(row);
+                (Cancel::Asked { node, is_new }, ExecutionState::Running)
+            }
+            ended => return Ok(Cancel::Ended(ended.ok())),
+        };
+        if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
+            self.record(&order.entry(&name, state));
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn saw_cancels(&mut self, executions: &[ExecutionId]) {
+        let now = self.now;
+        for execution in executions {
+            if let Some(row) = self.cancels.get_mut(&execution.0) {
+                row.seen.get_or_insert(now);
+            }
+        }
     }
 }

@@ -20,6 +20,9 @@ impl Tables {
         if purge.after.is_empty() {
             purged.nodes = self.purge_nodes(&purge.application, before);
             self.purge_audit(&purge.application, before);
+            let gone: Vec<i64> =
+                self.cancels.keys().copied().filter(|id| self.run(ExecutionId(*id)).is_none()).collect();
+            gone.iter().for_each(|id| drop(self.cancels.remove(id)));
         }
         let (mark, mut fence) =
             (self.apps.get(purge.application.as_str()).map_or(0, |app| app.fence_from), 0);

@@ -120,6 +120,7 @@ impl Tables {
             token: run.token?,
             attempt: run.attempt,
             deaths: self.deaths_before(run),
+            is_cancelled: self.cancels.contains_key(&id),
             policy: job.map_or(ORPHANED, |job| job.policy),
         })
     }
@@ -133,8 +134,12 @@ impl Tables {
         let pending = self.index(application).into_iter().flat_map(|index| &index.pending);
         let withdrawn = pending.filter_map(|(_, id)| {
             let (execution, run) = (ExecutionId(*id), self.run(ExecutionId(*id))?);
-            let row = self.schedule(run.schedule).filter(|row| row.is(ScheduleState::Removed))?;
-            Some(Withdrawn { execution, token: run.token?, name: Arc::clone(&row.name) })
+            let row = self.schedule(run.schedule)?;
+            let reason = match row.is(ScheduleState::Removed) {
+                true => Reason::Removed,
+                false => self.cancels.get(id).map(|_| Reason::Cancelled)?,
+            };
+            Some(Withdrawn { execution, token: run.token?, name: Arc::clone(&row.name), reason })
         });
         withdrawn.take(limit).collect()
     }

@@ -167,6 +167,7 @@ impl Tables {
             started: run.started,
             finished: run.finished,
             error: run.error.clone(),
+            cancel: self.cancels.get(&id).cloned(),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::rows::{App, IndexedBy, Job, Key, Node, Run, Schedule};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
+use crate::store::order::CancelRow;
 use crate::store::{Change, Result};
 
 /// What one application's polls and repairs look things up by.
@@ -41,6 +42,8 @@ pub(super) struct Tables {
     waiting: BTreeSet<(i64, i64)>,
     unique: BTreeMap<Key, i64>,
     last_id: i64,
+    /// Requests to cancel, by execution.
+    pub cancels: BTreeMap<i64, CancelRow>,
     /// Oldest first.
     pub audit: Vec<AuditRow>,
     undo: Vec<Before>,

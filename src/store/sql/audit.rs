@@ -80,6 +80,14 @@ fn read(row: &mut Row) -> Step<AuditRow> {
     })
 }
 
+/// Removes requests to cancel that were made before and whose execution is gone.
+pub(super) fn purge_cancels(session: &mut dyn Session, application: &str, before: Millis) -> Step<()> {
+    let delete = sql("DELETE FROM QRTZ_CANCEL WHERE application = ? AND asked_time < ? AND NOT EXISTS \
+                      (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_CANCEL.execution_id)");
+    session.execute(&delete.bind(application).bind(before))?;
+    Ok(())
+}
+
 /// Removes what was recorded before; at most so many rows, the oldest of them.
 pub(super) fn purge(
     session: &mut dyn Session,

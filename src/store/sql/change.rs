@@ -308,22 +308,25 @@ pub(super) fn withdraw(
     Ok(())
 }
 
-/// The PENDING executions of removed schedules.
+/// The PENDING executions of removed schedules, and those that were asked to cancel.
 pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
     let question = sql(format!(
-        "SELECT p.id, p.claim_token, p.execute_id, e.name FROM (SELECT r.id, r.claim_token, r.execute_id \
+        "SELECT p.id, p.claim_token, p.execute_id, CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name \
+         FROM (SELECT r.id, r.claim_token, r.execute_id \
          FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{}) AS p \
-         JOIN QRTZ_EXECUTE e ON e.id = p.execute_id AND e.state = 'REMOVED' LIMIT ?",
+         LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id WHERE e.state = 'REMOVED' \
+         OR EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = p.id) LIMIT ?",
         session.dialect().pending()
     ));
     let mut withdrawn = Vec::new();
     for mut row in session.rows(&question.bind(application).bind(limit))? {
         let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
         let schedule = ScheduleId(row.int()?);
+        let reason = if row.int()? == 1 { Reason::Removed } else { Reason::Cancelled };
         let name = called(&row.loose_text()?, schedule);
         // One without a readable token was written by hand and stays.
         if let Ok(token) = uuid::Uuid::parse_str(&token) {
-            withdrawn.push(Withdrawn { execution, token: Token(token), name });
+            withdrawn.push(Withdrawn { execution, token: Token(token), name, reason });
         }
     }
     Ok(withdrawn)
@@ -349,10 +352,11 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
                       r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
                       r.following_fire_time, r.payload FROM ",
     );
-    // Somebody wrote an attempt that no poll can read the next of: it ends here. And SQLite needs a WHERE to
+    // Somebody wrote an attempt that no poll can read the next of, or asked to cancel: it ends here. And SQLite needs a WHERE to
     // tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
-        " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294{}",
+        " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294 \
+         AND NOT EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id){}",
         dialect.join(),
         guarded(dialect, &guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")

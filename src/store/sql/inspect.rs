@@ -5,6 +5,7 @@ use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
 use crate::store::columns::{Settings, When};
+use crate::store::order::CancelRow;
 use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
@@ -133,8 +134,9 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
     let question =
         sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
                         r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, \
-                        r.started_time, r.finished_time, r.error \
+                        r.started_time, r.finished_time, r.error, c.asked_time, c.actor, c.seen_time \
                         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+                        LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id \
                         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
     let mut question = of_application(question, "r", filter.application.as_deref());
     if let Some(schedule) = &filter.schedule {
@@ -175,5 +177,9 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         started: row.time()?,
         finished: row.time()?,
         error: row.loose_text()?,
+        cancel: {
+            let (asked, actor, seen) = (row.maybe_int()?, row.loose_text()?, row.time()?);
+            asked.map(|asked| CancelRow { asked, actor, seen })
+        },
     })
 }

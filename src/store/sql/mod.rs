@@ -74,7 +74,7 @@ use session::Session;
 use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::order::{Ordered, RunOrder};
+use super::order::{Cancel, CancelOrder, Ordered, RunOrder};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
@@ -264,6 +264,14 @@ impl Store for SqlStore {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.write("trigger a schedule", |session| order::order(session, order))
+    }
+
+    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+        self.write("cancel an execution", |session| order::cancel(session, order))
+    }
+
+    fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
+        self.write("note that cancels were seen", |session| order::saw_cancels(session, executions))
     }
 
     fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {

@@ -245,8 +245,8 @@ fn open_execution(row: &mut Row) -> Step<Stranded> {
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
     let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
-    let name = called(&row.loose_text()?, schedule);
-    Ok(Stranded { id, schedule, name, state, token, attempt, deaths, policy: policy(row)? })
+    let (is_cancelled, name) = (row.int()? == 1, called(&row.loose_text()?, schedule));
+    Ok(Stranded { id, schedule, name, state, token, attempt, deaths, is_cancelled, policy: policy(row)? })
 }
 
 /// The names in a node's `jobs` column; none if somebody wrote something else there.

@@ -77,7 +77,8 @@ fn rows(dialect: Dialect) -> String {
 const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
      (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
      AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
-     AND d.state = 'ABANDONED') AS deaths, e.name, \
+     AND d.state = 'ABANDONED') AS deaths, \
+     CASE WHEN EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) THEN 1 ELSE 0 END AS cancelled, e.name, \
      COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
      COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {schedule} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \

@@ -1,11 +1,13 @@
-//! Executions that somebody asks for.
+//! Executions that somebody asks for, or asks to cancel.
 
-use super::audit;
-use super::fault::Step;
+use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
-use super::statement::{Value, sql};
-use crate::domain::{ExecutionId, Reason, Token};
-use crate::store::order::{Ordered, RunOrder};
+use super::statement::{Value, single, sql};
+use super::{audit, change};
+use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
+use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use crate::store::rules::ChangeKind;
+use crate::store::{Applied, ExecutionChange};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {
@@ -36,4 +38,65 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
         .bind(Token::fresh().to_string());
     let insert = insert.bind(order.payload.as_deref().map_or(Value::Null, Value::from));
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
+}
+
+/// Cancels an execution that has not begun; asks for the end of one that runs. Its row is locked, so that it
+/// neither begins nor ends meanwhile.
+pub(super) fn cancel(session: &mut dyn Session, order: &CancelOrder) -> Step<Cancel> {
+    let question = sql(format!(
+        "SELECT r.state, r.claim_token, r.node, r.execute_id FROM QRTZ_RUN r WHERE r.id = ? AND r.application = ?{}",
+        session.dialect().lock("r")
+    ));
+    let question = question.bind(order.execution.0).bind(order.application.as_str());
+    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Cancel::Unknown) };
+    let (state, token) = (row.loose_text()?.parse().ok(), row.loose_text()?);
+    let (node, schedule) = (row.loose_text()?, row.loose_int()?);
+    let Some(state @ (ExecutionState::Pending | ExecutionState::Claimed | ExecutionState::Running)) = state
+    else {
+        return Ok(Cancel::Ended(state));
+    };
+    let name = sql("SELECT COALESCE(MAX(name), '') FROM QRTZ_EXECUTE WHERE id = ?").bind(schedule);
+    let name = session.rows(&name)?.pop().map_or(Ok(String::new()), |mut row| row.loose_text())?;
+    let answer = if state == ExecutionState::Running {
+        Cancel::Asked { node, is_new: ask(session, order)? }
+    } else {
+        let token = uuid::Uuid::parse_str(&token)
+            .map_err(|_| Fault::undecodable(format!("execution {} has no claim token", order.execution)))?;
+        let (becomes, now) = (ExecutionState::Cancelled, now(session)?);
+        let change = ExecutionChange::of(ChangeKind::Cancel, order.execution, Token(token), becomes, now);
+        let change = ExecutionChange { reason: Some(Reason::Cancelled), ..change };
+        if change::apply(session, &[change.into()])? != [Applied::Done] {
+            return Err(Fault::new(FaultKind::Conflict, "an execution that is locked has changed"));
+        }
+        Cancel::Done
+    };
+    if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
+        audit::record(session, &order.entry(&name, state))?;
+    }
+    Ok(answer)
+}
+
+/// Whether the request is new.
+fn ask(session: &mut dyn Session, order: &CancelOrder) -> Step<bool> {
+    let known = sql("SELECT COUNT(*) FROM QRTZ_CANCEL WHERE execution_id = ?").bind(order.execution.0);
+    if single(session.rows(&known)?)? > 0 {
+        return Ok(false);
+    }
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_CANCEL (execution_id, application, asked_time, actor, reason) VALUES (?, ?, {}, ?, ?)",
+        session.dialect().clock()
+    ));
+    let insert = insert.bind(order.execution.0).bind(order.application.as_str());
+    session.execute(&insert.bind(order.order.actor.as_str()).bind(order.order.reason.as_str()))?;
+    Ok(true)
+}
+
+pub(super) fn saw_cancels(session: &mut dyn Session, executions: &[ExecutionId]) -> Step<()> {
+    for some in executions.chunks(session.dialect().batch()) {
+        let seen =
+            format!("UPDATE QRTZ_CANCEL SET seen_time = {} WHERE seen_time = -1", session.dialect().clock());
+        let seen = sql(seen).push(" AND execution_id IN ").list(some.iter().map(|id| id.0));
+        session.execute(&seen)?;
+    }
+    Ok(())
 }

@@ -96,6 +96,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     let nodes = if is_first { remove_nodes(session, &purge.application, before, purge.limit)? } else { 0 };
     if is_first {
         audit::purge(session, &purge.application, before, purge.limit)?;
+        audit::purge_cancels(session, &purge.application, before)?;
     }
     let schedules = remove(session, &found.spent, delete_spent)?;
     let occurrences = remove_old(session, &found.old)?;

@@ -1,0 +1,94 @@
+//! Cancel: an execution ends, or does not begin.
+
+use super::{check, ordered};
+use crate::api::Client;
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState};
+use crate::store::audit::Order;
+use crate::store::order::{self, CancelOrder};
+
+/// Cancels an execution. Made by [`Client::cancel`].
+///
+/// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the node
+/// that runs it reads it with its next heartbeat, and from then on
+/// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an error,
+/// the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. Nothing follows it
+/// in any case: neither a retry, nor another attempt if its node dies. A handler that does not look at
+/// `is_cancelled` runs to its end.
+///
+/// [`Client::executions`] tells when the end was asked for, by whom, and when the node heard of it.
+///
+/// ```
+/// use firetime::{Cancelled, Client, ExecutionState, Job, Schedule, Trigger, Triggered};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+/// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
+/// assert_eq!(client.cancel(execution).reason("not today").run()?, Cancelled::Cancelled);
+/// let again = client.cancel(execution).run()?;
+/// assert_eq!(again, Cancelled::AlreadyEnded(ExecutionState::Cancelled));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Cancel<'a> {
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) execution: ExecutionId,
+    pub(in crate::api) order: Order,
+}
+
+impl Cancel<'_> {
+    ordered!(order);
+
+    /// Runs the request.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
+    /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
+    pub fn run(self) -> Result<Cancelled, Error> {
+        check(&self.order)?;
+        let Self { client, execution, order } = self;
+        let order = CancelOrder { application: client.application.clone(), execution, order };
+        let answer = match client.store.cancel(&order)? {
+            order::Cancel::Done => Cancelled::Cancelled,
+            order::Cancel::Asked { node, is_new: true } => Cancelled::Asked { node },
+            order::Cancel::Asked { node, is_new: false } => Cancelled::AlreadyAsked { node },
+            order::Cancel::Ended(Some(state)) => Cancelled::AlreadyEnded(state),
+            order::Cancel::Ended(None) => {
+                let message =
+                    format!("execution {execution} is in a state that nobody knows: mend its row by hand");
+                return Err(Error::new(ErrorKind::Data, message));
+            }
+            order::Cancel::Unknown => {
+                let message = format!("no execution {execution} in {:?}", client.application);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+        };
+        if matches!(answer, Cancelled::Asked { .. }) {
+            client.announce_cancel();
+        }
+        Ok(answer)
+    }
+}
+
+/// The answer to a [`Cancel`](crate::request::Cancel).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// It had not begun and never will.
+    Cancelled,
+    /// It runs, and its node will hear of it.
+    Asked {
+        /// The node that runs it.
+        node: String,
+    },
+    /// Somebody had asked for its end before; it still runs.
+    AlreadyAsked {
+        /// The node that runs it.
+        node: String,
+    },
+    /// It had ended before, in this state.
+    AlreadyEnded(ExecutionState),
+}

@@ -1,0 +1,131 @@
+//! Cancelled executions: at once if they have not begun; what runs is asked, and followed by nothing.
+
+use super::*;
+use crate::domain::ExecutionState;
+use crate::store::audit::{AuditQuery, Order};
+use crate::store::order::{Cancel, CancelOrder};
+use crate::store::{Heartbeat, HeartbeatReply, Purge};
+
+impl Bench {
+    fn cancel(&self, execution: ExecutionId) -> Cancel {
+        let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
+        self.store.cancel(&CancelOrder { application: self.app.clone(), execution, order }).unwrap()
+    }
+
+    fn asked(&self, is_new: bool) -> Cancel {
+        Cancel::Asked { node: self.node.to_string(), is_new }
+    }
+
+    /// The executions that the node's heartbeat is told to cancel, of all it owns.
+    fn told(&self) -> (Vec<ExecutionId>, usize) {
+        let (node, application, now) = (self.node, self.app.clone(), self.now);
+        let beat = Heartbeat { node, application, figures: Default::default(), withdraw: false, now };
+        let HeartbeatReply::Alive { owned, .. } = self.store.beat(&beat).unwrap() else { panic!("it lives") };
+        (owned.iter().filter(|it| it.is_cancelled).map(|it| it.id).collect(), owned.len())
+    }
+
+    fn fails(&self, claimed: Claimed) {
+        let failure = claimed.finish(Outcome::Failed("no".to_owned()), Some(self.now), self.now);
+        assert_eq!(self.settle(&failure), Applied::Done);
+    }
+
+    fn pendings(&self) -> usize {
+        self.poll(Millis::MAX).pendings.len()
+    }
+}
+
+pub(crate) fn what_has_not_begun_is_cancelled_at_once(db: &Bench) {
+    let pending = db.pending("waits");
+    let claimed = db.claim_head(&db.schedule("claimed"));
+    let claimed_id = claimed.execution();
+    for id in [pending.id, claimed_id] {
+        assert_eq!(db.cancel(id), Cancel::Done);
+        let row = db.execution(id);
+        assert_eq!((row.state.as_str(), row.reason.as_str()), ("CANCELLED", "cancelled"));
+        assert!(row.finished.is_some() && row.cancel.is_none());
+        assert_eq!(db.cancel(id), Cancel::Ended(Some(ExecutionState::Cancelled)));
+    }
+    assert!(is_lost(&db.claim(&db.request(Candidate::Pending(pending)))));
+    assert_eq!(db.settle(&claimed.start(db.now)), Applied::Lost, "it does not begin");
+    assert_eq!(db.pendings(), 0);
+    let query = AuditQuery {
+        application: db.app.clone(),
+        verb: Some("cancel".to_owned()),
+        limit: 9,
+        ..Default::default()
+    };
+    let audit = db.store.audit(&query).unwrap();
+    let told: Vec<_> = audit.iter().map(|row| (&*row.target_type, &*row.was, &*row.became)).collect();
+    assert_eq!(told, [("execution", "CLAIMED", "CANCELLED"), ("execution", "PENDING", "CANCELLED")]);
+    assert_eq!(
+        audit[1].target,
+        format!("{} of waits", db.executions().iter().map(|row| row.id).min().unwrap())
+    );
+}
+
+pub(crate) fn what_runs_is_asked_and_its_node_hears_of_it(db: &Bench) {
+    let (asked, beside) = (db.run_head(&db.schedule("asked")), db.run_head(&db.schedule("beside")));
+    let id = asked.execution();
+    assert_eq!(db.told(), (Vec::new(), 2));
+    assert_eq!(db.cancel(id), db.asked(true));
+    assert_eq!(db.cancel(id), db.asked(false));
+    assert_eq!(db.told(), (vec![id], 2));
+    let row = db.execution(id).cancel.expect("asked for");
+    assert!((row.asked - db.now).abs() < 60_000 && row.seen.is_none() && row.actor == "ann");
+    db.store.saw_cancels(&[id, beside.execution()]).unwrap();
+    let seen = db.execution(id).cancel.unwrap().seen.expect("its node has heard of it");
+    db.store.saw_cancels(&[id]).unwrap();
+    assert_eq!(db.execution(id).cancel.unwrap().seen, Some(seen), "the first time counts");
+    let cancelled = asked.finish(Outcome::Cancelled("enough".to_owned()), None, db.now);
+    assert_eq!(db.settle(&cancelled), Applied::Done);
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.error.as_str()), ("CANCELLED", "enough"));
+    assert_eq!(db.settle(&succeeded(beside, db.now)), Applied::Done);
+    assert_eq!(db.told(), (Vec::new(), 0));
+    assert_eq!(db.cancel(ExecutionId(id.0 + 1_000_000)), Cancel::Unknown);
+}
+
+/// Whether or not its node had heard of it, and whatever ends it.
+pub(crate) fn nothing_follows_what_was_asked_to_end(db: &Bench) {
+    let [failed, back, dead] = ["fails", "back", "dies"].map(|name| db.run_head(&db.schedule(name)));
+    let (back_id, dead_id) = (back.execution(), dead.execution());
+    for id in [failed.execution(), back_id, dead_id] {
+        assert_eq!(db.cancel(id), db.asked(true));
+    }
+    db.fails(failed);
+    assert_eq!(db.pendings(), 0, "no retry");
+    assert_eq!(db.settle(&back.give_back(db.now)), Applied::Done);
+    let [withdrawn] = &db.store.withdrawn(&db.app, 10).unwrap()[..] else { panic!("one was handed back") };
+    assert_eq!(withdrawn.execution, back_id);
+    assert!(db.applied(&withdrawn.cancel(db.now).into()));
+    assert_eq!(db.execution(back_id).reason, "cancelled");
+    db.store.apply(&[Change::End(crate::store::NodeEnd { node: db.node, beat: None, now: db.now })]).unwrap();
+    let [stranded] = &db.stranded()[..] else { panic!("one is left") };
+    assert!(stranded.is_cancelled);
+    assert!(db.revoked(&crate::repair::recover(stranded.clone(), db.now, db.now)));
+    assert_eq!((db.execution(dead_id).state.as_str(), db.pendings()), ("ABANDONED", 0));
+    drop(dead);
+}
+
+pub(crate) fn another_applications_execution_is_unknown(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let order =
+        CancelOrder { application: fresh_name(), execution: claimed.execution(), order: Order::default() };
+    assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Unknown);
+    assert_eq!(db.told(), (Vec::new(), 1));
+}
+
+pub(crate) fn requests_go_with_their_executions(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let id = claimed.execution();
+    assert_eq!(db.cancel(id), db.asked(true));
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
+    let purge = |keep| {
+        let purge = Purge { application: db.app.clone(), after: String::new(), keep, limit: 10 };
+        db.store.purge(&purge).unwrap();
+    };
+    purge(-7_200_000 - 60_000);
+    assert!(db.executions().is_empty());
+    purge(-7_200_000 - 60_000);
+    assert_eq!(db.cancel(id), Cancel::Unknown);
+}
