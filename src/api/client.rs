@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use crate::api::config;
-use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, TriggerNow};
+use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, Skip, TriggerNow};
 use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleState};
 use crate::node::Changed;
@@ -95,6 +97,12 @@ impl Client {
     /// Runs a schedule once more, now or later, beside what is planned.
     pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
         TriggerNow::new(self, name, self.order())
+    }
+
+    /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
+    pub fn skip(&self, name: &str, fire_time: DateTime<Utc>) -> Skip<'_> {
+        let at = fire_time.timestamp_millis();
+        Skip { client: self, name: name.to_owned(), at, order: self.order() }
     }
 
     /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.

@@ -1,8 +1,8 @@
-//! The end of a pause.
+//! The end of a pause, and an occurrence that somebody skips.
 
 use super::missed::{missed, moved};
-use crate::domain::{Entry, Millis, Reason, ScheduleState};
-use crate::store::Repair;
+use crate::domain::{Cursor, Entry, Millis, Reason, ScheduleState};
+use crate::store::{LedgerRow, Repair};
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
 pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
@@ -17,4 +17,17 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
         }
         None => Repair { resume: true, ..Repair::of(entry, entry.cursor, 0, now) },
     })
+}
+
+/// The next occurrence is skipped by hand; nothing if that is not the one at `at`, or the schedule is neither
+/// active nor paused.
+pub(crate) fn skip(entry: &Entry, at: Millis, now: Millis) -> Option<Repair> {
+    let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
+    if !is_open || entry.cursor.next != Some(at) {
+        return None;
+    }
+    let (prev, following) = (entry.cursor.prev, entry.timing.after(at));
+    let row = LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason: Reason::ByHand };
+    let to = Cursor { prev: Some(at), next: following };
+    Some(Repair { rows: vec![row], ..Repair::of(entry, to, 1, now) })
 }

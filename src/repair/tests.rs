@@ -46,6 +46,21 @@ fn pending(repair: &Repair) -> Vec<Millis> {
     repair.rows.iter().filter_map(at).collect()
 }
 
+#[test]
+fn the_next_occurrence_alone_is_skipped_by_hand() {
+    let entry = behind(MisfirePolicy::FireAll, 1_000);
+    let next = entry.cursor.next.unwrap();
+    for state in [ScheduleState::Active, ScheduleState::Paused] {
+        let entry = Entry { state, ..entry.clone() };
+        let repair = skip(&entry, next, NOW).unwrap();
+        assert_without_gap(&entry, &repair);
+        assert_eq!((repair.rows.len(), repair.passed, repair.to.next), (1, 1, Some(next + 1_000)));
+        assert!(!repair.resume && !repair.anew && pending(&repair).is_empty());
+        assert_eq!(skip(&entry, next + 1_000, NOW), None, "it is not the next");
+    }
+    assert_eq!(skip(&Entry { state: ScheduleState::Error, ..entry }, next, NOW), None);
+}
+
 /// The ledger of the generation that ends tells what it has passed.
 #[test]
 fn a_cursor_ahead_of_the_clock_goes_back_to_the_present() {

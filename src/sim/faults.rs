@@ -31,6 +31,8 @@ pub(super) struct Faults {
     pub orders: Millis,
     /// Per second: somebody cancels an execution that has not ended.
     pub cancels: Millis,
+    /// Per second: somebody skips a schedule's next occurrence.
+    pub skips: Millis,
     /// Per second: a schedule is removed; with its next edit it is made again.
     pub removes: Millis,
     /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
@@ -73,6 +75,7 @@ impl Faults {
         edits: 0,
         orders: 0,
         cancels: 0,
+        skips: 0,
         removes: 0,
         arrears: 0,
         hands: 0,
@@ -99,6 +102,7 @@ impl Faults {
         edits: 20_000,
         orders: 50_000,
         cancels: 30_000,
+        skips: 30_000,
         removes: 5_000,
         arrears: 5_000,
         hands: 5_000,
@@ -126,6 +130,7 @@ impl Faults {
         edits: 100_000,
         orders: 100_000,
         cancels: 100_000,
+        skips: 100_000,
         removes: 20_000,
         arrears: 5_000,
         hands: 200_000,
@@ -187,7 +192,7 @@ impl Faults {
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 23] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 24] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -201,6 +206,7 @@ impl Faults {
             ("edits", &mut self.edits),
             ("orders", &mut self.orders),
             ("cancels", &mut self.cancels),
+            ("skips", &mut self.skips),
             ("removes", &mut self.removes),
             ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),

@@ -27,6 +27,8 @@ pub struct History {
     pub pauses: Vec<Pause>,
     /// What somebody asked for beside what was planned; none if nobody kept it.
     pub orders: Option<Vec<Order>>,
+    /// Occurrences that somebody skipped: the schedule, the fire time.
+    pub skips: Vec<(String, Millis)>,
     /// Executions that somebody cancelled, or asked to end while they ran.
     pub cancels: Vec<Cancel>,
     /// Schedules that were removed, each until it was made again.
@@ -392,7 +394,8 @@ fn transitions(history: &History, verdict: &mut Verdict) {
         if row.attempt > 1 && row.due > change.at + history.bounds.again {
             verdict.blame(format!("another attempt, but not for long: {row:?}"));
         }
-        if row.origin == 0 && row.last() > change.at + history.bounds.early {
+        let by_hand = row.origin != 0 || row.state == "SKIPPED" && row.reason == "by hand";
+        if !by_hand && row.last() > change.at + history.bounds.early {
             verdict.blame(format!("accounted for at {}, before its time: {row:?}", change.at));
         }
         let chain =
@@ -462,6 +465,11 @@ fn skips(history: &History, verdict: &mut Verdict) {
             if !history.pauses.iter().any(|pause| ended(&pause)) {
                 verdict.blame(format!("skipped at {at} for a pause nobody made: {row:?}"));
             }
+        }
+        if let Some(row) = skipped("by hand")
+            && !history.skips.iter().any(|(name, at)| name == schedule && *at == row.scheduled)
+        {
+            verdict.blame(format!("skipped, and nobody asked for it: {row:?}"));
         }
         let Some(row) = skipped("misfire") else { continue };
         let first = rows.iter().map(|row| row.scheduled).min().unwrap_or(*at);

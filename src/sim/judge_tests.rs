@@ -306,6 +306,15 @@ fn a_revived_pause_is_caught() {
 }
 
 #[test]
+fn a_skip_by_hand_that_nobody_asked_for_is_caught() {
+    let mut history = good();
+    skip_the_third(&mut history, 2_500, "by hand");
+    history.skips.push(("s".into(), 3_000));
+    judge(&history).assert_clean();
+    caught("skipped, and nobody asked for it", |history| skip_the_third(history, 2_500, "by hand"));
+}
+
+#[test]
 fn what_follows_a_cancel_is_caught() {
     let asked = |at| Cancel { execution: 21, at };
     let mut history = good();

@@ -10,7 +10,7 @@ use super::judge::{self, Pause};
 use super::wire::Wire;
 use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
-use crate::repair::resume;
+use crate::repair::{resume, skip};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
@@ -40,6 +40,7 @@ pub(super) struct Plans {
     /// What was asked for beside what is planned.
     orders: Vec<judge::Order>,
     cancels: Vec<judge::Cancel>,
+    skips: Vec<(String, Millis)>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
 }
@@ -53,6 +54,7 @@ impl Plans {
             removals: Vec::new(),
             orders: Vec::new(),
             cancels: Vec::new(),
+            skips: Vec::new(),
             one_shots,
         }
     }
@@ -232,6 +234,28 @@ impl Plans {
             // Under a sabotage.
             Ordered::NotRunnable(_) => {}
         }
+    }
+
+    /// Somebody skips the next occurrence of some schedule.
+    pub(super) fn skip(&mut self, wire: &Wire<'_>) {
+        let n = self.any();
+        let schedule = self.made[n].definition.name.clone();
+        let Some(entry) = wire.find(APPLICATION, &schedule).unwrap() else { return };
+        let (Some(at), now) = (entry.cursor.next, wire.time().unwrap().millis()) else { return };
+        if wire.is_locked(entry.id) {
+            return;
+        }
+        // The store itself: an operator's call is whole.
+        if let Some(repair) = skip(&entry, at, now)
+            && wire.store.apply_one(Change::Repair(repair)).unwrap().is_done()
+        {
+            self.skips.push((schedule, at));
+        }
+    }
+
+    /// What somebody skipped.
+    pub(super) fn skips(&self) -> Vec<(String, Millis)> {
+        self.skips.clone()
     }
 
     /// Somebody cancels some execution that has not ended.

@@ -24,6 +24,7 @@ mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
 pub(super) mod resume;
+pub(super) mod skip;
 pub(super) mod trigger;
 
 pub use cancel::Cancel;
@@ -31,6 +32,7 @@ pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;
 pub use resume::Resume;
+pub use skip::Skip;
 pub use trigger::TriggerNow;
 
 use crate::api::Client;

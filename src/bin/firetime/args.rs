@@ -127,6 +127,14 @@ enum RawScheduleVerb {
         #[arg(long, value_name = "TIME")]
         at: Option<DateTime<Utc>>,
     },
+    /// Skips the next occurrence of one
+    Skip {
+        #[command(flatten)]
+        order: RawOrder,
+        /// Its fire time, as `firetime schedules` shows it: 2025-01-31T09:00:00Z (RFC 3339)
+        #[arg(value_name = "TIME")]
+        fire_time: DateTime<Utc>,
+    },
     /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
     Remove {
         #[command(flatten)]
@@ -165,7 +173,8 @@ struct RawAuditFilter {
     /// Only by this actor
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only of this verb: ensure, pause, resume, trigger, cancel, remove
+    /// Only of this verb: ensure, pause, resume, trigger, skip, cancel,
+    /// remove
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -289,6 +298,7 @@ impl RawArgs {
                     RawScheduleVerb::Pause(order) => (Verb::Pause, order),
                     RawScheduleVerb::Resume(order) => (Verb::Resume, order),
                     RawScheduleVerb::Run { order, payload, at } => (Verb::Run { payload, at }, order),
+                    RawScheduleVerb::Skip { order, fire_time } => (Verb::Skip(fire_time), order),
                     RawScheduleVerb::Remove { order, yes } => (Verb::Remove { yes }, order),
                 };
                 let output = RawOutput { output: Output::Table };

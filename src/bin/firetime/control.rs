@@ -5,7 +5,7 @@ use std::io::Write;
 use chrono::{DateTime, Utc};
 use firetime::{
     AuditFilter, AuditView, Cancelled, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
-    ScheduleState, Triggered,
+    ScheduleState, Skipped, Triggered,
 };
 
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ pub(crate) enum Verb {
     Pause,
     Resume,
     Cancel,
+    Skip(DateTime<Utc>),
     Run {
         payload: Option<serde_json::Value>,
         at: Option<DateTime<Utc>>,
@@ -53,6 +54,7 @@ pub(crate) fn change(
         Verb::Pause => client.pause(name).reason(reason).run().map(paused),
         Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
         Verb::Cancel => return cancel(&client, order, out),
+        Verb::Skip(at) => client.skip(name, *at).reason(reason).run().map(skipped),
         Verb::Run { payload, at } => {
             let run = client.trigger(name).reason(reason);
             let run = payload.iter().fold(run, |run, payload| run.payload(payload));
@@ -82,6 +84,19 @@ fn resumed(answer: Resumed) -> String {
     match answer {
         Resumed::NotPaused(state) => unchanged(state),
         _ => "resumed".to_owned(),
+    }
+}
+
+fn skipped(answer: Skipped) -> String {
+    let at = |next| match utc(next) {
+        never if never.is_empty() => "it fires no more".to_owned(),
+        next => format!("it fires next at {next} UTC"),
+    };
+    match answer {
+        Skipped::Skipped { next } => format!("skipped; {}", at(next)),
+        Skipped::NotNext { next } => format!("nothing was changed: {}", at(next)),
+        Skipped::NotActive(state) => unchanged(state),
+        other => format!("{other:?}"),
     }
 }
 

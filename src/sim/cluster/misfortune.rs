@@ -225,6 +225,9 @@ impl Cluster {
         if self.fate.strikes(self.faults.cancels) {
             self.plans.cancel(self.now, &wire);
         }
+        if self.fate.strikes(self.faults.skips) {
+            self.plans.skip(&wire);
+        }
         if self.fate.strikes(self.faults.removes) {
             self.pauses.extend(self.plans.remove(self.now, &wire));
         }

@@ -291,6 +291,7 @@ impl Cluster {
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
             cancels: self.plans.cancels(),
+            skips: self.plans.skips(),
             removals: self.plans.removals(),
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),

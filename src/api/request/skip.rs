@@ -1,0 +1,120 @@
+//! Skip: the next occurrence of a schedule is left out.
+
+use chrono::{DateTime, Utc};
+
+use super::{Attempt, check, decide, ordered};
+use crate::api::Client;
+use crate::domain::{Entry, Error, Millis, ScheduleState};
+use crate::repair::skip;
+use crate::store::Change;
+use crate::store::audit::{AuditEntry, Order};
+
+/// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
+/// one behind it is the next. Made by [`Client::skip`].
+///
+/// The fire time names the occurrence, so that a request made twice, or too late, skips no other.
+///
+/// ```
+/// use firetime::{Client, Job, Schedule, Skipped, Trigger};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+/// let tonight = client.schedules()?[0].next.expect("it fires every night");
+/// let skipped = client.skip("nightly", tonight).reason("the database is moved").run()?;
+/// let tomorrow = tonight + chrono::TimeDelta::days(1);
+/// assert_eq!(skipped, Skipped::Skipped { next: Some(tomorrow) });
+/// assert_eq!(client.skip("nightly", tonight).run()?, Skipped::NotNext { next: Some(tomorrow) });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Skip<'a> {
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) name: String,
+    pub(in crate::api) at: Millis,
+    pub(in crate::api) order: Order,
+}
+
+impl Skip<'_> {
+    ordered!(order);
+
+    /// Runs the request.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no
+    /// schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's
+    /// failure.
+    ///
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    pub fn run(self) -> Result<Skipped, Error> {
+        check(&self.order)?;
+        decide(self.client, &self.name, |entry| self.attempt(entry))
+    }
+
+    fn attempt(&self, entry: &Entry) -> Result<Attempt<Skipped>, Error> {
+        let store = &self.client.store;
+        let Some(repair) = skip(entry, self.at, store.time()?.millis()) else {
+            let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
+            return Ok(Attempt::Declined(match is_open {
+                true => Skipped::NotNext { next: instant(entry.cursor.next) },
+                false => Skipped::NotActive(entry.state),
+            }));
+        };
+        let next = instant(repair.to.next);
+        let shown = |at: Option<DateTime<Utc>>| at.map_or("never".to_owned(), |at| format!("next {at}"));
+        let states = (shown(instant(Some(self.at))), shown(next));
+        let names = (self.client.application.as_str(), &*entry.name);
+        let entry = AuditEntry::of_schedule("skip", names, (&states.0, &states.1), &self.order);
+        let applied = store.apply_audited(Change::Repair(repair), &entry)?;
+        Ok(if applied.is_done() { Attempt::Won(Skipped::Skipped { next }) } else { Attempt::Again })
+    }
+}
+
+fn instant(at: Option<Millis>) -> Option<DateTime<Utc>> {
+    at.and_then(DateTime::from_timestamp_millis)
+}
+
+/// The answer to a [`Skip`](crate::request::Skip).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// The occurrence is skipped.
+    Skipped {
+        /// The fire time behind it, if there is one.
+        next: Option<DateTime<Utc>>,
+    },
+    /// The next fire time is another; nothing was changed.
+    NotNext {
+        /// The next fire time, if there is one.
+        next: Option<DateTime<Utc>>,
+    },
+    /// The schedule is in this state, in which it fires nothing; nothing was changed.
+    NotActive(ScheduleState),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    #[test]
+    fn a_skip_that_another_forestalls_is_decided_anew() {
+        let (client, _) = client();
+        let seen = client.find("s").unwrap();
+        let next = instant(seen.cursor.next).unwrap();
+        let later = next + chrono::TimeDelta::hours(1);
+        assert_eq!(client.skip("s", next).run().unwrap(), Skipped::Skipped { next: Some(later) });
+        let late = client.skip("s", next);
+        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert_eq!(late.run().unwrap(), Skipped::NotNext { next: Some(later) });
+        let row = &client.executions(&crate::ExecutionFilter::default()).unwrap()[0];
+        assert_eq!(
+            (row.state.as_str(), row.reason.as_str(), row.fire_time),
+            ("SKIPPED", "by hand", Some(next))
+        );
+    }
+}
