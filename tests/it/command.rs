@@ -16,6 +16,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let tests: &[(&str, fn(ServerKind))] = &[
         ("it_shows_schedules_nodes_and_executions", it_shows_schedules_nodes_and_executions),
         ("it_never_shows_a_password", it_never_shows_a_password),
+        ("it_changes_what_it_is_told_to_and_says_who_did", it_changes_what_it_is_told_to_and_says_who_did),
     ];
     for (name, test) in tests {
         trials.push(trial(format!("{}::command::{name}", kind.name()), move || test(kind)));
@@ -64,6 +65,58 @@ fn text(output: &[u8]) -> String {
 fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// What it says on standard error as it refuses.
+fn refused(output: &Output, code: i32) -> String {
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), ""));
+    text(&output.stderr)
+}
+
+/// An operator's session, beside nodes that are not there: nothing of it is run.
+fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let client = Client::connect(APPLICATION, &database.url).unwrap();
+    let nightly = Trigger::cron("0 0 0 1 1 ? 2090-2099", "UTC").unwrap();
+    client.ensure(&Schedule::new("nightly", WORK, &60_000, nightly).unwrap()).run().unwrap();
+    let said = |line: &[&str]| succeeded(&on(&database, line));
+    let by_ann = ["--actor", "ann", "--reason", "stock-taking"];
+
+    let pause = [&["schedules", "pause", "nightly"], &by_ann[..]].concat();
+    assert_eq!(said(&pause), "nightly: paused\n");
+    assert_eq!(said(&pause), "nightly: nothing was changed, it is paused\n");
+    let run = said(&["schedules", "run", "nightly", "--payload", "7"]);
+    let id = run.strip_prefix("nightly: execution ").unwrap().split(' ').next().unwrap().to_owned();
+    assert!(run.ends_with("waits for a node\n"), "{run}");
+    assert_eq!(said(&["executions", "cancel", &id]), format!("execution {id}: cancelled before it began\n"));
+    let again = format!("execution {id}: nothing was changed, it is cancelled\n");
+    assert_eq!(said(&["executions", "cancel", &id]), again);
+    let first = "2090-01-01T00:00:00Z";
+    let skipped = said(&["schedules", "skip", "nightly", first]);
+    assert!(skipped.starts_with("nightly: skipped; it fires next at 2091-01-01 00:00:00"), "{skipped}");
+    let late = said(&["schedules", "skip", "nightly", first]);
+    assert!(late.starts_with("nightly: nothing was changed: it fires next at 2091"), "{late}");
+    assert_eq!(said(&["schedules", "resume", "nightly"]), "nightly: resumed\n");
+
+    let preview = refused(&on(&database, &["schedules", "remove", "nightly"]), 2);
+    assert!(preview.contains("2091-01-01") && preview.contains("--yes"), "{preview}");
+    assert_eq!(client.schedules().unwrap().len(), 1);
+    let mistyped = refused(&on(&database, &["schedules", "remove", "nihgtly", "--yes"]), 4);
+    assert!(mistyped.contains("nightly"), "{mistyped}");
+    assert_eq!(said(&["schedules", "remove", "nightly", "--yes"]), "nightly: removed\n");
+    let wrong = refused(&on(&database, &["executions", "cancel", "nightly"]), 2);
+    assert!(wrong.contains("no execution's id"), "{wrong}");
+    let wrong = refused(&on(&database, &["schedules", "run", "x", "--payload", "text"]), 2);
+    assert!(wrong.contains("JSON"), "{wrong}");
+
+    let json = said(&["audit", "--output", "json"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    let verbs: Vec<&str> = rows.iter().map(|row| row["verb"].as_str().unwrap()).collect();
+    assert_eq!(verbs, ["remove", "resume", "skip", "cancel", "trigger", "pause", "ensure"]);
+    assert_eq!(rows.iter().filter(|row| row["actor"] == "ann").count(), 1);
+    let paused = said(&["audit", "--verb", "pause", "--target", "nightly"]);
+    assert!(paused.contains("ann") && paused.contains("stock-taking"), "{paused}");
 }
 
 fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {
