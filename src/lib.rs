@@ -85,3 +85,11 @@ pub fn migrate(url: &str) -> Result<MigrationReport, Error> {
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/first-schedule.md")]
+struct FirstSchedule;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/control.md")]
+struct Control;

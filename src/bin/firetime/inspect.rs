@@ -122,13 +122,23 @@ const EXECUTIONS: [Column<ExecutionView>; 10] = [
     ("SCHEDULE", |execution| execution.schedule.clone()),
     ("FIRE TIME (UTC)", execution_fire_time),
     ("TRY", |execution| execution.attempt.to_string()),
-    ("STATE", |execution| execution.state.to_lowercase()),
+    ("STATE", execution_state),
     ("NODE", |execution| execution.node.clone()),
     ("STARTED (UTC)", |execution| utc(execution.started)),
     ("FINISHED (UTC)", |execution| utc(execution.finished)),
     ("REASON", |execution| execution.reason.clone()),
     ("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
+
+fn execution_state(execution: &ExecutionView) -> String {
+    let state = execution.state.to_lowercase();
+    let by = shortened(&execution.cancel_asked_by, TEXT_SHOWN);
+    match (execution.cancel_asked, execution.cancel_seen) {
+        (None, _) => state,
+        (Some(_), None) => format!("{state}, asked to end by {by}"),
+        (Some(_), Some(_)) => format!("{state}, asked to end by {by}, heard"),
+    }
+}
 
 fn execution_fire_time(execution: &ExecutionView) -> String {
     match execution.count {
