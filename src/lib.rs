@@ -59,7 +59,7 @@ mod upkeep;
 pub use api::request;
 pub use api::{
     AuditFilter, AuditView, Builder, Cancelled, Client, ExecutionFilter, ExecutionView, Job, NodeView,
-    Paused, Removed, Resumed, Schedule, ScheduleView, Scheduler, Skipped, Triggered,
+    Paused, Removed, Resumed, Retried, Schedule, ScheduleView, Scheduler, Skipped, Triggered,
 };
 pub use domain::{
     Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId,

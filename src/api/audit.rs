@@ -12,7 +12,8 @@ pub struct AuditFilter {
     pub target: Option<String>,
     /// Only by this actor.
     pub actor: Option<String>,
-    /// Only of this verb: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `remove`.
+    /// Only of this verb: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `retry`,
+    /// `remove`.
     pub verb: Option<String>,
     /// Only at or after this, by the database's clock.
     pub since: Option<DateTime<Utc>>,
@@ -40,7 +41,8 @@ pub struct AuditView {
     pub made: Option<DateTime<Utc>>,
     /// Who made it: the name that the client or the request gave, else `host/process id`.
     pub actor: String,
-    /// What was done: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `remove`.
+    /// What was done: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `retry`,
+    /// `remove`.
     pub verb: String,
     /// What kind of thing it was done to: `schedule`, `execution`.
     pub target_type: String,

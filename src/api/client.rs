@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::api::config;
-use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, Skip, TriggerNow};
+use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow};
 use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleState};
 use crate::node::Changed;
@@ -108,6 +108,11 @@ impl Client {
     /// Cancels an execution: at once if it has not begun, otherwise its handler is asked to end.
     pub fn cancel(&self, execution: impl Into<ExecutionId>) -> Cancel<'_> {
         Cancel { client: self, execution: execution.into(), order: self.order() }
+    }
+
+    /// Makes another attempt at an execution that has ended without success.
+    pub fn retry(&self, execution: impl Into<ExecutionId>) -> Retry<'_> {
+        Retry { client: self, execution: execution.into(), order: self.order() }
     }
 
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
@@ -222,6 +227,17 @@ impl Client {
     /// There is no such schedule.
     pub(super) fn unknown(&self, name: &str) -> Error {
         Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+    }
+
+    /// There is no such execution.
+    pub(super) fn unknown_execution(&self, id: ExecutionId) -> Error {
+        Error::new(ErrorKind::NotFound, format!("no execution {id} in {:?}", self.application))
+    }
+
+    /// Somebody wrote a state that is no word of ours.
+    pub(super) fn unreadable_execution(&self, id: ExecutionId) -> Error {
+        let message = format!("execution {id} of {:?} is in a state that nobody knows", self.application);
+        Error::new(ErrorKind::Data, format!("{message}: mend its row by hand"))
     }
 
     /// Tells the node this client belongs to, if any, that the schedule has changed.

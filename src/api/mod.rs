@@ -19,6 +19,7 @@ pub use request::cancel::Cancelled;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
 pub use request::resume::Resumed;
+pub use request::retry::Retried;
 pub use request::skip::Skipped;
 pub use request::trigger::Triggered;
 pub use scheduler::Scheduler;

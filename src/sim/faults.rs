@@ -33,6 +33,8 @@ pub(super) struct Faults {
     pub cancels: Millis,
     /// Per second: somebody skips a schedule's next occurrence.
     pub skips: Millis,
+    /// Per second: somebody asks for another attempt.
+    pub retries: Millis,
     /// Per second: a schedule is removed; with its next edit it is made again.
     pub removes: Millis,
     /// Per second: a transaction that began minutes ago commits another trigger, which lies wholly in the
@@ -76,6 +78,7 @@ impl Faults {
         orders: 0,
         cancels: 0,
         skips: 0,
+        retries: 0,
         removes: 0,
         arrears: 0,
         hands: 0,
@@ -103,6 +106,7 @@ impl Faults {
         orders: 50_000,
         cancels: 30_000,
         skips: 30_000,
+        retries: 30_000,
         removes: 5_000,
         arrears: 5_000,
         hands: 5_000,
@@ -131,6 +135,7 @@ impl Faults {
         orders: 100_000,
         cancels: 100_000,
         skips: 100_000,
+        retries: 100_000,
         removes: 20_000,
         arrears: 5_000,
         hands: 200_000,
@@ -192,7 +197,7 @@ impl Faults {
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 24] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 25] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -207,6 +212,7 @@ impl Faults {
             ("orders", &mut self.orders),
             ("cancels", &mut self.cancels),
             ("skips", &mut self.skips),
+            ("retries", &mut self.retries),
             ("removes", &mut self.removes),
             ("arrears", &mut self.arrears),
             ("hands", &mut self.hands),

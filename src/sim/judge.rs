@@ -27,6 +27,8 @@ pub struct History {
     pub pauses: Vec<Pause>,
     /// What somebody asked for beside what was planned; none if nobody kept it.
     pub orders: Option<Vec<Order>>,
+    /// Attempts that somebody asked for beside what policies grant.
+    pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
     pub skips: Vec<(String, Millis)>,
     /// Executions that somebody cancelled, or asked to end while they ran.
@@ -338,6 +340,10 @@ fn attempts(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut V
                 verdict.blame(format!("{}: given up too soon: {row:?}", plan.schedule));
             }
             let is_last = usize::try_from(n) == Ok(rows.len());
+            let next = usize::try_from(n).ok().and_then(|next| rows.get(next));
+            if row.attempt == n && next.is_some_and(|next| history.retries.contains(&next.id)) {
+                continue;
+            }
             if is_last && history.cancels.iter().any(|it| it.execution == row.id) {
                 continue;
             }
@@ -391,7 +397,8 @@ fn transitions(history: &History, verdict: &mut Verdict) {
             None => drop(states.insert(change.execution, REMOVED)),
         }
         let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
-        if row.attempt > 1 && row.due > change.at + history.bounds.again {
+        let is_granted = row.attempt > 1 && !history.retries.contains(&row.id);
+        if is_granted && row.due > change.at + history.bounds.again {
             verdict.blame(format!("another attempt, but not for long: {row:?}"));
         }
         let by_hand = row.origin != 0 || row.state == "SKIPPED" && row.reason == "by hand";
@@ -541,6 +548,9 @@ fn cancels(history: &History, verdict: &mut Verdict) {
     }
     for change in history.changes.iter().filter(|change| change.from.is_none()) {
         let Some(row) = rows.get(&change.execution).filter(|row| row.attempt > 1) else { continue };
+        if history.retries.contains(&row.id) {
+            continue;
+        }
         if asked.get(&(key(row), row.attempt - 1)).is_some_and(|at| *at < change.at) {
             verdict.blame(format!("another attempt although somebody cancelled the one before: {row:?}"));
         }

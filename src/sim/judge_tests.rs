@@ -315,6 +315,22 @@ fn a_skip_by_hand_that_nobody_asked_for_is_caught() {
 }
 
 #[test]
+fn an_attempt_that_somebody_asked_for_follows_anything_that_has_ended() {
+    let again = |history: &mut History| {
+        row(history, 51).state = "FAILED".into();
+        let end =
+            history.changes.iter_mut().find(|it| it.execution == 51 && it.to.as_deref() == Some("SUCCEEDED"));
+        end.unwrap().to = Some("FAILED".into());
+        run(history, 5, 2, "SUCCEEDED");
+    };
+    caught("attempt 1 of 2", again);
+    let mut history = good();
+    again(&mut history);
+    history.retries.insert(52);
+    judge(&history).assert_clean();
+}
+
+#[test]
 fn what_follows_a_cancel_is_caught() {
     let asked = |at| Cancel { execution: 21, at };
     let mut history = good();

@@ -1,7 +1,7 @@
 //! The schedules of a simulation: what is asked of the cluster, and what must come of it, worked out from the
 //! instants alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::dice::Dice;
@@ -12,7 +12,7 @@ use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, Schedule
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::store::audit::Order;
-use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
 use crate::trigger::{Simple, Trigger};
 
@@ -41,6 +41,7 @@ pub(super) struct Plans {
     orders: Vec<judge::Order>,
     cancels: Vec<judge::Cancel>,
     skips: Vec<(String, Millis)>,
+    retries: BTreeSet<i64>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
 }
@@ -55,6 +56,7 @@ impl Plans {
             orders: Vec::new(),
             cancels: Vec::new(),
             skips: Vec::new(),
+            retries: BTreeSet::new(),
             one_shots,
         }
     }
@@ -236,21 +238,46 @@ impl Plans {
         }
     }
 
-    /// Somebody skips the next occurrence of some schedule.
-    pub(super) fn skip(&mut self, wire: &Wire<'_>) {
-        let n = self.any();
-        let schedule = self.made[n].definition.name.clone();
-        let Some(entry) = wire.find(APPLICATION, &schedule).unwrap() else { return };
-        let (Some(at), now) = (entry.cursor.next, wire.time().unwrap().millis()) else { return };
-        if wire.is_locked(entry.id) {
+    /// Somebody asks for another attempt at some execution that did not succeed.
+    pub(super) fn retry(&mut self, wire: &Wire<'_>) {
+        let states = vec![ExecutionState::Failed, ExecutionState::Cancelled, ExecutionState::Abandoned];
+        let ended = ExecutionQuery { states, limit: 100, ..ExecutionQuery::default() };
+        let ended = wire.store.executions(&ended).unwrap();
+        if ended.is_empty() {
             return;
         }
+        let row = &ended[usize::try_from(self.dice.below(ended.len() as Millis)).unwrap()];
+        let (execution, application) = (ExecutionId(row.id), APPLICATION.to_owned());
+        let order = ExecutionOrder { application, execution, order: Order::default() };
         // The store itself: an operator's call is whole.
-        if let Some(repair) = skip(&entry, at, now)
-            && wire.store.apply_one(Change::Repair(repair)).unwrap().is_done()
-        {
-            self.skips.push((schedule, at));
+        if let Retry::Pending(attempt) = wire.store.retry(&order).unwrap() {
+            self.retries.insert(attempt.0);
         }
+    }
+
+    /// The attempts that somebody asked for.
+    pub(super) fn retries(&self) -> BTreeSet<i64> {
+        self.retries.clone()
+    }
+
+    /// Somebody skips the next occurrence of some schedule. Returns the pause that has ended with the last one.
+    pub(super) fn skip(&mut self, now: Millis, wire: &Wire<'_>) -> Option<Pause> {
+        let n = self.any();
+        let schedule = self.made[n].definition.name.clone();
+        let entry = wire.find(APPLICATION, &schedule).unwrap()?;
+        let at = entry.cursor.next?;
+        if wire.is_locked(entry.id) {
+            return None;
+        }
+        let repair = skip(&entry, at, wire.time().unwrap().millis())?;
+        let is_last = repair.to.next.is_none();
+        // The store itself: an operator's call is whole.
+        if !wire.store.apply_one(Change::Repair(repair)).unwrap().is_done() {
+            return None;
+        }
+        self.skips.push((schedule.clone(), at));
+        let from = self.made[n].paused.take_if(|_| is_last)?;
+        Some(Pause { schedule, from, until: now })
     }
 
     /// What somebody skipped.
@@ -269,7 +296,7 @@ impl Plans {
         let row = &open[usize::try_from(self.dice.below(open.len() as Millis)).unwrap()];
         let order = Order { actor: "sim".to_owned(), reason: String::new() };
         let execution = ExecutionId(row.id);
-        let order = CancelOrder { application: APPLICATION.to_owned(), execution, order };
+        let order = ExecutionOrder { application: APPLICATION.to_owned(), execution, order };
         // The store itself: an operator's call is whole.
         if let Cancel::Done | Cancel::Asked { .. } = wire.store.cancel(&order).unwrap() {
             self.cancels.push(judge::Cancel { execution: row.id, at: now });

@@ -12,7 +12,7 @@ use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
-use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::HeldRow;
 use crate::store::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -435,8 +435,12 @@ impl Store for Wire<'_> {
         self.store.order(order)
     }
 
-    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
         self.store.cancel(order)
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.store.retry(order)
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -44,7 +44,7 @@ pub(crate) use sql::{check_schema, ensure_in, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::columns::{Settings, When};
-use self::order::{Cancel, CancelOrder, CancelRow, Ordered, RunOrder};
+use self::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
@@ -149,7 +149,11 @@ pub(crate) trait Store: Send + Sync {
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
 
     /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
-    fn cancel(&self, order: &CancelOrder) -> Result<Cancel>;
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
+
+    /// Makes another attempt at an execution that has ended without success, unless one has followed it; and
+    /// records that.
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
 
     /// Notes that the node that runs these executions has heard that they are to be cancelled.
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;

@@ -37,27 +37,37 @@ pub(crate) enum Ordered {
     Unknown,
 }
 
-/// The end of an execution.
+/// The end of an execution, or another attempt at it.
 #[derive(Clone, Debug)]
-pub(crate) struct CancelOrder {
+pub(crate) struct ExecutionOrder {
     pub application: String,
     pub execution: ExecutionId,
     pub order: Order,
 }
 
-impl CancelOrder {
-    /// How it is recorded.
-    pub(crate) fn entry(&self, schedule: &str, was: ExecutionState) -> AuditEntry {
-        let states = match was {
-            ExecutionState::Running => (was.as_str(), "asked to cancel"),
-            _ => (was.as_str(), ExecutionState::Cancelled.as_str()),
+impl ExecutionOrder {
+    /// How its cancel is recorded.
+    pub(crate) fn cancel_entry(&self, schedule: &str, was: ExecutionState) -> AuditEntry {
+        let became = match was {
+            ExecutionState::Running => "asked to cancel",
+            _ => ExecutionState::Cancelled.as_str(),
         };
-        let entry = AuditEntry::of_schedule("cancel", (&self.application, ""), states, &self.order);
+        self.entry("cancel", schedule, (was, became))
+    }
+
+    /// How another attempt is recorded.
+    pub(crate) fn retry_entry(&self, schedule: &str, was: ExecutionState, attempt: i64) -> AuditEntry {
+        self.entry("retry", schedule, (was, &format!("attempt {attempt}")))
+    }
+
+    fn entry(&self, verb: &'static str, schedule: &str, (was, became): (ExecutionState, &str)) -> AuditEntry {
+        let states = (was.as_str(), became);
+        let entry = AuditEntry::of_schedule(verb, (&self.application, ""), states, &self.order);
         AuditEntry { target_type: "execution", target: format!("{} of {schedule}", self.execution), ..entry }
     }
 }
 
-/// The answer to a [`CancelOrder`].
+/// The answer to a [`ExecutionOrder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     /// It had not begun and is CANCELLED.
@@ -70,6 +80,37 @@ pub(crate) enum Cancel {
     /// It has ended so; none if its state is no word of ours.
     Ended(Option<ExecutionState>),
     Unknown,
+}
+
+/// The answer to an order of another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// The attempt is PENDING.
+    Pending(ExecutionId),
+    /// It is in this state, which no attempt follows; none if that is no word of ours.
+    State(Option<ExecutionState>),
+    /// Another attempt has followed it before.
+    Followed,
+    /// Its schedule, in this state, runs nothing; none if it cannot be understood, or is gone.
+    NotRunnable(Option<ScheduleState>),
+    Unknown,
+}
+
+impl Retry {
+    /// Why an execution in this state, of a schedule in that one, is not tried again; nothing if it can be.
+    pub(crate) fn refusal(state: Option<ExecutionState>, schedule: &str) -> Option<Self> {
+        use ExecutionState::{Abandoned, Cancelled, Failed, TimedOut};
+        match (state, Ordered::refusal(schedule)) {
+            (Some(Failed | TimedOut | Cancelled | Abandoned), None) => None,
+            (Some(Failed | TimedOut | Cancelled | Abandoned), Some(Ordered::NotRunnable(state))) => {
+                Some(Self::NotRunnable(state))
+            }
+            (Some(Failed | TimedOut | Cancelled | Abandoned), Some(_)) => {
+                Some(Self::NotRunnable(Some(ScheduleState::Removed)))
+            }
+            (state, _) => Some(Self::State(state)),
+        }
+    }
 }
 
 /// What became of a request to cancel an execution that ran.

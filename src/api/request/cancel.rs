@@ -2,9 +2,11 @@
 
 use super::{check, ordered};
 use crate::api::Client;
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState};
+#[cfg(doc)]
+use crate::domain::ErrorKind;
+use crate::domain::{Error, ExecutionId, ExecutionState};
 use crate::store::audit::Order;
-use crate::store::order::{self, CancelOrder};
+use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
 ///
@@ -50,21 +52,14 @@ impl Cancel<'_> {
     pub fn run(self) -> Result<Cancelled, Error> {
         check(&self.order)?;
         let Self { client, execution, order } = self;
-        let order = CancelOrder { application: client.application.clone(), execution, order };
+        let order = ExecutionOrder { application: client.application.clone(), execution, order };
         let answer = match client.store.cancel(&order)? {
             order::Cancel::Done => Cancelled::Cancelled,
             order::Cancel::Asked { node, is_new: true } => Cancelled::Asked { node },
             order::Cancel::Asked { node, is_new: false } => Cancelled::AlreadyAsked { node },
             order::Cancel::Ended(Some(state)) => Cancelled::AlreadyEnded(state),
-            order::Cancel::Ended(None) => {
-                let message =
-                    format!("execution {execution} is in a state that nobody knows: mend its row by hand");
-                return Err(Error::new(ErrorKind::Data, message));
-            }
-            order::Cancel::Unknown => {
-                let message = format!("no execution {execution} in {:?}", client.application);
-                return Err(Error::new(ErrorKind::NotFound, message));
-            }
+            order::Cancel::Ended(None) => return Err(client.unreadable_execution(execution)),
+            order::Cancel::Unknown => return Err(client.unknown_execution(execution)),
         };
         if matches!(answer, Cancelled::Asked { .. }) {
             client.announce_cancel();

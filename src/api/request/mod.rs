@@ -24,6 +24,7 @@ mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
 pub(super) mod resume;
+pub(super) mod retry;
 pub(super) mod skip;
 pub(super) mod trigger;
 
@@ -32,6 +33,7 @@ pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;
 pub use resume::Resume;
+pub use retry::Retry;
 pub use skip::Skip;
 pub use trigger::TriggerNow;
 

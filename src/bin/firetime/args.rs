@@ -149,6 +149,8 @@ enum RawScheduleVerb {
 enum RawExecutionVerb {
     /// Cancels one: at once if it has not begun, otherwise its handler is asked to end
     Cancel(RawOrder),
+    /// Makes another attempt at one that is failed, cancelled or abandoned
+    Retry(RawOrder),
 }
 
 /// A change of one thing.
@@ -174,7 +176,7 @@ struct RawAuditFilter {
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
     /// Only of this verb: ensure, pause, resume, trigger, skip, cancel,
-    /// remove
+    /// retry, remove
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
     /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
@@ -305,9 +307,13 @@ impl RawArgs {
                 Command::Change(target(output)?, verb, order.resolve(&variable))
             }
             RawCommand::Audit { filter, output } => Command::Audit(target(output)?, filter.resolve(now)),
-            RawCommand::Executions { verb: Some(RawExecutionVerb::Cancel(order)), .. } => {
+            RawCommand::Executions { verb: Some(verb), .. } => {
+                let (verb, order) = match verb {
+                    RawExecutionVerb::Cancel(order) => (Verb::Cancel, order),
+                    RawExecutionVerb::Retry(order) => (Verb::Retry, order),
+                };
                 let output = RawOutput { output: Output::Table };
-                Command::Change(target(output)?, Verb::Cancel, order.resolve(&variable))
+                Command::Change(target(output)?, verb, order.resolve(&variable))
             }
             RawCommand::Executions { verb: None, filter, output } => {
                 Command::Executions(target(output)?, filter.resolve(now))

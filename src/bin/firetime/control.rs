@@ -5,7 +5,7 @@ use std::io::Write;
 use chrono::{DateTime, Utc};
 use firetime::{
     AuditFilter, AuditView, Cancelled, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
-    ScheduleState, Skipped, Triggered,
+    Retried, ScheduleState, Skipped, Triggered,
 };
 
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ pub(crate) enum Verb {
     Pause,
     Resume,
     Cancel,
+    Retry,
     Skip(DateTime<Utc>),
     Run {
         payload: Option<serde_json::Value>,
@@ -54,6 +55,7 @@ pub(crate) fn change(
         Verb::Pause => client.pause(name).reason(reason).run().map(paused),
         Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
         Verb::Cancel => return cancel(&client, order, out),
+        Verb::Retry => return retry(&client, order, out),
         Verb::Skip(at) => client.skip(name, *at).reason(reason).run().map(skipped),
         Verb::Run { payload, at } => {
             let run = client.trigger(name).reason(reason);
@@ -101,11 +103,8 @@ fn skipped(answer: Skipped) -> String {
 }
 
 fn cancel(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
-    let Order { name, reason, .. } = order;
-    let id: i64 = name.parse().map_err(|_| {
-        Failure::Usage(format!("{name:?} is no execution's id: `firetime executions` lists them"))
-    })?;
-    let said = match client.cancel(id).reason(reason).run()? {
+    let id = execution(order)?;
+    let said = match client.cancel(id).reason(&order.reason).run()? {
         Cancelled::Cancelled => "cancelled before it began".to_owned(),
         Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
         Cancelled::AlreadyAsked { node } => {
@@ -118,6 +117,29 @@ fn cancel(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Fai
     };
     writeln!(out, "execution {id}: {said}")?;
     Ok(())
+}
+
+fn retry(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
+    let id = execution(order)?;
+    let said = match client.retry(id).reason(&order.reason).run()? {
+        Retried::Pending(attempt) => format!("execution {attempt} waits for a node"),
+        Retried::Followed => "nothing was changed, another attempt has followed it".to_owned(),
+        Retried::NotRetryable(state) => {
+            format!("nothing was changed, it is {}", state.as_str().to_lowercase())
+        }
+        Retried::NotRunnable(state) => format!("nothing was changed, its schedule is {}", state.label()),
+        other => format!("{other:?}"),
+    };
+    writeln!(out, "execution {id}: {said}")?;
+    Ok(())
+}
+
+/// The id that stands where a name does.
+fn execution(order: &Order) -> Result<i64, Failure> {
+    let name = &order.name;
+    let no_id =
+        |_| Failure::Usage(format!("{name:?} is no execution's id: `firetime executions` lists them"));
+    name.parse().map_err(no_id)
 }
 
 fn triggered(answer: Triggered) -> String {

@@ -219,16 +219,19 @@ impl Cluster {
         if self.fate.strikes(self.faults.arrears) {
             self.pauses.extend(self.plans.edit_belatedly(self.now, &wire));
         }
-        if self.now < self.ends && self.fate.strikes(self.faults.orders) {
+        if self.now < self.ends && self.verbs.strikes(self.faults.orders) {
             self.plans.order(self.now, &wire);
         }
-        if self.fate.strikes(self.faults.cancels) {
+        if self.verbs.strikes(self.faults.cancels) {
             self.plans.cancel(self.now, &wire);
         }
-        if self.fate.strikes(self.faults.skips) {
-            self.plans.skip(&wire);
+        if self.verbs.strikes(self.faults.skips) {
+            self.pauses.extend(self.plans.skip(self.now, &wire));
         }
-        if self.fate.strikes(self.faults.removes) {
+        if self.now < self.ends && self.verbs.strikes(self.faults.retries) {
+            self.plans.retry(&wire);
+        }
+        if self.verbs.strikes(self.faults.removes) {
             self.pauses.extend(self.plans.remove(self.now, &wire));
         }
         if self.fate.strikes(self.faults.hands) {

@@ -52,6 +52,8 @@ pub(super) struct Cluster {
     names: Dice,
     /// For refused writes, orderly stops and the restarts after them.
     orders: Dice,
+    /// For what operators do beside pauses and edits.
+    verbs: Dice,
     /// For all other faults but the rows that somebody holds.
     fate: Dice,
     faults: Faults,
@@ -122,6 +124,7 @@ impl Cluster {
             names: stream(1),
             orders: stream(4),
             fate: stream(2),
+            verbs: stream(7),
             faults: scenario.faults,
             now,
             ends,
@@ -180,7 +183,7 @@ impl Cluster {
 
     /// Faults that happened: to the cluster, and to single calls.
     pub(super) fn faults(&self) -> u64 {
-        let shared = self.fate.struck + self.orders.struck + self.holders.struck;
+        let shared = self.fate.struck + self.verbs.struck + self.orders.struck + self.holders.struck;
         shared + self.slots.iter().map(|slot| slot.dice.struck).sum::<u64>()
     }
 
@@ -291,6 +294,7 @@ impl Cluster {
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
             cancels: self.plans.cancels(),
+            retries: self.plans.retries(),
             skips: self.plans.skips(),
             removals: self.plans.removals(),
             switches: self.switches.history(),

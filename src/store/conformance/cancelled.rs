@@ -1,15 +1,21 @@
-//! Cancelled executions: at once if they have not begun; what runs is asked, and followed by nothing.
+//! Cancelled executions: at once if they have not begun; what runs is asked, and followed by nothing. And
+//! further attempts by hand.
 
 use super::*;
-use crate::domain::ExecutionState;
+use crate::domain::{ExecutionState, ScheduleState};
 use crate::store::audit::{AuditQuery, Order};
-use crate::store::order::{Cancel, CancelOrder};
+use crate::store::order::{Cancel, ExecutionOrder, Retry};
 use crate::store::{Heartbeat, HeartbeatReply, Purge};
 
 impl Bench {
     fn cancel(&self, execution: ExecutionId) -> Cancel {
         let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
-        self.store.cancel(&CancelOrder { application: self.app.clone(), execution, order }).unwrap()
+        self.store.cancel(&ExecutionOrder { application: self.app.clone(), execution, order }).unwrap()
+    }
+
+    fn again(&self, execution: ExecutionId) -> Retry {
+        let (application, order) = (self.app.clone(), Order::default());
+        self.store.retry(&ExecutionOrder { application, execution, order }).unwrap()
     }
 
     fn asked(&self, is_new: bool) -> Cancel {
@@ -110,7 +116,7 @@ pub(crate) fn nothing_follows_what_was_asked_to_end(db: &Bench) {
 pub(crate) fn another_applications_execution_is_unknown(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let order =
-        CancelOrder { application: fresh_name(), execution: claimed.execution(), order: Order::default() };
+        ExecutionOrder { application: fresh_name(), execution: claimed.execution(), order: Order::default() };
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Unknown);
     assert_eq!(db.told(), (Vec::new(), 1));
 }
@@ -128,4 +134,58 @@ pub(crate) fn requests_go_with_their_executions(db: &Bench) {
     assert!(db.executions().is_empty());
     purge(-7_200_000 - 60_000);
     assert_eq!(db.cancel(id), Cancel::Unknown);
+}
+
+/// A FAILED execution, and one that was cancelled; each once.
+pub(crate) fn what_has_ended_without_success_is_tried_again_by_hand(db: &Bench) {
+    let failed = db.run_head(&db.schedule("failed"));
+    let (failed_id, cancelled_id) = (failed.execution(), db.pending("cancelled").id);
+    let failure = failed.finish(Outcome::Failed("no".to_owned()), None, db.now);
+    assert_eq!(db.settle(&failure), Applied::Done);
+    assert_eq!(db.cancel(cancelled_id), Cancel::Done);
+    for id in [failed_id, cancelled_id] {
+        let Retry::Pending(again) = db.again(id) else { panic!("{id} is tried again") };
+        let (row, before) = (db.execution(again), db.execution(id));
+        assert_eq!((row.state.as_str(), row.reason.as_str(), row.attempt), ("PENDING", "by hand", 2));
+        assert_eq!(
+            (row.scheduled, row.generation, row.origin),
+            (before.scheduled, before.generation, before.origin)
+        );
+        assert_eq!(db.again(id), Retry::Followed);
+        assert_eq!(db.again(again), Retry::State(Some(ExecutionState::Pending)));
+        let pending = db.find_pending(again).expect("a poll brings it");
+        assert_eq!(won(db.claim(&db.request(Candidate::Pending(pending)))).attempt(), 2);
+    }
+    let query = AuditQuery {
+        application: db.app.clone(),
+        verb: Some("retry".to_owned()),
+        limit: 9,
+        ..Default::default()
+    };
+    let became: Vec<_> =
+        db.store.audit(&query).unwrap().into_iter().map(|row| (row.was, row.became)).collect();
+    assert_eq!(
+        became,
+        [("CANCELLED", "attempt 2"), ("FAILED", "attempt 2")].map(|(was, is)| (was.into(), is.into()))
+    );
+}
+
+pub(crate) fn what_cannot_be_tried_again_says_why(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("succeeds"));
+    let id = claimed.execution();
+    assert_eq!(db.again(id), Retry::State(Some(ExecutionState::Running)));
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
+    assert_eq!(db.again(id), Retry::State(Some(ExecutionState::Succeeded)));
+    assert_eq!(db.again(ExecutionId(id.0 + 1_000_000)), Retry::Unknown);
+    let pending = db.pending("removed");
+    assert_eq!(db.cancel(pending.id), Cancel::Done);
+    for (state, answer) in
+        [("'REMOVED'", Some(ScheduleState::Removed)), ("'ERROR'", Some(ScheduleState::Error)), ("'X'", None)]
+    {
+        db.set(RowKey::Schedule(pending.entry.id), "state", state);
+        assert_eq!(db.again(pending.id), Retry::NotRunnable(answer));
+    }
+    db.set(RowKey::Execution(pending.id), "state", "'X'");
+    assert_eq!(db.again(pending.id), Retry::State(None));
+    assert_eq!(db.pendings(), 0);
 }

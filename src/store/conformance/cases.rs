@@ -146,6 +146,8 @@ macro_rules! conformance {
                 nothing_follows_what_was_asked_to_end,
                 another_applications_execution_is_unknown,
                 requests_go_with_their_executions,
+                what_has_ended_without_success_is_tried_again_by_hand,
+                what_cannot_be_tried_again_says_why,
             }
             ordered {
                 an_order_makes_an_execution_beside_those_planned,

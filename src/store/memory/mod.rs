@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
@@ -205,8 +205,12 @@ impl Store for MemoryStore {
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
     }
 
-    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
         self.transaction(|tables| tables.cancel(order))
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.transaction(|tables| tables.retry(order))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
-use crate::store::order::{Cancel, CancelOrder, CancelRow, Ordered, RunOrder};
+use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
 use crate::store::{ExecutionChange, Result};
 
@@ -52,7 +52,7 @@ impl Tables {
 }
 
 impl Tables {
-    pub(super) fn cancel(&mut self, order: &CancelOrder) -> Result<Cancel> {
+    pub(super) fn cancel(&mut self, order: &ExecutionOrder) -> Result<Cancel> {
         let Some(run) = self.run(order.execution).cloned() else { return Ok(Cancel::Unknown) };
         if *run.application != *order.application {
             return Ok(Cancel::Unknown);
@@ -77,9 +77,32 @@ impl Tables {
             ended => return Ok(Cancel::Ended(ended.ok())),
         };
         if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
-            self.record(&order.entry(&name, state));
+            self.record(&order.cancel_entry(&name, state));
         }
         Ok(answer)
+    }
+
+    pub(super) fn retry(&mut self, order: &ExecutionOrder) -> Result<Retry> {
+        let Some(run) = self.run(order.execution).cloned() else { return Ok(Retry::Unknown) };
+        if *run.application != *order.application {
+            return Ok(Retry::Unknown);
+        }
+        let row = self.schedule(run.schedule);
+        let schedule = row.map(|row| row.state.to_string()).unwrap_or_default();
+        let name = row.map(|row| row.name.to_string()).unwrap_or_default();
+        let state = run.state.parse().ok();
+        if let Some(refusal) = Retry::refusal(state, &schedule) {
+            return Ok(refusal);
+        }
+        let Some(state) = state else { return Ok(Retry::State(None)) };
+        let key = |it: &Run| (it.generation, it.origin, it.scheduled);
+        if self.ledger(run.schedule).any(|(_, it)| key(it) == key(&run) && it.attempt > run.attempt) {
+            return Ok(Retry::Followed);
+        }
+        let due = self.now.max(run.scheduled);
+        let again = run.again(Reason::ByHand.as_str(), due, Token::fresh());
+        self.record(&order.retry_entry(&name, state, i64::from(again.attempt)));
+        self.insert_run(again).map(Retry::Pending)
     }
 
     pub(super) fn saw_cancels(&mut self, executions: &[ExecutionId]) {

@@ -74,7 +74,7 @@ use session::Session;
 use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::{
     Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
     HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
@@ -266,8 +266,12 @@ impl Store for SqlStore {
         self.write("trigger a schedule", |session| order::order(session, order))
     }
 
-    fn cancel(&self, order: &CancelOrder) -> Result<Cancel> {
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
         self.write("cancel an execution", |session| order::cancel(session, order))
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.write("retry an execution", |session| order::retry(session, order))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -5,7 +5,7 @@ use super::session::{Session, now};
 use super::statement::{Value, single, sql};
 use super::{audit, change};
 use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
-use crate::store::order::{Cancel, CancelOrder, Ordered, RunOrder};
+use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
 use crate::store::{Applied, ExecutionChange};
 
@@ -42,7 +42,7 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
 
 /// Cancels an execution that has not begun; asks for the end of one that runs. Its row is locked, so that it
 /// neither begins nor ends meanwhile.
-pub(super) fn cancel(session: &mut dyn Session, order: &CancelOrder) -> Step<Cancel> {
+pub(super) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
     let question = sql(format!(
         "SELECT r.state, r.claim_token, r.node, r.execute_id FROM QRTZ_RUN r WHERE r.id = ? AND r.application = ?{}",
         session.dialect().lock("r")
@@ -71,13 +71,53 @@ pub(super) fn cancel(session: &mut dyn Session, order: &CancelOrder) -> Step<Can
         Cancel::Done
     };
     if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
-        audit::record(session, &order.entry(&name, state))?;
+        audit::record(session, &order.cancel_entry(&name, state))?;
     }
     Ok(answer)
 }
 
+/// Makes another attempt at an execution, whose row is locked: of two requests one is the first.
+pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Retry> {
+    let question = sql(format!(
+        "SELECT r.state, r.attempt, r.scheduled_time, r.execute_id FROM QRTZ_RUN r \
+         WHERE r.id = ? AND r.application = ?{}",
+        session.dialect().lock("r")
+    ));
+    let question = question.bind(order.execution.0).bind(order.application.as_str());
+    let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Retry::Unknown) };
+    let (state, attempt, scheduled) = (row.loose_text()?.parse().ok(), row.loose_int()?, row.loose_int()?);
+    let schedule = sql("SELECT e.name, e.state FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(row.loose_int()?);
+    let (name, schedule) = match session.rows(&schedule)?.pop() {
+        Some(mut row) => (row.loose_text()?, row.loose_text()?),
+        None => (String::new(), String::new()),
+    };
+    if let Some(refusal) = Retry::refusal(state, &schedule) {
+        return Ok(refusal);
+    }
+    let Some(state) = state else { return Ok(Retry::State(None)) };
+    let later = sql("SELECT COUNT(*) FROM QRTZ_RUN r JOIN QRTZ_RUN l ON l.execute_id = r.execute_id \
+                     AND l.generation = r.generation AND l.origin = r.origin \
+                     AND l.scheduled_time = r.scheduled_time AND l.attempt > r.attempt WHERE r.id = ?");
+    if single(session.rows(&later.bind(order.execution.0))?)? > 0 {
+        return Ok(Retry::Followed);
+    }
+    audit::record(session, &order.retry_entry(&name, state, attempt.saturating_add(1)))?;
+    let insert = sql(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
+                      occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
+                      following_fire_time, payload) \
+                      SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
+                      r.occurrences, r.attempt + 1, 'PENDING', ?, ?, ?, r.prev_fire_time, r.following_fire_time, \
+                      r.payload FROM QRTZ_RUN r WHERE r.id = ?",
+    );
+    // One that was cancelled ahead of its time still waits for it.
+    let due = now(session)?.max(scheduled);
+    let insert = insert.bind(Reason::ByHand.as_str()).bind(due).bind(Token::fresh().to_string());
+    audit::insert_with_id(session, insert.bind(order.execution.0)).map(|id| Retry::Pending(ExecutionId(id)))
+}
+
 /// Whether the request is new.
-fn ask(session: &mut dyn Session, order: &CancelOrder) -> Step<bool> {
+fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
     let known = sql("SELECT COUNT(*) FROM QRTZ_CANCEL WHERE execution_id = ?").bind(order.execution.0);
     if single(session.rows(&known)?)? > 0 {
         return Ok(false);

@@ -381,6 +381,7 @@ impl Cluster {
             effects: history::effects(&files),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: None,
+            retries: BTreeSet::new(),
             skips: Vec::new(),
             cancels: Vec::new(),
             removals: Vec::new(),

@@ -1,0 +1,75 @@
+//! Retry: another attempt at an execution that has ended without success.
+
+use super::{check, ordered};
+use crate::api::Client;
+#[cfg(doc)]
+use crate::domain::ErrorKind;
+use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
+use crate::store::audit::Order;
+use crate::store::order::{self, ExecutionOrder};
+
+/// Makes another attempt at an execution that is FAILED, TIMED_OUT, CANCELLED or ABANDONED, and that none has
+/// followed. Made by [`Client::retry`].
+///
+/// The attempt has the next number, the same fire time and payload, and is due at once, or at its fire time if
+/// that lies ahead. If it fails, it is retried as far as its job's retries reach for its number.
+///
+/// ```
+/// use firetime::{Client, Job, Retried, Schedule, Trigger, Triggered};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// # const REPORT: Job<()> = Job::new("report");
+/// let client = Client::connect("shop", &url)?;
+/// # client.ensure(&Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "UTC")?)?).run()?;
+/// let Triggered::Pending(execution) = client.trigger("nightly").run()? else { panic!() };
+/// client.cancel(execution).run()?;
+/// assert!(matches!(client.retry(execution).reason("after all").run()?, Retried::Pending(_)));
+/// assert_eq!(client.retry(execution).run()?, Retried::Followed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is
+run"]
+pub struct Retry<'a> {
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) execution: ExecutionId,
+    pub(in crate::api) order: Order,
+}
+
+impl Retry<'_> {
+    ordered!(order);
+
+    /// Runs the request. Nodes find the attempt with their next poll.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
+    /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
+    pub fn run(self) -> Result<Retried, Error> {
+        check(&self.order)?;
+        let Self { client, execution, order } = self;
+        let order = ExecutionOrder { application: client.application.clone(), execution, order };
+        Ok(match client.store.retry(&order)? {
+            order::Retry::Pending(execution) => Retried::Pending(execution),
+            order::Retry::State(Some(state)) => Retried::NotRetryable(state),
+            order::Retry::State(None) => return Err(client.unreadable_execution(execution)),
+            order::Retry::Followed => Retried::Followed,
+            order::Retry::NotRunnable(state) => Retried::NotRunnable(state.unwrap_or(ScheduleState::Error)),
+            order::Retry::Unknown => return Err(client.unknown_execution(execution)),
+        })
+    }
+}
+
+/// The answer to a [`Retry`](crate::request::Retry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Retried {
+    /// The attempt waits for a node; its row id in `QRTZ_RUN`.
+    Pending(ExecutionId),
+    /// Another attempt has followed it: look at that one.
+    Followed,
+    /// It is in this state: it has not ended, has succeeded, or was skipped.
+    NotRetryable(ExecutionState),
+    /// Its schedule is in this state, in which nothing of it runs.
+    NotRunnable(ScheduleState),
+}
