@@ -109,7 +109,19 @@ pub(crate) fn behind(policy: MisfirePolicy, interval: Millis) -> Entry {
 pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded {
     let policy = JobPolicy::DEFAULT;
     let (id, schedule, name, token) = (ExecutionId(id), ScheduleId(1), "nightly".into(), Token::fresh());
-    Stranded { id, schedule, name, state, token, attempt: deaths + 1, deaths, is_cancelled: false, policy }
+    Stranded {
+        id,
+        schedule,
+        name,
+        job: "report".into(),
+        state,
+        token,
+        attempt: deaths + 1,
+        failures: 0,
+        deaths,
+        is_cancelled: false,
+        policy,
+    }
 }
 
 /// The changes that tests make, one kind a call, on any store.
@@ -132,7 +144,8 @@ pub(crate) trait Changes: Store {
 
     fn pause(&self, id: ScheduleId, version: i64, by: &str, reason: &str) -> Result<bool, Error> {
         let (by, reason) = (by.to_owned(), reason.to_owned());
-        self.apply_one(Change::Pause(PauseChange { id, version, by, reason })).map(Applied::is_done)
+        self.apply_one(Change::Pause(PauseChange { id, version, by, reason, until: None }))
+            .map(Applied::is_done)
     }
 
     fn declare_dead(&self, node: NodeId, beat: i64, now: Millis) -> Result<bool, Error> {

@@ -58,19 +58,20 @@ mod upkeep;
 #[doc(inline)]
 pub use api::request;
 pub use api::{
-    AuditFilter, AuditView, Builder, Cancelled, Client, ExecutionFilter, ExecutionView, Job, NodeView,
-    Paused, Removed, Resumed, Retried, Schedule, ScheduleView, Scheduler, Skipped, Triggered,
+    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, ExecutionDetails,
+    ExecutionFilter, ExecutionView, Health, Job, JobView, NodeView, Paused, Removed, Resumed, Retried,
+    Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
 };
 pub use domain::{
-    Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId, ScheduleId,
-    ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId,
+    Retry, ScheduleId, ScheduleState, UnknownWord,
 };
-pub use node::handlers::{Context, HandlerError};
+pub use node::handlers::{Cancellation, Context, HandlerError};
 pub use store::Ensured;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
 #[doc(inline)]
-pub use trigger::{Cron, Gap, Overlap, Simple, Trigger, TriggerError};
+pub use trigger::{Cron, Fold, Gap, Simple, Trigger, TriggerError};
 
 /// Creates or upgrades firetime's tables in the database `url` names; several servers may do so at once.
 ///
@@ -93,3 +94,7 @@ struct FirstSchedule;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/control.md")]
 struct Control;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/time-limits-and-retries.md")]
+struct TimeLimitsAndRetries;

@@ -21,6 +21,7 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         priority: 5,
         misfire: MisfirePolicy::FireOnce,
         threshold: Window::default().threshold,
+        time_limit: None,
         recover: true,
     }
 }

@@ -20,8 +20,8 @@ const SHARD: &str = "n % 16";
 
 /// The columns of a copy, but for its name.
 const SAME: &str = "application, shard, pid, job_type, state, cron, zone_id, repeat_count, repeat_interval, \
-    time_triggered, prev_fire_time, next_fire_time, host_ip, host_name, start_time, end_time, payload, version, \
-    generation, fence, priority, misfire, threshold, dst_gap, dst_overlap, reason, paused_by, paused_until";
+    time_triggered, prev_fire_time, next_fire_time, start_time, end_time, payload, version, \
+    generation, fence, priority, misfire, threshold, dst_gap, dst_fold, reason, paused_by, paused_until";
 
 /// The schedule number `n` is called this and `n`.
 const NAME: &str = "bench-";

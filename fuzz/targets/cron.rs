@@ -4,7 +4,7 @@
 //! of which the first line alone will do.
 #![no_main]
 
-use firetime::{Cron, Gap, Overlap};
+use firetime::{Cron, Fold, Gap};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {
@@ -15,8 +15,8 @@ fuzz_target!(|input: &str| {
     match Cron::parse(expression, zone) {
         Ok(cron) => {
             let gap = if policies.contains('s') { Gap::Skip } else { Gap::FireAfter };
-            let overlap = if policies.contains('b') { Overlap::Both } else { Overlap::First };
-            fires(&cron.gap(gap).overlap(overlap), after.parse().unwrap_or(0));
+            let fold = if policies.contains('b') { Fold::Both } else { Fold::First };
+            fires(&cron.gap(gap).fold(fold), after.parse().unwrap_or(0));
         }
         Err(error) => {
             let reason = error.to_string();

@@ -1,3 +1,6 @@
+-- Applications, nodes and jobs may be paused: states are Y and N; of a node also D while it drains and E
+-- once nothing of it is left; of a job EXECUTING and PAUSED. pause_ends is when the next pause of anything in
+-- the application ends by itself, or earlier.
 CREATE TABLE IF NOT EXISTS QRTZ_APP (
     application VARCHAR(50) NOT NULL PRIMARY KEY,
     state CHAR(1) NOT NULL DEFAULT 'Y',
@@ -5,7 +8,12 @@ CREATE TABLE IF NOT EXISTS QRTZ_APP (
     time_next BIGINT NOT NULL DEFAULT -1,
     time_interval BIGINT NOT NULL DEFAULT -1,
     ledger_from BIGINT NOT NULL DEFAULT -1,
-    fence_from BIGINT NOT NULL DEFAULT 0
+    fence_from BIGINT NOT NULL DEFAULT 0,
+    pause_ends BIGINT NOT NULL DEFAULT -1,
+    paused_time BIGINT NOT NULL DEFAULT -1,
+    paused_until BIGINT NOT NULL DEFAULT -1,
+    paused_by VARCHAR(200) NOT NULL DEFAULT '',
+    reason VARCHAR(500) NOT NULL DEFAULT ''
 );
 
 CREATE TABLE IF NOT EXISTS QRTZ_NODE (
@@ -20,10 +28,15 @@ CREATE TABLE IF NOT EXISTS QRTZ_NODE (
     threads BIGINT NOT NULL DEFAULT 0,
     busy BIGINT NOT NULL DEFAULT 0,
     queued BIGINT NOT NULL DEFAULT 0,
+    stuck BIGINT NOT NULL DEFAULT 0,
     started_time BIGINT NOT NULL DEFAULT -1,
     beat_time BIGINT NOT NULL DEFAULT -1,
     ended_time BIGINT NOT NULL DEFAULT -1,
-    end_reason VARCHAR(20) NOT NULL DEFAULT ''
+    end_reason VARCHAR(20) NOT NULL DEFAULT '',
+    paused_time BIGINT NOT NULL DEFAULT -1,
+    paused_until BIGINT NOT NULL DEFAULT -1,
+    paused_by VARCHAR(200) NOT NULL DEFAULT '',
+    reason VARCHAR(500) NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS QRTZ_NODE_LIVE ON QRTZ_NODE (application, ended_time);
@@ -38,8 +51,15 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     update_time BIGINT NOT NULL DEFAULT -1,
     recover BIGINT NOT NULL DEFAULT 1,
     max_attempts BIGINT NOT NULL DEFAULT 2,
-    max_tries BIGINT NOT NULL DEFAULT 1,
+    max_retries BIGINT NOT NULL DEFAULT 0,
     retry_delay BIGINT NOT NULL DEFAULT 0,
+    retry_cap BIGINT NOT NULL DEFAULT 0,
+    retry_jitter BIGINT NOT NULL DEFAULT 0,
+    time_limit BIGINT NOT NULL DEFAULT 0,
+    paused_time BIGINT NOT NULL DEFAULT -1,
+    paused_until BIGINT NOT NULL DEFAULT -1,
+    paused_by VARCHAR(200) NOT NULL DEFAULT '',
+    reason VARCHAR(500) NOT NULL DEFAULT '',
     UNIQUE (application, job_class)
 );
 
@@ -64,6 +84,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     end_time BIGINT DEFAULT -1,
     repeat_count BIGINT DEFAULT -1,
     repeat_interval BIGINT DEFAULT -1,
+    time_limit BIGINT,
     state VARCHAR(20),
     application VARCHAR(50) NOT NULL,
     job_type VARCHAR(20),
@@ -73,12 +94,10 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     payload TEXT NOT NULL,
     misfire VARCHAR(20) NOT NULL DEFAULT 'FIRE_ONCE',
     dst_gap VARCHAR(20) NOT NULL DEFAULT 'FIRE_AFTER',
-    dst_overlap VARCHAR(20) NOT NULL DEFAULT 'FIRST',
+    dst_fold VARCHAR(20) NOT NULL DEFAULT 'FIRST',
     reason VARCHAR(500) NOT NULL DEFAULT '',
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
     description VARCHAR(500) NOT NULL DEFAULT '',
-    host_ip VARCHAR(50) NOT NULL DEFAULT '',
-    host_name VARCHAR(255) NOT NULL DEFAULT '',
     UNIQUE (application, name) WITH (fillfactor = 50)
 ) WITH (fillfactor = 50);
 
@@ -86,6 +105,10 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
 -- in order.
 CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_JOB_DUE ON QRTZ_EXECUTE (application, pid, shard, next_fire_time, id)
     WHERE state = 'EXECUTING';
+
+-- Pauses that end by themselves.
+CREATE INDEX IF NOT EXISTS QRTZ_EXECUTE_PAUSED ON QRTZ_EXECUTE (application, paused_until)
+    WHERE paused_until <> -1;
 
 -- Pages are left half empty, and no index names a column that an outcome changes: so the row's new version
 -- stays in its page.
@@ -110,6 +133,9 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     claim_token VARCHAR(36) NOT NULL DEFAULT '',
     node VARCHAR(36) NOT NULL DEFAULT '',
     reason VARCHAR(200) NOT NULL DEFAULT '',
+    cause VARCHAR(20),
+    failures BIGINT,
+    snoozes BIGINT,
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -137,6 +163,13 @@ CREATE TABLE IF NOT EXISTS QRTZ_CANCEL (
     seen_time BIGINT NOT NULL DEFAULT -1,
     actor VARCHAR(200) NOT NULL,
     reason VARCHAR(500) NOT NULL DEFAULT ''
+);
+
+-- Executions that ran out of time and whose handlers have not returned.
+CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
+    execution_id BIGINT NOT NULL PRIMARY KEY,
+    application VARCHAR(50) NOT NULL,
+    node VARCHAR(36) NOT NULL
 );
 
 -- Who changed what by a client or the program: written in the transaction of the change.
@@ -192,3 +225,49 @@ SELECT r.id AS execution_id, r.application, e.name AS schedule, r.generation, r.
   FROM QRTZ_RUN r
   LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
  WHERE r.state NOT IN ('PENDING', 'CLAIMED', 'RUNNING');
+
+-- Which live node has a handler for which job, and whether it claims.
+CREATE OR REPLACE VIEW qrtz_handlers AS
+SELECT n.application, n.uuid AS node, j.id AS job_id, j.job_class AS job,
+       CASE WHEN n.state = 'Y' THEN 1 ELSE 0 END AS claims
+  FROM QRTZ_NODE n
+  JOIN QRTZ_JOB j ON j.application = n.application AND POSITION('"' || j.job_class || '"' IN n.jobs) > 0
+ WHERE n.ended_time = -1;
+
+-- What should have begun a minute ago: schedules, and executions that wait. held_by says what is paused.
+CREATE OR REPLACE VIEW qrtz_late AS
+SELECT 'schedule' AS kind, e.id, e.application, e.name AS schedule, j.job_class AS job,
+       CASE WHEN e.next_fire_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(e.next_fire_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS due,
+       (CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT) - e.next_fire_time) / 1000 AS late_seconds,
+       (SELECT COUNT(*) FROM qrtz_handlers h WHERE h.job_id = j.id AND h.claims = 1) AS nodes,
+       CASE WHEN (SELECT a.state FROM QRTZ_APP a WHERE a.application = e.application) <> 'Y' THEN 'application paused'
+            WHEN j.state <> 'EXECUTING' THEN 'job paused' ELSE '' END AS held_by
+  FROM QRTZ_EXECUTE e
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid
+ WHERE e.state = 'EXECUTING' AND e.next_fire_time < CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT) - 60000
+UNION ALL
+SELECT 'execution' AS kind, r.id, r.application, e.name AS schedule, j.job_class AS job,
+       CASE WHEN r.due_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.due_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS due,
+       (CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT) - r.due_time) / 1000 AS late_seconds,
+       (SELECT COUNT(*) FROM qrtz_handlers h WHERE h.job_id = j.id AND h.claims = 1) AS nodes,
+       CASE WHEN e.state = 'PAUSED' THEN 'schedule paused' ELSE CASE WHEN (SELECT a.state FROM QRTZ_APP a WHERE a.application = r.application) <> 'Y' THEN 'application paused'
+            WHEN j.state <> 'EXECUTING' THEN 'job paused' ELSE '' END END AS held_by
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid
+ WHERE r.state = 'PENDING' AND r.node = '' AND r.claim_token <> '' AND r.due_time < CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT) - 60000;
+
+-- What failed, died with its node, or ran out of time.
+CREATE OR REPLACE VIEW qrtz_failed AS
+SELECT r.id AS execution_id, r.application, e.name AS schedule, j.job_class AS job, r.attempt, r.state, r.reason,
+       r.node, CASE WHEN r.started_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.started_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS started,
+       CASE WHEN r.finished_time BETWEEN 0 AND 253402300799999
+            THEN to_char(to_timestamp(r.finished_time / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') END AS finished,
+       CASE WHEN r.finished_time >= 0 THEN (CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT) - r.finished_time) / 1000 END AS seconds_ago, r.error
+  FROM QRTZ_RUN r
+  LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id
+  LEFT JOIN QRTZ_JOB j ON j.id = e.pid
+ WHERE r.state IN ('FAILED', 'TIMED_OUT', 'ABANDONED');

@@ -41,12 +41,11 @@ pub struct AuditView {
     pub made: Option<DateTime<Utc>>,
     /// Who made it: the name that the client or the request gave, else `host/process id`.
     pub actor: String,
-    /// What was done: `ensure`, `pause`, `resume`, `trigger`, `skip`, `cancel`, `retry`,
-    /// `remove`.
+    /// What was done: `ensure`, `pause`, `resume`, `drain`, `trigger`, `skip`, `cancel`, `retry`, `remove`.
     pub verb: String,
-    /// What kind of thing it was done to: `schedule`, `execution`.
+    /// What kind of thing it was done to: `schedule`, `execution`, `job`, `node`, `application`.
     pub target_type: String,
-    /// The name of that thing.
+    /// The name of that thing; of an execution, `ID of SCHEDULE`.
     pub target: String,
     /// What was there before, up to 1,000 characters.
     pub was: String,

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::config::check_name;
 use crate::api::{Job, Scheduler};
-use crate::domain::{Error, ErrorKind, Event};
+use crate::domain::{Answer, Error, ErrorKind, Event};
 use crate::node::Node;
 use crate::node::handlers::{Context, HandlerError, Handlers};
 use crate::node::start::Config;
@@ -38,14 +38,14 @@ impl Builder {
     }
 
     /// Runs `job`'s executions with `run`. Each job has one handler; a node claims only what it has handlers
-    /// for.
+    /// for. It returns an [`Answer`], or `()` for [`Answer::Done`]; an error is a failure.
     ///
     /// The payload is decoded before the claim: what this node cannot decode it leaves to others.
     #[must_use]
-    pub fn handler<P: DeserializeOwned + 'static>(
+    pub fn handler<P: DeserializeOwned + 'static, A: Into<Answer>>(
         mut self,
         job: Job<P>,
-        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+        run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         if !self.handlers.add(job.spec(), run) {
             self.twice = Some(job.name());

@@ -1,19 +1,24 @@
 //! Managing schedules and looking at a cluster without running anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use crate::api::config;
-use crate::api::request::{Cancel, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow};
-use crate::api::{AuditFilter, AuditView, ExecutionFilter, ExecutionView, NodeView, Schedule, ScheduleView};
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ScheduleState};
+use crate::api::request::{Cancel, Drain, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow};
+use crate::api::{
+    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
+    NodeView, Schedule, ScheduleDetails, ScheduleView, Target,
+};
+use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, ScheduleState};
 use crate::node::Changed;
 use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
-use crate::store::{self, Definition, ExecutionQuery, Store};
+use crate::store::switch::Switch;
+use crate::store::{self, Definition, ExecutionQuery, Store, Verbs};
 use crate::time::Clock;
+use crate::trigger::Timing;
 
 /// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
 ///
@@ -84,14 +89,19 @@ impl Client {
         Ensure { client: self, definition }
     }
 
-    /// Pauses an active schedule at once: nothing planned of it is claimed until [`Client::resume`].
-    pub fn pause(&self, name: &str) -> Pause<'_> {
-        Pause { client: self, name: name.to_owned(), order: self.order() }
+    /// Pauses a schedule (by its name), a job, a node or the application until [`Client::resume`].
+    pub fn pause(&self, target: impl Into<Target>) -> Pause<'_> {
+        Pause { client: self, target: target.into(), until: None, order: self.order() }
     }
 
     /// Ends a pause: occurrences planned meanwhile are recorded as skipped, the next is the first after now.
-    pub fn resume(&self, name: &str) -> Resume<'_> {
-        Resume { client: self, name: name.to_owned(), order: self.order() }
+    pub fn resume(&self, target: impl Into<Target>) -> Resume<'_> {
+        Resume { client: self, target: target.into(), order: self.order() }
+    }
+
+    /// Drains the node of this id: it claims nothing more, hands back what waits, and ends what runs.
+    pub fn drain(&self, node: &str) -> Drain<'_> {
+        Drain { client: self, node: node.to_owned(), order: self.order() }
     }
 
     /// Runs a schedule once more, now or later, beside what is planned.
@@ -117,7 +127,7 @@ impl Client {
 
     /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled.
     pub fn remove(&self, name: &str) -> Remove<'_> {
-        Remove { client: self, name: name.to_owned(), order: self.order() }
+        Remove { client: self, name: name.to_owned(), cancels: false, order: self.order() }
     }
 
     /// Who changed what in the application, newest first: what [`Client::ensure`] changed, and every other
@@ -178,24 +188,128 @@ impl Client {
     /// # Errors
     /// The database's failure.
     pub fn schedules(&self) -> Result<Vec<ScheduleView>, Error> {
-        let nodes = self.store.nodes(Some(&self.application))?;
-        let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
-        for node in nodes.iter().filter(|node| node.enabled && node.ended.is_none()) {
-            node.jobs.iter().for_each(|job| *listed.entry(job).or_default() += 1);
-        }
+        let above = self.above()?;
         let view = |row: store::ScheduleRow| {
-            let nodes = listed.get(row.job.as_str()).copied().unwrap_or_default();
-            ScheduleView { nodes, ..ScheduleView::from(row) }
+            let (nodes, held_by) = above.of(&row.job);
+            ScheduleView { nodes, held_by, ..ScheduleView::from(row) }
         };
         Ok(self.store.schedules(Some(&self.application))?.into_iter().map(view).collect())
     }
 
-    /// The names of all applications in this database, in order: those that have had a node or a schedule.
+    /// The schedule called `name`, whole. Counting its executions reads its ledger.
+    ///
+    /// ```
+    /// use firetime::{Client, Job, Schedule, Trigger};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # const REPORT: Job<String> = Job::new("report");
+    /// let client = Client::connect("shop", &url)?;
+    /// let nightly = Trigger::cron("0 30 2 * * ?", "UTC")?;
+    /// client.ensure(&Schedule::new("nightly", REPORT, &"all".to_string(), nightly)?).run()?;
+    /// let schedule = client.schedule("nightly")?;
+    /// assert_eq!((schedule.payload.as_str(), schedule.next_five.len()), ("\"all\"", 5));
+    /// assert!(schedule.last.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if no schedule can have this name, [`ErrorKind::NotFound`] if there is no such
+    /// schedule; or the database's failure.
+    pub fn schedule(&self, name: &str) -> Result<ScheduleDetails, Error> {
+        /// So many fire times, and executions, are shown.
+        const SHOWN: usize = 5;
+        config::check_name("schedule name", name, 200)?;
+        let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
+        let counts = self.store.counts(ScheduleId(row.id))?.into_iter().collect();
+        let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
+        let last = self.executions(&last)?;
+        let (nodes, held_by) = self.above()?.of(&row.job);
+        let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
+        let is_active = row.state == ScheduleState::Active.as_str();
+        let following = |at: &Millis| timing.as_ref().and_then(|timing| timing.after(*at));
+        let next = std::iter::successors(row.next.filter(|_| is_active), following).take(SHOWN);
+        let instant = |at: Option<Millis>| at.and_then(DateTime::from_timestamp_millis);
+        Ok(ScheduleDetails {
+            payload: settings.payload.to_string(),
+            starts: instant(timing.as_ref().and_then(Timing::start_ms)),
+            ends: instant(timing.as_ref().and_then(Timing::end_ms)),
+            priority: settings.priority.unwrap_or_default(),
+            misfire: settings.misfire.to_string(),
+            misfire_threshold: settings.threshold.unwrap_or_default(),
+            time_limit: settings.time_limit,
+            next_five: next.filter_map(DateTime::from_timestamp_millis).collect(),
+            rule: timing.map(|timing| timing.trigger().clone()),
+            counts,
+            last,
+            schedule: ScheduleView { nodes, held_by, ..ScheduleView::from(row) },
+        })
+    }
+
+    /// An execution whole: all attempts at its occurrence, the nodes that ran them, and its payload.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
+    pub fn execution(&self, id: impl Into<ExecutionId>) -> Result<ExecutionDetails, Error> {
+        let id = id.into();
+        let query = ExecutionQuery {
+            application: Some(self.application.clone()),
+            of: Some(id),
+            limit: usize::MAX,
+            ..ExecutionQuery::default()
+        };
+        let mut rows = self.store.executions(&query)?;
+        rows.sort_by_key(|row| row.attempt);
+        let payload = rows.iter().find(|row| row.id == id.get()).map(|row| row.payload.clone());
+        let payload = payload.ok_or_else(|| self.unknown_execution(id))?;
+        let attempts: Vec<ExecutionView> = rows.into_iter().map(ExecutionView::from).collect();
+        let execution = attempts.iter().find(|view| view.id == id.get()).cloned();
+        let execution = execution.ok_or_else(|| self.unknown_execution(id))?;
+        let nodes = self.nodes()?.into_iter();
+        let nodes = nodes.filter(|node| attempts.iter().any(|attempt| attempt.node == node.id)).collect();
+        Ok(ExecutionDetails { execution, payload, attempts, nodes })
+    }
+
+    /// The application's jobs by name: those that a node has had a handler for, or that have a schedule.
     ///
     /// # Errors
     /// The database's failure.
-    pub fn applications(&self) -> Result<Vec<String>, Error> {
-        self.store.applications()
+    pub fn jobs(&self) -> Result<Vec<JobView>, Error> {
+        let listed = self.listed_jobs()?;
+        let view = |row: store::JobRow| {
+            let nodes = listed.get(&row.name).copied().unwrap_or_default();
+            JobView { nodes, ..JobView::from(row) }
+        };
+        Ok(self.store.jobs(&self.application)?.into_iter().map(view).collect())
+    }
+
+    /// What the schedules of the application depend on.
+    fn above(&self) -> Result<Above, Error> {
+        let paused = self.store.jobs(&self.application)?.into_iter().filter(|job| job.switch != Switch::On);
+        let is_paused = |it: &store::ApplicationRow| it.name == self.application && it.switch != Switch::On;
+        Ok(Above {
+            nodes: self.listed_jobs()?,
+            paused_jobs: paused.map(|job| job.name).collect(),
+            application_is_paused: self.store.applications()?.iter().any(is_paused),
+        })
+    }
+
+    /// On how many nodes each job runs that claim and live.
+    fn listed_jobs(&self) -> Result<BTreeMap<String, usize>, Error> {
+        let nodes = self.store.nodes(Some(&self.application))?;
+        let mut listed: BTreeMap<String, usize> = BTreeMap::new();
+        for node in nodes.into_iter().filter(|node| node.switch == Switch::On && node.ended.is_none()) {
+            node.jobs.into_iter().for_each(|job| *listed.entry(job).or_default() += 1);
+        }
+        Ok(listed)
+    }
+
+    /// All applications in this database, by name: those that have had a node or a schedule.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn applications(&self) -> Result<Vec<ApplicationView>, Error> {
+        Ok(self.store.applications()?.into_iter().map(ApplicationView::from).collect())
     }
 
     /// The application's executions, newest first.
@@ -211,6 +325,7 @@ impl Client {
             schedule: filter.schedule.clone(),
             states: filter.states.clone(),
             node: filter.node.clone(),
+            of: None,
             since: filter.since.map(|at| at.timestamp_millis()),
             limit: filter.limit,
         };
@@ -218,15 +333,20 @@ impl Client {
     }
 
     /// The schedule called `name` as it is.
-    pub(super) fn find(&self, name: &str) -> Result<Entry, Error> {
+    pub(super) fn find(&self, verbs: &dyn Verbs, name: &str) -> Result<Entry, Error> {
         config::check_name("schedule name", name, 200)?;
-        let found = self.store.find(&self.application, name)?;
+        let found = verbs.find(&self.application, name)?;
         found.filter(|entry| entry.state != ScheduleState::Removed).ok_or_else(|| self.unknown(name))
     }
 
     /// There is no such schedule.
     pub(super) fn unknown(&self, name: &str) -> Error {
         Error::new(ErrorKind::NotFound, format!("no schedule {name:?} in {:?}", self.application))
+    }
+
+    /// There is no such job, node or application.
+    pub(super) fn unknown_target(&self, target: &Target) -> Error {
+        Error::new(ErrorKind::NotFound, format!("no {target} in {:?}", self.application))
     }
 
     /// There is no such execution.
@@ -245,8 +365,40 @@ impl Client {
         (self.changed)(Changed::Schedule(name));
     }
 
+    /// Tells the node this client belongs to, if any, that this was paused or resumed.
+    pub(super) fn announce_target(&self, target: &Target) {
+        match target {
+            Target::Schedule(name) => self.announce(name),
+            Target::Job(_) | Target::Node(_) | Target::Application => self.announce_switch(),
+        }
+    }
+
+    /// Tells the node this client belongs to, if any, that something was paused, drained or resumed.
+    pub(super) fn announce_switch(&self) {
+        (self.changed)(Changed::Switch);
+    }
+
     /// Tells the node this client belongs to, if any, that an execution is to be cancelled.
     pub(super) fn announce_cancel(&self) {
         (self.changed)(Changed::Execution);
+    }
+}
+
+/// What lets schedules fire, or holds them, from outside their own rows.
+struct Above {
+    nodes: BTreeMap<String, usize>,
+    paused_jobs: BTreeSet<String>,
+    application_is_paused: bool,
+}
+
+impl Above {
+    /// How many nodes run this job, and what holds its schedules.
+    fn of(&self, job: &str) -> (usize, String) {
+        let held_by = match (self.application_is_paused, self.paused_jobs.contains(job)) {
+            (true, _) => "application",
+            (false, true) => "job",
+            (false, false) => "",
+        };
+        (self.nodes.get(job).copied().unwrap_or_default(), held_by.to_owned())
     }
 }

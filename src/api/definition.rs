@@ -86,6 +86,14 @@ impl Schedule {
         self
     }
 
+    /// How long a handler may take, in place of what its job says ([`Job::timeout`]). Default: as its job
+    /// says; from 1 ms on.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.definition.time_limit = Some(millis(limit).max(1));
+        self
+    }
+
     /// What the schedule is for, shown to people beside it: one line of at most 500 characters without
     /// control characters (checked when the schedule is ensured). Default: empty.
     #[must_use]

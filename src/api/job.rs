@@ -3,23 +3,23 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::domain::{JobPolicy, JobSpec};
+use crate::domain::{JobPolicy, JobSpec, Retry};
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
 ///
 /// The payload is stored as JSON. By default an occurrence whose node dies while it runs is run again on
 /// another (at-least-once), but if that node dies too it is FAILED; and a failure is not retried.
 ///
-/// These policies ([`Job::recovery`], [`Job::max_attempts`], [`Job::retries`]) are stored with the job. Those
+/// These policies ([`Job::recovery`], [`Job::max_attempts`], [`Job::retry`]) are stored with the job. Those
 /// of the node that joined last with a handler for it hold for all nodes.
 /// [`Client::ensure`](crate::Client::ensure) stores them only if the job is new.
 ///
 /// ```
-/// use firetime::Job;
+/// use firetime::{Job, Retry};
 /// use std::time::Duration;
 ///
 /// const GREET: Job<String> = Job::new("greet");
-/// const BILL: Job<u64> = Job::new("bill").retries(3, Duration::from_secs(30));
+/// const BILL: Job<u64> = Job::new("bill").retry(Retry::fixed(Duration::from_secs(30)).at_most(3));
 /// assert_eq!(GREET.name(), "greet");
 /// # let _ = BILL;
 /// ```
@@ -55,7 +55,7 @@ impl<P> Job<P> {
 
     /// How many attempts at an occurrence may end with the death of their node: after the last of them it is
     /// FAILED, `attempts exhausted`, since it may be what kills them. Default: 2; at least 1. Failures are
-    /// counted by [`Job::retries`].
+    /// counted by [`Job::retry`].
     ///
     /// A job that always kills its process takes so many nodes with it for each occurrence: stay below the
     /// number of nodes that must not all be down at once. One that runs for long, on nodes that are often
@@ -66,14 +66,28 @@ impl<P> Job<P> {
         self
     }
 
-    /// Tries again up to `retries` times after a failure, each no sooner than `delay` after the last; an
-    /// attempt that its node's death ended counts as one of them. The node that stored the failure polls in
-    /// time for the retry, at most every 100 ms. If it dies or stops meanwhile, or had helped another node
-    /// out, the next poll finds the retry: up to the poll interval late. Default: none.
+    /// Tries again after a failure. Default: not at all.
+    ///
+    /// Each retry starts at its instant, on whatever node: every poll plans those that are due before the
+    /// next one. One that is due sooner is found by the node that stored the failure; if that dies or stops
+    /// first, it may be late by up to the poll interval.
     #[must_use]
-    pub const fn retries(mut self, retries: u32, delay: Duration) -> Self {
-        self.policy.max_tries = retries.saturating_add(1);
-        self.policy.retry_delay = delay;
+    pub const fn retry(mut self, retry: Retry) -> Self {
+        self.policy.retry = retry;
+        self
+    }
+
+    /// How long a handler may take, counted from its first instruction. Default: as long as it likes; from 1
+    /// ms on, kept to the millisecond. [`Schedule::timeout`](crate::Schedule::timeout) goes before it.
+    ///
+    /// At the limit the execution is TIMED_OUT, whether or not its handler returns, and
+    /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true. That is a failure, and [`Job::retry`]
+    /// decides about a retry, which waits until the handler has returned or its node is gone. Until then it
+    /// keeps its thread, and is shown as stuck. What it answers then changes nothing.
+    #[must_use]
+    pub const fn timeout(mut self, limit: Duration) -> Self {
+        const LEAST: Duration = Duration::from_millis(1);
+        self.policy.time_limit = Some(if limit.as_millis() == 0 { LEAST } else { limit });
         self
     }
 
@@ -95,7 +109,8 @@ mod tests {
     /// Ten retries once let a job that kills its node take eleven of them.
     #[test]
     fn retries_allow_no_more_deaths() {
-        let policy = Job::<()>::new("job").retries(10, Duration::ZERO).spec().policy;
-        assert_eq!((policy.max_attempts, policy.max_tries), (2, 11));
+        let retry = Retry::fixed(Duration::ZERO).at_most(10);
+        let policy = Job::<()>::new("job").retry(retry).spec().policy;
+        assert_eq!((policy.max_attempts, policy.retry.at_most), (2, 10));
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{Builder, Client};
+use crate::api::{Builder, Client, Health};
+use crate::domain::NodeId;
 use crate::node::Node;
 
 /// A running node. Dropping it stops claiming and says so; [`Scheduler::shutdown`] is the orderly way.
@@ -55,10 +56,34 @@ impl Scheduler {
         Client::over(&self.node.application, Arc::clone(&self.node.clients), self.node.on_change())
     }
 
+    /// This node's id, as [`Client::nodes`] and events show it; a node that is started anew has another.
+    ///
+    /// ```
+    /// use firetime::{Draining, Job, Scheduler};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// const GREET: Job<()> = Job::new("greet");
+    /// let scheduler = Scheduler::builder("shop", &url).handler(GREET, |_, ()| Ok(())).start()?;
+    /// let own = scheduler.node().to_string();
+    /// assert_eq!(scheduler.client().drain(&own).run()?, Draining::Begun);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.node.id
+    }
+
+    /// Whether this node can run what it claims.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        Health::of(self.node.stuck())
+    }
+
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
     ///
-    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), or a SQLite file that is replaced under it
-    /// ([`Event::DatabaseReplaced`]), ends the node and the wait: false. A shutdown then lets running jobs end.
+    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), or a SQLite file that is replaced under
+    /// it ([`Event::DatabaseReplaced`]), ends the node and the wait: false. A shutdown then lets running jobs
+    /// end.
     ///
     /// [`Event::LoopPanicked`]: crate::Event::LoopPanicked
     /// [`Event::DatabaseReplaced`]: crate::Event::DatabaseReplaced

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::domain::{ExecutionState, Millis, ScheduleState};
+use crate::domain::{Cause, ExecutionState, Millis, ScheduleState};
 use crate::store;
 
 /// Which executions to show. Default: all, the newest 1,000.
@@ -41,8 +41,18 @@ pub struct NodeView {
     pub host_name: String,
     /// Label: the process id.
     pub pid: i64,
-    /// Whether it may claim (state Y).
-    pub enabled: bool,
+    /// `active`, `paused`, `draining` or `drained`; what it was last, of one that has ended.
+    pub state: String,
+    /// Who paused or drained it; empty while it is active.
+    pub paused_by: String,
+    /// Why.
+    pub reason: String,
+    /// Since when, by the database's clock.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused: Option<DateTime<Utc>>,
+    /// When its pause ends by itself.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused_until: Option<DateTime<Utc>>,
     /// Its beat counter.
     pub beat: i64,
     /// The jobs it has handlers for.
@@ -53,6 +63,8 @@ pub struct NodeView {
     pub busy: usize,
     /// Executions waiting in its queue at its last heartbeat.
     pub queued: usize,
+    /// Handlers that ran on beyond their time limits at its last heartbeat.
+    pub stuck: usize,
     /// When it joined.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
@@ -75,12 +87,17 @@ impl From<store::NodeRow> for NodeView {
             host_ip: row.host_ip,
             host_name: row.host_name,
             pid: row.pid,
-            enabled: row.enabled,
+            state: row.switch.label().to_owned(),
+            paused_by: row.pause.by,
+            reason: row.pause.reason,
+            paused: row.pause.since.and_then(instant),
+            paused_until: row.pause.until.and_then(instant),
             beat: row.beat,
             jobs: row.jobs,
             threads: row.figures.threads,
             busy: row.figures.busy,
             queued: row.figures.queued,
+            stuck: row.figures.stuck,
             started: instant(row.started),
             last_beat: instant(row.last_beat),
             ended: ended.and_then(instant),
@@ -128,6 +145,12 @@ pub struct ScheduleView {
     /// hand.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub paused: Option<DateTime<Utc>>,
+    /// When its pause ends by itself.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused_until: Option<DateTime<Utc>>,
+    /// What else holds it: `application` or `job`, if that is paused, or empty. While it is held it does not
+    /// fire, whatever its own state.
+    pub held_by: String,
 }
 
 impl From<store::ScheduleRow> for ScheduleView {
@@ -146,9 +169,105 @@ impl From<store::ScheduleRow> for ScheduleView {
             next: row.next.and_then(instant),
             triggered: row.triggered,
             version: row.version,
-            reason: row.reason,
-            paused_by: row.paused_by,
-            paused: row.paused.and_then(instant),
+            reason: row.pause.reason,
+            paused_by: row.pause.by,
+            paused: row.pause.since.and_then(instant),
+            paused_until: row.pause.until.and_then(instant),
+            held_by: String::new(),
+        }
+    }
+}
+
+/// A job as people see it. As JSON, instants are epoch milliseconds, and spans are milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct JobView {
+    /// Its name.
+    pub name: String,
+    /// `active` or `paused`.
+    pub state: String,
+    /// How many live nodes have a handler for it and claim.
+    pub nodes: usize,
+    /// How many schedules it has.
+    pub schedules: i64,
+    /// Whether an occurrence whose node died is attempted again.
+    pub recover: bool,
+    /// At most so many attempts of an occurrence may cost their nodes.
+    pub max_attempts: u32,
+    /// At most so many retries of an occurrence.
+    pub max_retries: u32,
+    /// How long the first retry waits, in milliseconds.
+    pub retry_delay: u64,
+    /// Each further one waits twice as long, up to this many milliseconds.
+    pub retry_cap: u64,
+    /// By up to so many percent each pause is shortened.
+    pub retry_jitter: u32,
+    /// How long a handler may take, in milliseconds; none: as long as it likes.
+    pub time_limit: Option<u64>,
+    /// Who paused it; empty while it is active.
+    pub paused_by: String,
+    /// Why.
+    pub reason: String,
+    /// Since when, by the database's clock.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused: Option<DateTime<Utc>>,
+    /// When its pause ends by itself.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused_until: Option<DateTime<Utc>>,
+}
+
+impl From<store::JobRow> for JobView {
+    fn from(row: store::JobRow) -> Self {
+        let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            name: row.name,
+            state: row.switch.label().to_owned(),
+            nodes: 0,
+            schedules: row.schedules,
+            recover: row.policy.recover,
+            max_attempts: row.policy.max_attempts,
+            max_retries: row.policy.retry.at_most,
+            retry_delay: millis(row.policy.retry.first),
+            retry_cap: millis(row.policy.retry.cap),
+            retry_jitter: row.policy.retry.jitter,
+            time_limit: row.policy.time_limit.map(millis),
+            paused_by: row.pause.by,
+            reason: row.pause.reason,
+            paused: row.pause.since.and_then(instant),
+            paused_until: row.pause.until.and_then(instant),
+        }
+    }
+}
+
+/// An application as people see it. As JSON, instants are epoch milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ApplicationView {
+    /// Its name.
+    pub name: String,
+    /// `active` or `paused`.
+    pub state: String,
+    /// Who paused it; empty while it is active.
+    pub paused_by: String,
+    /// Why.
+    pub reason: String,
+    /// Since when, by the database's clock.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused: Option<DateTime<Utc>>,
+    /// When its pause ends by itself.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub paused_until: Option<DateTime<Utc>>,
+}
+
+impl From<store::ApplicationRow> for ApplicationView {
+    fn from(row: store::ApplicationRow) -> Self {
+        Self {
+            name: row.name,
+            state: row.switch.label().to_owned(),
+            paused_by: row.pause.by,
+            reason: row.pause.reason,
+            paused: row.pause.since.and_then(instant),
+            paused_until: row.pause.until.and_then(instant),
         }
     }
 }
@@ -169,6 +288,12 @@ pub struct ExecutionView {
     pub state: String,
     /// Why it is in this state, where that needs saying.
     pub reason: String,
+    /// Why it is run: `planned`, `misfire`, `by hand`, `retry` or `recovery`.
+    pub cause: String,
+    /// Who asked for it, of one by hand.
+    pub asked_by: String,
+    /// Why, as far as they said.
+    pub asked_why: String,
     /// The schedule's generation it belongs to.
     pub generation: i64,
     /// 0 for planned occurrences.
@@ -183,6 +308,17 @@ pub struct ExecutionView {
     pub count: i64,
     /// 1 for the first attempt.
     pub attempt: i64,
+    /// How many earlier attempts at its occurrence failed, or ran out of time.
+    pub failures: i64,
+    /// How often its handlers snoozed it, in this attempt and those before.
+    pub snoozes: i64,
+    /// It has timed out, and its handler runs on.
+    pub stuck: bool,
+    /// Its fencing token; 0 before its first claim.
+    pub fence: i64,
+    /// When it is, or was, due: its fire time, or when a retry may begin.
+    #[serde(with = "chrono::serde::ts_milliseconds_option")]
+    pub due: Option<DateTime<Utc>>,
     /// The node that owns or owned it.
     pub node: String,
     /// When it was claimed.
@@ -191,7 +327,7 @@ pub struct ExecutionView {
     /// When it was started.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub started: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// When it ended; of one that timed out, when its handler did.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub finished: Option<DateTime<Utc>>,
     /// The error it ended with.
@@ -201,6 +337,8 @@ pub struct ExecutionView {
     pub cancel_asked: Option<DateTime<Utc>>,
     /// Who did; empty if nobody has.
     pub cancel_asked_by: String,
+    /// Why, as far as they said.
+    pub cancel_asked_why: String,
     /// When the node that runs it heard of that.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub cancel_seen: Option<DateTime<Utc>>,
@@ -208,6 +346,10 @@ pub struct ExecutionView {
 
 impl From<store::ExecutionRow> for ExecutionView {
     fn from(row: store::ExecutionRow) -> Self {
+        let (asked_by, asked_why) = match &row.cause {
+            Cause::ByHand { actor, reason } => (actor.clone(), reason.clone()),
+            _ => Default::default(),
+        };
         Self {
             id: row.id,
             application: row.application,
@@ -215,12 +357,20 @@ impl From<store::ExecutionRow> for ExecutionView {
             job: row.job,
             state: row.state,
             reason: row.reason,
+            cause: row.cause.as_str().to_owned(),
+            asked_by,
+            asked_why,
+            fence: row.fence,
+            due: instant(row.due),
             generation: row.generation,
             origin: row.origin,
             fire_time: instant(row.scheduled),
             until: row.until.and_then(instant),
             count: row.count,
             attempt: row.attempt,
+            failures: row.failures,
+            snoozes: row.snoozes,
+            stuck: row.stuck,
             node: row.node,
             claimed: row.claimed.and_then(instant),
             started: row.started.and_then(instant),
@@ -228,6 +378,7 @@ impl From<store::ExecutionRow> for ExecutionView {
             error: row.error,
             cancel_asked: row.cancel.as_ref().and_then(|cancel| instant(cancel.asked)),
             cancel_seen: row.cancel.as_ref().and_then(|cancel| instant(cancel.seen?)),
+            cancel_asked_why: row.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),
             cancel_asked_by: row.cancel.map(|cancel| cancel.actor).unwrap_or_default(),
         }
     }

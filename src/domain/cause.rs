@@ -24,16 +24,32 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Of a PENDING execution: by what its row gives as the reason, and by who asked for it. One that was
-    /// handed back has lost its reason: a further attempt counts as a retry then.
+    /// Its word: `planned`, `misfire`, `by hand`, `retry` or `recovery`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Misfire => Reason::Misfire.as_str(),
+            Self::ByHand { .. } => Reason::ByHand.as_str(),
+            Self::Retry => Reason::Retry.as_str(),
+            Self::Recovery => Reason::Recovery.as_str(),
+        }
+    }
+
+    /// What a row says: its word, none for a planned execution, and who asked for it. Retention may have
+    /// removed who that was.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
-    pub(crate) fn of_pending(reason: &str, attempt: u32, order: Option<(String, String)>) -> Self {
+    pub(crate) fn read(word: Option<&str>, order: Option<(String, String)>) -> Self {
+        let is = |reason: Reason| word == Some(reason.as_str());
         match order {
-            _ if reason == Reason::Recovery.as_str() && attempt > 1 => Self::Recovery,
-            _ if attempt > 1 => Self::Retry,
-            Some((actor, reason)) => Self::ByHand { actor, reason },
-            None if reason == Reason::Misfire.as_str() => Self::Misfire,
-            None => Self::Planned,
+            _ if is(Reason::Misfire) => Self::Misfire,
+            _ if is(Reason::Retry) => Self::Retry,
+            _ if is(Reason::Recovery) => Self::Recovery,
+            order if is(Reason::ByHand) => {
+                let (actor, reason) = order.unwrap_or_default();
+                Self::ByHand { actor, reason }
+            }
+            _ => Self::Planned,
         }
     }
 }
@@ -43,21 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_of_an_attempt_is_the_latest() {
-        let ann = || Some(("ann".to_owned(), "why".to_owned()));
+    fn a_cause_reads_back_from_its_word() {
+        let ann = ("ann".to_owned(), "why".to_owned());
         let by_hand = Cause::ByHand { actor: "ann".to_owned(), reason: "why".to_owned() };
-        for (reason, attempt, order, cause) in [
-            ("", 1, None, Cause::Planned),
-            ("given back", 1, None, Cause::Planned),
-            ("recovery", 1, None, Cause::Planned),
-            ("misfire", 1, None, Cause::Misfire),
-            ("by hand", 1, ann(), by_hand.clone()),
-            ("given back", 1, ann(), by_hand),
-            ("retry", 2, ann(), Cause::Retry),
-            ("recovery", 2, ann(), Cause::Recovery),
-            ("given back", 3, None, Cause::Retry),
-        ] {
-            assert_eq!(Cause::of_pending(reason, attempt, order), cause, "{reason} {attempt}");
+        for cause in [Cause::Planned, Cause::Misfire, by_hand, Cause::Retry, Cause::Recovery] {
+            assert_eq!(Cause::read(Some(cause.as_str()), Some(ann.clone())), cause);
         }
+        assert_eq!(Cause::read(None, None), Cause::Planned);
+        let nobody = Cause::ByHand { actor: String::new(), reason: String::new() };
+        assert_eq!(Cause::read(Some("by hand"), None), nobody);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub threshold: Millis,
     /// Its job is run again after its node's death.
     pub recover: bool,
+    /// How long a handler may take, if the schedule says so itself; milliseconds.
+    pub time_limit: Option<Millis>,
 }
 
 impl Entry {
@@ -87,6 +89,9 @@ pub(crate) struct Pending {
     pub cause: Cause,
     /// Its own payload, in place of its schedule's.
     pub payload: Option<Arc<str>>,
+    /// How many attempts before it failed, and how often it was snoozed.
+    pub failures: u32,
+    pub snoozes: u32,
 }
 
 /// Something that can be claimed.

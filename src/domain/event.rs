@@ -5,7 +5,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::text::{escaped, shortened};
-use super::{Error, ExecutionId, NodeId};
+use super::{Cause, Error, ExecutionId, ExecutionState, NodeId};
+
+/// Which attempt an event is about: a row of `QRTZ_RUN`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Its row id.
+    pub execution: ExecutionId,
+    /// The schedule's name.
+    pub schedule: Arc<str>,
+    /// The job's name.
+    pub job: Arc<str>,
+    /// 1 for the first attempt at its occurrence.
+    pub number: u32,
+}
+
+/// As messages name it: the first attempts are told from others by that alone.
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { execution, schedule, number, .. } = self;
+        match number {
+            1 => write!(f, "{schedule:?}: execution {execution}"),
+            _ => write!(f, "{schedule:?}: execution {execution} (attempt {number})"),
+        }
+    }
+}
 
 /// Something a running scheduler reports. Shown by [`fmt::Display`] as one line for people.
 #[derive(Clone, Debug)]
@@ -59,22 +84,46 @@ pub enum Event {
     },
     /// A handler has ended.
     Finished {
-        /// The execution.
-        execution: ExecutionId,
-        /// The schedule's name.
-        schedule: Arc<str>,
+        /// Which attempt it ran.
+        attempt: Attempt,
+        /// Why it was run.
+        cause: Cause,
+        /// How long after it was due the handler began.
+        lateness: Duration,
+        /// How long the handler took.
+        took: Duration,
+        /// What is stored of it: SUCCEEDED, FAILED, CANCELLED, TIMED_OUT, or PENDING if it snoozed.
+        state: ExecutionState,
         /// The error it ended with, if any.
         error: Option<String>,
+        /// When it is tried again, or goes on if it snoozed, epoch milliseconds UTC; none if it is not.
+        retry: Option<i64>,
     },
-    /// A claimed execution could not start in time and went back.
+    /// The time limit of an execution has passed, and its handler has not returned. Told once; when it
+    /// returns, [`Event::Finished`] is told, with the state TIMED_OUT.
+    TimedOut {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// An execution was cancelled before its handler began.
+    Cancelled {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Somebody asked for the end of an execution that runs here: its handler can learn of it.
+    CancelHeard {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// A claimed execution could not start in time, or its node stops or drains, and it went back.
     GivenBack {
-        /// The execution.
-        execution: ExecutionId,
+        /// Which attempt.
+        attempt: Attempt,
     },
     /// An execution was taken from this node before its outcome arrived; the outcome changed nothing.
     Revoked {
-        /// The execution.
-        execution: ExecutionId,
+        /// Which attempt.
+        attempt: Attempt,
     },
     /// A schedule is left alone because no handler here can decode its payload; told once for each version,
     /// and again for one that the node has not met for long.
@@ -96,19 +145,29 @@ pub enum Event {
         /// The new one.
         new: NodeId,
     },
-    /// The misfire handler moved a cursor or took an execution back.
+    /// The misfire handler took an execution back from a node that is dead.
+    TakenBack {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// The misfire handler moved a cursor.
     Repaired {
         /// The schedule's name; `id 7` if its row is gone or has none that can be read.
         schedule: Arc<str>,
         /// What was done.
         what: &'static str,
     },
+    /// A pause ended by itself.
+    PauseEnded {
+        /// What was paused: `schedule`, `job`, `node` or `application`.
+        target_type: &'static str,
+        /// Its name, or a node's id.
+        target: Arc<str>,
+    },
     /// As many nodes died under an occurrence as its job allows: it is FAILED and not tried again.
     Exhausted {
-        /// The schedule's name; `id 7` if its row is gone or has none that can be read.
-        schedule: Arc<str>,
         /// Its last attempt.
-        execution: ExecutionId,
+        attempt: Attempt,
         /// How many nodes.
         deaths: u32,
     },
@@ -177,8 +236,13 @@ impl Event {
         match self {
             Self::Polled { .. } | Self::ClaimLost { .. } => log::Level::Trace,
             Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
-            Self::Joined { .. }
+            Self::Finished { state: ExecutionState::Cancelled | ExecutionState::TimedOut, .. }
+            | Self::Joined { .. }
             | Self::Repaired { .. }
+            | Self::PauseEnded { .. }
+            | Self::Cancelled { .. }
+            | Self::CancelHeard { .. }
+            | Self::TakenBack { .. }
             | Self::GivenBack { .. }
             | Self::LeftToOthers { .. }
             | Self::Stopped { clean: true } => log::Level::Info,
@@ -221,17 +285,28 @@ impl Event {
             Self::Quarantined { schedule, reason } => {
                 write!(f, "schedule {schedule:?} quarantined: {reason}")
             }
-            Self::Finished { execution, schedule, error: None } => {
-                write!(f, "{schedule:?}: execution {execution} succeeded")
+            Self::Finished { attempt, state, error, retry, .. } => {
+                let error = error.as_deref().unwrap_or_default();
+                match (state, retry) {
+                    (ExecutionState::Pending, _) => write!(f, "{attempt} snoozes"),
+                    (ExecutionState::Cancelled, _) => write!(f, "{attempt} was cancelled: {error:?}"),
+                    (ExecutionState::TimedOut, _) => {
+                        write!(f, "{attempt} has returned, after its time limit")
+                    }
+                    (ExecutionState::Failed, None) => write!(f, "{attempt} failed: {error:?}"),
+                    (ExecutionState::Failed, Some(_)) => {
+                        write!(f, "{attempt} failed and will be tried again: {error:?}")
+                    }
+                    _ => write!(f, "{attempt} succeeded"),
+                }
             }
-            Self::Finished { execution, schedule, error: Some(error) } => {
-                write!(f, "{schedule:?}: execution {execution} failed: {error:?}")
-            }
-            Self::GivenBack { execution } => {
-                write!(f, "execution {execution} was not started in time and went back")
-            }
-            Self::Revoked { execution } => {
-                write!(f, "execution {execution} was taken from this node; its outcome changed nothing")
+            Self::TimedOut { attempt } => write!(f, "{attempt} is TIMED_OUT, and its handler runs on"),
+            Self::Cancelled { attempt } => write!(f, "{attempt} was cancelled before its handler began"),
+            Self::CancelHeard { attempt } => write!(f, "{attempt} is asked to end"),
+            Self::TakenBack { attempt } => write!(f, "{attempt} was taken back from a dead node"),
+            Self::GivenBack { attempt } => write!(f, "{attempt} was not started here and went back"),
+            Self::Revoked { attempt } => {
+                write!(f, "{attempt} was taken from this node; its outcome changed nothing")
             }
             Self::Undecodable { schedule, reason } => {
                 write!(f, "schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
@@ -239,9 +314,11 @@ impl Event {
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),
-            Self::Exhausted { schedule, execution, deaths } => {
-                let what = format!("execution {execution} failed for good, nodes it cost: {deaths}");
-                write!(f, "schedule {schedule:?}: {what}")
+            Self::PauseEnded { target_type, target } => {
+                write!(f, "the pause of {target_type} {target:?} has ended, as its time was up")
+            }
+            Self::Exhausted { attempt, deaths } => {
+                write!(f, "{attempt} failed for good, nodes it cost: {deaths}")
             }
             Self::Purged { occurrences, schedules, nodes } => {
                 let occurrences = counted(occurrences, "occurrence");
@@ -309,14 +386,34 @@ mod tests {
     fn events(text: &str) -> Vec<Event> {
         let (execution, name) = (ExecutionId(2), || Arc::from(text));
         let reason = || text.to_owned();
+        let attempt = || Attempt { execution, schedule: name(), job: name(), number: 2 };
+        let finished = |state, error, retry| Event::Finished {
+            attempt: attempt(),
+            cause: Cause::ByHand { actor: reason(), reason: reason() },
+            lateness: Duration::ZERO,
+            took: Duration::ZERO,
+            state,
+            error,
+            retry,
+        };
         vec![
             Event::ClaimLost { schedule: name() },
             Event::StoreFailed { operation: "poll", error: Error::new(ErrorKind::Refused, text) },
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },
-            Event::Exhausted { schedule: name(), execution, deaths: 2 },
-            Event::Finished { execution, schedule: name(), error: None },
-            Event::Finished { execution, schedule: name(), error: Some(reason()) },
+            Event::Exhausted { attempt: attempt(), deaths: 2 },
+            finished(ExecutionState::Succeeded, None, None),
+            finished(ExecutionState::Pending, None, Some(0)),
+            finished(ExecutionState::Cancelled, Some(reason()), None),
+            finished(ExecutionState::Failed, Some(reason()), None),
+            finished(ExecutionState::Failed, Some(reason()), Some(0)),
+            Event::TimedOut { attempt: attempt() },
+            Event::Cancelled { attempt: attempt() },
+            Event::GivenBack { attempt: attempt() },
+            Event::Revoked { attempt: attempt() },
+            Event::CancelHeard { attempt: attempt() },
+            Event::TakenBack { attempt: attempt() },
+            Event::PauseEnded { target_type: "job", target: name() },
             Event::Undecodable { schedule: name(), reason: reason() },
             Event::JobThreadPanicked { reason: reason() },
             Event::ThreadRefused { reason: reason() },

@@ -2,6 +2,7 @@
 //!
 //! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge.
 
+mod answer;
 mod cause;
 mod entry;
 mod error;
@@ -14,13 +15,15 @@ mod states;
 pub(crate) mod text;
 pub(crate) mod user_code;
 
+pub use answer::Answer;
 pub use cause::Cause;
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
 pub use error::{Error, ErrorKind};
-pub use event::Event;
+pub use event::{Attempt, Event};
 pub(crate) use ids::Token;
 pub use ids::{ExecutionId, NodeId, ScheduleId};
-pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR, Outcome};
+pub use policy::Retry;
+pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 

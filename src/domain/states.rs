@@ -84,7 +84,7 @@ states! {
     ///     |                         ^   |                         ^   |    +--> FAILED
     ///     |                   claim |   | give back, repair       |   |    +--> ABANDONED (its node died)
     ///     |                         |   v                         |   |    +--> CANCELLED
-    ///     |                        PENDING <------ give back -----|---+    +..> TIMED_OUT
+    ///     |                        PENDING <- give back, snooze --|---+    +--> TIMED_OUT
     ///     |                         | | |                         |
     ///     |                         | | +- claim for idle thread -+
     ///     |                         | +--> SKIPPED (superseded)   |
@@ -92,8 +92,7 @@ states! {
     ///     +------------------ claim for idle thread --------------+
     /// ```
     ///
-    /// Retries and repairs insert rows as PENDING, or as SKIPPED. Dotted arrows are reserved: firetime takes
-    /// none of them yet.
+    /// Retries and repairs insert rows as PENDING, or as SKIPPED.
     ExecutionState {
         /// Nobody's yet: a hand-off, a retry, a repair's work.
         Pending = "PENDING",
@@ -105,10 +104,10 @@ states! {
         Succeeded = "SUCCEEDED",
         /// The handler returned an error or panicked.
         Failed = "FAILED",
-        /// The handler overran its time limit. Reserved: there is no time limit yet.
+        /// Its time limit passed before its handler returned, which may run on.
         TimedOut = "TIMED_OUT",
-        /// Withdrawn before it ran, by a cancel or with its schedule's removal; or the handler returned an error
-        /// after it was asked to cancel. Not retried.
+        /// Withdrawn before it ran, by a cancel or with its schedule's removal; or the handler returned an
+        /// error after it was asked to cancel. Not retried.
         Cancelled = "CANCELLED",
         /// Its node died while it ran.
         Abandoned = "ABANDONED",
@@ -124,7 +123,7 @@ impl ExecutionState {
         !matches!(self, Self::Pending | Self::Claimed | Self::Running)
     }
 
-    /// Whether the state machine has an arrow from `self` to `to`, reserved ones included.
+    /// Whether the state machine has an arrow from `self` to `to`.
     #[must_use]
     pub fn can_become(self, to: Self) -> bool {
         use ExecutionState::*;
@@ -171,6 +170,10 @@ pub(crate) enum Reason {
     Cancelled,
     /// Somebody asked for it.
     ByHand,
+    /// Its handler wants to go on later.
+    Snoozed,
+    /// Its handler said that no retry would help.
+    GaveUp,
 }
 
 impl Reason {
@@ -187,6 +190,8 @@ impl Reason {
             Self::Removed => "removed",
             Self::Cancelled => "cancelled",
             Self::ByHand => "by hand",
+            Self::Snoozed => "snoozed",
+            Self::GaveUp => "gave up",
         }
     }
 }

@@ -10,13 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Cancels, Held, observer::Observer};
+use super::{Held, Standing, observer::Observer};
 use crate::domain::shards::Member;
 use crate::domain::{Error, Event, ExecutionId, JobSpec, Millis, NodeId};
 use crate::machine::{Machine, Operation, Step};
 use crate::repair::recover;
 use crate::store::{
     Applied, Change, ExecutionChange, Figures, Heartbeat, HeartbeatReply, NewNode, NodeEnd, Peer, Store,
+    Stranded,
 };
 use crate::time::{Lease, Now, Window};
 
@@ -98,6 +99,8 @@ impl Operation for NodeOp {
 pub(crate) enum NodeInput {
     /// A heartbeat at once: the lease is in doubt.
     Beat,
+    /// The node drains: nothing is claimed, what waits is handed back; or it does so no more.
+    Drain(bool),
     /// Nothing more will be claimed: the others are told with a heartbeat at once.
     Withdraw,
     /// Stop beating; with `leave`, end the node's row: nothing of it runs any more.
@@ -127,6 +130,16 @@ enum Membership {
     InDoubt,
 }
 
+/// How far a node has come that was told to drain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    No,
+    /// It knows since this instant (boot clock).
+    Begun(Millis),
+    /// Since then a heartbeat's answer has shown that it owns nothing.
+    Done,
+}
+
 /// What is asked of the database right now.
 enum Asked {
     Register,
@@ -149,7 +162,7 @@ pub(crate) struct NodeMachine<F> {
     identity: Identity,
     window: Window,
     held: Arc<Held>,
-    cancels: Arc<Cancels>,
+    standing: Arc<Standing>,
     figures: F,
     membership: Membership,
     observer: Observer,
@@ -159,6 +172,7 @@ pub(crate) struct NodeMachine<F> {
     todo: VecDeque<NodeOp>,
     outbox: VecDeque<NodeOutput>,
     withdrawn: bool,
+    drain: Drain,
     stopping: bool,
     left: bool,
 }
@@ -169,7 +183,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         id: NodeId,
         identity: Identity,
         window: Window,
-        (held, cancels): (Arc<Held>, Arc<Cancels>),
+        (held, standing): (Arc<Held>, Arc<Standing>),
         figures: F,
         now: Now,
     ) -> Self {
@@ -178,7 +192,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             identity,
             window,
             held,
-            cancels,
+            standing,
             figures,
             membership: Membership::Joined,
             observer: Observer::default(),
@@ -188,6 +202,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             todo: VecDeque::new(),
             outbox: VecDeque::new(),
             withdrawn: false,
+            drain: Drain::No,
             stopping: false,
             left: false,
         }
@@ -225,6 +240,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 application: self.identity.application.clone(),
                 figures: (self.figures)(),
                 withdraw: self.withdrawn,
+                drained: self.drain == Drain::Done,
                 now: now.db,
             }));
         }
@@ -236,15 +252,28 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
     fn reply(&mut self, pulse: HeartbeatReply, sent: Now, now: Now) {
         match pulse {
             HeartbeatReply::Alive { peers, owned } => {
-                self.outbox.push_back(NodeOutput::Lease(Lease::new(sent, self.window.lease())));
+                let lease = Lease::new(sent, self.window.lease());
+                self.standing.renew(&lease);
+                self.outbox.push_back(NodeOutput::Lease(lease));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();
                 let dead = self.observer.observe(&others, sent.boot, now.boot, &self.window);
+                if let Drain::Begun(since) = self.drain
+                    && since < sent.boot
+                    && owned.is_empty()
+                    && self.held.is_empty()
+                {
+                    self.drain = Drain::Done;
+                    self.next_beat = now.boot;
+                }
                 // The answer is the whole truth: tasks of earlier ones that failed are in it again.
                 self.todo.clear();
                 self.todo.extend(dead.into_iter().map(|peer| NodeOp::DeclareDead(peer, now.db)));
                 let asked = owned.iter().filter(|it| it.is_cancelled).map(|it| it.id);
-                let new = self.cancels.ask(asked.collect());
+                let new = self.standing.ask(asked.collect());
+                let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
+                let heard = heard.map(|attempt| NodeOutput::Event(Event::CancelHeard { attempt }));
+                self.outbox.extend(heard);
                 if !new.is_empty() {
                     self.todo.push_front(NodeOp::SawCancels(new));
                 }
@@ -267,6 +296,8 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.id = old.next_incarnation();
         self.membership = Membership::NotYet;
         self.held.clear();
+        self.standing.end();
+        self.drain = Drain::No;
         self.todo.clear();
         self.observer.failed();
         self.outbox.push_back(NodeOutput::Event(Event::Fenced { old, new: self.id }));
@@ -352,6 +383,9 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
     fn receive(&mut self, now: Now, input: NodeInput) {
         match input {
             NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
+            NodeInput::Drain(false) => self.drain = Drain::No,
+            NodeInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
+            NodeInput::Drain(true) => {}
             NodeInput::Withdraw => {
                 self.withdrawn = true;
                 self.next_beat = self.next_beat.min(now.boot);

@@ -38,6 +38,11 @@ impl Held {
         self.lock().held.contains(&token)
     }
 
+    /// Whether it answers for nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().held.is_empty()
+    }
+
     /// The incarnation is over: it answers for nothing any more.
     pub(crate) fn clear(&self) {
         *self.lock() = Tokens::default();

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Cause, ExecutionId, JobPolicy, JobSpec};
-use crate::members::Cancels;
+use crate::domain::{Answer, Cause, ExecutionId, JobPolicy, JobSpec, Millis};
+use crate::members::Standing;
 use crate::pipeline::poll::decode::Catalog;
-use crate::time::{self, Micros};
+use crate::time::{self, Clock, Micros};
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
@@ -28,8 +28,33 @@ pub struct Context {
     pub(crate) attempt: u32,
     pub(crate) fence: i64,
     pub(crate) cause: Cause,
-    pub(crate) cancels: Arc<Cancels>,
+    pub(crate) failures: u32,
+    pub(crate) snoozes: u32,
+    pub(crate) standing: Arc<Standing>,
+    /// That of the node as the handler began.
+    pub(crate) incarnation: u64,
+    pub(crate) clock: Arc<Clock>,
+    /// Boot clock; none without a time limit.
+    pub(crate) time_is_up_at: Option<Millis>,
     pub(crate) stopping: Arc<AtomicBool>,
+}
+
+/// Why a handler is to end. It is told, never forced: a handler that does not look runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancellation {
+    /// Its time limit has passed: the execution is TIMED_OUT, and its answer changes nothing any more.
+    TimeLimit,
+    /// Somebody asked for its end ([`Client::cancel`](crate::Client::cancel)). Told within one heartbeat
+    /// interval of the request while the database answers; at once if it was made through this node's own
+    /// client.
+    ByHand,
+    /// Others have declared this node dead and taken the execution: it may run elsewhere by now.
+    ExecutionLost,
+    /// The node's heartbeats have not been answered for so long that others may declare it dead.
+    LeaseLost,
+    /// The scheduler is shutting down, and waits for the handler until its deadline.
+    Shutdown,
 }
 
 impl Context {
@@ -63,6 +88,19 @@ impl Context {
         self.attempt
     }
 
+    /// How many earlier attempts at this occurrence have failed, or ran out of time. Deaths of nodes are
+    /// attempts, but no failures.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How often its handlers have answered [`Snooze`](Answer::Snooze), in this attempt and those before.
+    #[must_use]
+    pub fn snoozes(&self) -> u32 {
+        self.snoozes
+    }
+
     /// The fencing token: grows with every claim of the schedule. Hand it to what you write to, and let
     /// that refuse a lower number than it has seen: so a process that was stopped for minutes and wakes up
     /// cannot overwrite what its successor did.
@@ -77,13 +115,45 @@ impl Context {
         &self.cause
     }
 
-    /// Whether somebody asked for this execution's end ([`Client::cancel`](crate::Client::cancel)): a handler that
-    /// looks at it now and then may stop and return an error, which is recorded as CANCELLED and not retried.
-    /// True within one heartbeat interval of the request while the database answers; at once if the request
-    /// was made through this node's own client.
+    /// Whether the handler is to end, for any reason that [`cancellation`](Self::cancellation) names but a
+    /// shutdown, which lets it run until the deadline.
+    ///
+    /// ```
+    /// use firetime::{Answer, Context, HandlerError};
+    ///
+    /// fn export(context: &Context, pages: u32) -> Result<Answer, HandlerError> {
+    ///     for page in 0..pages {
+    ///         if context.is_cancelled() {
+    ///             return Ok(Answer::Cancelled(format!("stopped before page {page}")));
+    ///         }
+    ///         // Export one page.
+    ///     }
+    ///     Ok(Answer::Done)
+    /// }
+    /// # let _ = export;
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancels.contains(self.execution)
+        self.cancellation().is_some_and(|it| it != Cancellation::Shutdown)
+    }
+
+    /// Why the handler is to end, if it is. A handler may look as often as it likes: no statement is sent.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        let now = self.clock.now();
+        if self.time_is_up_at.is_some_and(|at| at <= now.boot) {
+            Some(Cancellation::TimeLimit)
+        } else if self.standing.is_cancelled(self.execution) {
+            Some(Cancellation::ByHand)
+        } else if self.incarnation != self.standing.incarnation() {
+            Some(Cancellation::ExecutionLost)
+        } else if !self.standing.has_lease(now) {
+            Some(Cancellation::LeaseLost)
+        } else if self.is_stopping() {
+            Some(Cancellation::Shutdown)
+        } else {
+            None
+        }
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.
@@ -93,7 +163,7 @@ impl Context {
     }
 }
 
-type Run = Box<dyn Fn(&Context, &str) -> Result<(), HandlerError> + Send + Sync>;
+type Run = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
 type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// A handler with its payload's type erased.
@@ -121,16 +191,16 @@ impl Drop for Handlers {
 
 impl Handlers {
     /// Adds a handler; false if the job has one already.
-    pub(crate) fn add<P: DeserializeOwned + 'static>(
+    pub(crate) fn add<P: DeserializeOwned + 'static, A: Into<Answer>>(
         &mut self,
         spec: JobSpec,
-        run: impl Fn(&Context, P) -> Result<(), HandlerError> + Send + Sync + 'static,
+        run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
         let name = spec.name.clone();
         let handler = Handler {
             spec,
             check: Box::new(payload::check::<P>),
-            run: Box::new(move |context, text| run(context, payload::decode(text)?)),
+            run: Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into)),
         };
         self.by_name.insert(name, handler).is_none()
     }
@@ -143,7 +213,7 @@ impl Handlers {
         self.by_name.get(job).map(|handler| handler.spec.policy)
     }
 
-    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<(), HandlerError> {
+    pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, HandlerError> {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
         (handler.run)(context, payload)
     }

@@ -3,9 +3,10 @@
 //! [`Lifecycle::of`] decides the first step, each step's end the next; whoever performs them (a pool thread,
 //! the simulator) decides nothing.
 
-use crate::domain::{JobPolicy, Millis, Outcome};
+use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
+use crate::pipeline::complete::limits::{Limited, RunEnd};
 use crate::store::{Applied, Claimed, ExecutionChange};
-use crate::time::Now;
+use crate::time::{Now, millis};
 
 /// The next step of an execution.
 pub(crate) enum Lifecycle {
@@ -15,6 +16,8 @@ pub(crate) enum Lifecycle {
     Run(Running),
     /// Too late to begin: store that it goes back to PENDING.
     GiveBack(ExecutionChange),
+    /// Its row says RUNNING, but it was cancelled before its handler began: store that it has ended.
+    Cancel(ExecutionChange),
     /// It was taken from this node: nothing is left to do.
     Lost,
 }
@@ -23,15 +26,23 @@ pub(crate) enum Lifecycle {
 pub(crate) struct Starting(Claimed);
 
 /// An execution that may run: its row says so, and its lease held a moment ago.
-pub(crate) struct Running(Claimed);
+pub(crate) struct Running {
+    claimed: Claimed,
+    /// If it has a time limit.
+    end: Option<RunEnd>,
+}
 
 impl Lifecycle {
-    /// The first step; `closed` when nothing may begin any more.
-    pub(crate) fn of(claimed: Claimed, now: Now, closed: bool) -> Self {
-        if closed || !claimed.may_start(now) {
+    /// The first step; `closed` when nothing may begin any more, `is_cancelled` when somebody has asked to
+    /// cancel it.
+    pub(crate) fn of(claimed: Claimed, now: Now, closed: bool, is_cancelled: bool) -> Self {
+        if is_cancelled && claimed.is_started() {
+            let answer = Answer::Cancelled("cancelled before its handler began".to_owned());
+            Self::Cancel(claimed.finish(answer, None, now.db))
+        } else if closed || !claimed.may_start(now) {
             Self::GiveBack(claimed.give_back(now.db))
         } else if claimed.is_started() {
-            Self::Run(Running(claimed))
+            Self::Run(Running { claimed, end: None })
         } else {
             Self::Start(claimed.start(now.db), Starting(claimed))
         }
@@ -39,13 +50,23 @@ impl Lifecycle {
 }
 
 impl Starting {
+    pub(crate) fn execution(&self) -> ExecutionId {
+        self.0.execution()
+    }
+
     /// The next step, once the start is settled; `None` if nobody will settle it any more.
-    pub(crate) fn settled(self, answer: Option<Applied>, now: Now, closed: bool) -> Lifecycle {
+    pub(crate) fn settled(
+        self,
+        answer: Option<Applied>,
+        now: Now,
+        closed: bool,
+        is_cancelled: bool,
+    ) -> Lifecycle {
         match answer {
             Some(Applied::Done) => {
                 let Self(mut claimed) = self;
                 claimed.mark_started();
-                Lifecycle::of(claimed, now, closed)
+                Lifecycle::of(claimed, now, closed, is_cancelled)
             }
             Some(Applied::Lost) | None => Lifecycle::Lost,
         }
@@ -54,26 +75,47 @@ impl Starting {
 
 impl Running {
     pub(crate) fn claimed(&self) -> &Claimed {
-        &self.0
+        &self.claimed
+    }
+
+    /// Its handler begins now: what is to be watched, if it has a time limit.
+    pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, now: Now) -> Option<Limited> {
+        let of_job = policy.and_then(|policy| policy.time_limit).map(millis);
+        let limit = self.claimed.time_limit().or(of_job)?;
+        let end = RunEnd::new(now.boot.saturating_add(limit));
+        self.end = Some(end.clone());
+        Some(Limited { end, change: self.claimed.time_out(limit, now.db) })
+    }
+
+    /// When (boot clock) its time is up; none if it has no time limit.
+    pub(crate) fn time_is_up_at(&self) -> Option<Millis> {
+        self.end.as_ref().map(RunEnd::at)
     }
 
     /// What is stored of an execution that ended at `now`: its outcome, and after a failure the retry that
-    /// its job's policy grants. A failure after it was asked to cancel is no failure, and not retried.
+    /// its job's policy grants. A failure after it was asked to cancel is no failure, and not retried. If its
+    /// time was up before, the answer comes too late, and only the retry is left to be granted.
     pub(crate) fn ended(
         self,
-        outcome: Outcome,
+        answer: Answer,
         is_cancelled: bool,
         policy: Option<JobPolicy>,
-        now: Millis,
+        now: Now,
     ) -> ExecutionChange {
-        let Self(claimed) = self;
-        let outcome = match outcome {
-            Outcome::Failed(error) if is_cancelled => Outcome::Cancelled(error),
-            outcome => outcome,
-        };
-        let failed = matches!(outcome, Outcome::Failed(_));
-        let retry = policy.filter(|_| failed).and_then(|policy| policy.retry_at(claimed.attempt(), now));
-        claimed.finish(outcome, retry, now)
+        let Self { claimed, end } = self;
+        let failures = claimed.failures().saturating_add(1);
+        let due = |policy: JobPolicy, own, since| policy.retry.due(claimed.execution(), failures, own, since);
+        if let Some(end) = end
+            && !end.returned(now.boot)
+        {
+            let since = now.db.saturating_sub(now.boot - end.at());
+            let retry = policy.filter(|_| !is_cancelled).and_then(|policy| due(policy, None, since));
+            return claimed.release(retry.map(|due| due.max(now.db)), now.db);
+        }
+        let answer = if is_cancelled { answer.after_cancel() } else { answer };
+        let retry = policy.filter(|_| answer.may_be_retried());
+        let retry = retry.and_then(|policy| due(policy, answer.own_pause(), now.db));
+        claimed.finish(answer, retry, now.db)
     }
 }
 
@@ -84,7 +126,7 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::domain::ExecutionState;
+    use crate::domain::{ExecutionState, Retry};
     use crate::fixtures::{claim_under, definition};
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
@@ -108,7 +150,8 @@ mod tests {
     }
 
     fn starting() -> Starting {
-        let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), false) else {
+        let Lifecycle::Start(settlement, starting) = Lifecycle::of(claimed(false), at(0), false, false)
+        else {
             panic!("not started")
         };
         assert_eq!((settlement.kind, settlement.now), (ChangeKind::Start, AT));
@@ -117,10 +160,11 @@ mod tests {
 
     #[test]
     fn nothing_begins_at_its_deadline_or_after_the_end() {
-        let begun = |at_once, boot, closed| match Lifecycle::of(claimed(at_once), at(boot), closed) {
+        let begun = |at_once, boot, closed| match Lifecycle::of(claimed(at_once), at(boot), closed, false) {
             Lifecycle::Start(..) => "start",
             Lifecycle::Run(_) => "run",
             Lifecycle::GiveBack(_) => "give back",
+            Lifecycle::Cancel(_) => "cancel",
             Lifecycle::Lost => "lost",
         };
         assert_eq!((begun(false, DEADLINE - 1, false), begun(true, DEADLINE - 1, false)), ("start", "run"));
@@ -134,34 +178,65 @@ mod tests {
     #[test]
     fn nothing_begins_after_a_pause_that_only_the_wall_clock_shows() {
         let paused = Now { apart: 20_000, ..at(0) };
-        assert!(matches!(Lifecycle::of(claimed(true), paused, false), Lifecycle::GiveBack(_)));
-        assert!(matches!(Lifecycle::of(claimed(false), paused, false), Lifecycle::GiveBack(_)));
-        assert!(matches!(starting().settled(Some(Applied::Done), paused, false), Lifecycle::GiveBack(_)));
+        assert!(matches!(Lifecycle::of(claimed(true), paused, false, false), Lifecycle::GiveBack(_)));
+        assert!(matches!(Lifecycle::of(claimed(false), paused, false, false), Lifecycle::GiveBack(_)));
+        assert!(matches!(
+            starting().settled(Some(Applied::Done), paused, false, false),
+            Lifecycle::GiveBack(_)
+        ));
     }
 
     #[test]
     fn an_execution_runs_once_its_start_is_stored() {
-        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false), Lifecycle::Run(_)));
-        assert!(matches!(starting().settled(Some(Applied::Lost), at(0), false), Lifecycle::Lost));
-        assert!(matches!(starting().settled(None, at(0), false), Lifecycle::Lost));
+        assert!(matches!(starting().settled(Some(Applied::Done), at(0), false, false), Lifecycle::Run(_)));
+        assert!(matches!(starting().settled(Some(Applied::Lost), at(0), false, false), Lifecycle::Lost));
+        assert!(matches!(starting().settled(None, at(0), false, false), Lifecycle::Lost));
+    }
+
+    /// One that is RUNNING by its claim may wait for a thread meanwhile.
+    #[test]
+    fn a_cancelled_execution_does_not_begin() {
+        for (boot, closed) in [(0, false), (DEADLINE, false), (0, true)] {
+            let Lifecycle::Cancel(change) = Lifecycle::of(claimed(true), at(boot), closed, true) else {
+                panic!("not cancelled")
+            };
+            assert_eq!((change.kind, change.becomes), (ChangeKind::Finish, ExecutionState::Cancelled));
+            assert_eq!(change.next, None);
+        }
+        let started = starting().settled(Some(Applied::Done), at(0), false, true);
+        assert!(matches!(started, Lifecycle::Cancel(_)));
+        let is_lost = |answer| matches!(starting().settled(answer, at(0), false, true), Lifecycle::Lost);
+        assert!(is_lost(Some(Applied::Lost)) && is_lost(None));
+        assert!(
+            matches!(Lifecycle::of(claimed(false), at(0), false, true), Lifecycle::Start(..)),
+            "its row tells"
+        );
     }
 
     #[test]
-    fn only_a_failure_with_tries_left_is_retried() {
-        let ended = |outcome, is_cancelled, max_tries| {
-            let Lifecycle::Run(running) = Lifecycle::of(claimed(true), at(0), false) else {
+    fn only_a_failure_with_retries_left_is_retried() {
+        let ended = |answer, is_cancelled, retries| {
+            let Lifecycle::Run(running) = Lifecycle::of(claimed(true), at(0), false, false) else {
                 panic!("not run")
             };
-            let retry_delay = Duration::from_secs(7);
-            let policy = JobPolicy { max_tries, retry_delay, ..JobPolicy::DEFAULT };
-            let outcome = running.ended(outcome, is_cancelled, Some(policy), AT);
-            (outcome.becomes, outcome.next.map(|next| next.due))
+            let retry = Retry::fixed(Duration::from_secs(7)).at_most(retries);
+            let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
+            let outcome = running.ended(answer, is_cancelled, Some(policy), at(0));
+            (outcome.becomes, outcome.next.map(|next| next.due).or(outcome.due))
         };
-        let failed = || Outcome::Failed("no".to_owned());
-        assert_eq!(ended(Outcome::Succeeded, false, 2), (ExecutionState::Succeeded, None));
-        assert_eq!(ended(failed(), false, 2), (ExecutionState::Failed, Some(AT + 7_000)));
-        assert_eq!(ended(failed(), false, 1), (ExecutionState::Failed, None));
-        assert_eq!(ended(failed(), true, 2), (ExecutionState::Cancelled, None));
-        assert_eq!(ended(Outcome::Succeeded, true, 2), (ExecutionState::Succeeded, None), "it has succeeded");
+        let failed = || Answer::Failed("no".to_owned());
+        assert_eq!(ended(Answer::Done, false, 1), (ExecutionState::Succeeded, None));
+        assert_eq!(ended(failed(), false, 1), (ExecutionState::Failed, Some(AT + 7_000)));
+        assert_eq!(ended(failed(), false, 0), (ExecutionState::Failed, None));
+        assert_eq!(ended(failed(), true, 1), (ExecutionState::Cancelled, None));
+        assert_eq!(ended(Answer::Done, true, 1), (ExecutionState::Succeeded, None), "it has succeeded");
+        let pause = Duration::from_millis(9);
+        let own = || Answer::RetryIn(pause, "no".to_owned());
+        assert_eq!(ended(own(), false, 1), (ExecutionState::Failed, Some(AT + 9)));
+        assert_eq!(ended(own(), false, 0), (ExecutionState::Failed, None));
+        assert_eq!(ended(Answer::GiveUp("no".to_owned()), false, 1), (ExecutionState::Failed, None));
+        assert_eq!(ended(Answer::Cancelled("no".to_owned()), false, 1), (ExecutionState::Cancelled, None));
+        assert_eq!(ended(Answer::Snooze(pause), false, 0), (ExecutionState::Pending, Some(AT + 9)));
+        assert_eq!(ended(Answer::Snooze(pause), true, 1), (ExecutionState::Cancelled, None));
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::domain::NodeId;
 use crate::machine::driver::Driver;
 use crate::members::NodeInput;
 use crate::node::inboxes::{Inboxes, send};
 use crate::node::teller::Events;
+use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::poll::PollInput;
 use crate::pipeline::pool::Pool;
 use crate::store::{Claimed, Store};
@@ -27,10 +29,14 @@ mod tests;
 pub(crate) struct Node {
     pub(crate) application: String,
     /// The clients' own connections: their calls take none of the pipeline's.
+    pub(crate) id: NodeId,
     pub(crate) clients: Arc<dyn Store>,
     clock: Arc<Clock>,
     events: Arc<Events>,
     pool: Arc<Pool<Claimed>>,
+    /// Handlers that run on beyond their time limits.
+    stuck: Stuck,
+    max_threads: usize,
     loops: Loops,
     inboxes: Inboxes,
     /// A shutdown has begun: handlers may end early.
@@ -46,6 +52,8 @@ pub(crate) enum Changed<'a> {
     Schedule(&'a str),
     /// Something that a node hears of with its heartbeat.
     Execution,
+    /// Something was paused, drained or resumed.
+    Switch,
 }
 
 /// The threads its machines run on.
@@ -59,12 +67,18 @@ struct Loops {
 }
 
 impl Node {
-    /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait for
-    /// the next one.
+    /// How many handlers run on beyond their time limits, and how many threads the pool may have.
+    pub(crate) fn stuck(&self) -> (usize, usize) {
+        (self.stuck.count(), self.max_threads)
+    }
+
+    /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait
+    /// for the next one.
     pub(crate) fn on_change(&self) -> impl Fn(Changed<'_>) + Send + Sync + use<> {
         let (poll, heartbeat) = (self.inboxes.poll.clone(), self.inboxes.heartbeat.clone());
         move |changed| match changed {
             Changed::Schedule(name) => send(&poll, PollInput::Changed(name.to_owned())),
+            Changed::Switch => send(&poll, PollInput::Wake),
             Changed::Execution => send(&heartbeat, NodeInput::Beat),
         }
     }

@@ -55,10 +55,17 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
     match output {
         Output::Poll(output) => match output {
             PollOutput::Planned(planned) => to.dispatch(DispatchInput::Planned(planned)),
-            PollOutput::Seen { app, node, election, late, from } => {
+            PollOutput::Seen { app, node, pause_ended, election, late, from } => {
                 let (app_enabled, node_enabled, any_late, floor) = (app, node, late, from);
-                let report = PollReport { app_enabled, node_enabled, election, any_late, floor };
+                let report = PollReport { app_enabled, node_enabled, pause_ended, election, any_late, floor };
                 to.misfire(MisfireInput::Polled(report));
+            }
+            PollOutput::Drain(drains) => {
+                if drains {
+                    to.start(StartInput::HandBack);
+                    to.dispatch(DispatchInput::HandBack);
+                }
+                to.heartbeat(NodeInput::Drain(drains));
             }
             PollOutput::Offset(offset) => to.set_offset(offset),
             PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
@@ -148,7 +155,7 @@ impl Leaving {
             }
             Self::Starts => {
                 for settlement in queue() {
-                    to.emit(Event::GivenBack { execution: settlement.execution });
+                    settlement.given_back().into_iter().for_each(|event| to.emit(event));
                     settle(settlement, to);
                 }
                 Self::Jobs

@@ -8,14 +8,14 @@ use chrono::DateTime;
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Event, Outcome};
-use crate::members::Cancels;
+use crate::domain::{Answer, Event};
+use crate::members::Standing;
 use crate::node::handlers::{Context, Handlers};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
 use crate::store::{Applied, Claimed, ExecutionChange};
-use crate::time::Clock;
+use crate::time::{Clock, span};
 
 thread_local! {
     /// The node whose handler runs on this thread, by the address of its [`Runner::closed`].
@@ -33,7 +33,7 @@ pub(crate) struct Runner {
     pub handlers: Arc<Handlers>,
     pub complete: Sender<CompleteInput>,
     pub events: Arc<Events>,
-    pub cancels: Arc<Cancels>,
+    pub standing: Arc<Standing>,
     pub stopping: Arc<AtomicBool>,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
@@ -41,16 +41,23 @@ pub(crate) struct Runner {
 
 impl Runner {
     pub(crate) fn run(&self, claimed: Claimed) {
-        let mut next = Lifecycle::of(claimed, self.clock.now(), self.is_closed());
+        let is_cancelled = self.standing.is_cancelled(claimed.execution());
+        let mut next = Lifecycle::of(claimed, self.clock.now(), self.is_closed(), is_cancelled);
         loop {
             next = match next {
                 Lifecycle::Start(settlement, starting) => {
                     let answer = self.start(settlement);
-                    starting.settled(answer, self.clock.now(), self.is_closed())
+                    let is_cancelled = self.standing.is_cancelled(starting.execution());
+                    starting.settled(answer, self.clock.now(), self.is_closed(), is_cancelled)
                 }
-                Lifecycle::Run(running) => return self.finish(running),
+                Lifecycle::Cancel(settlement) => {
+                    let cancelled = settlement.attempt.clone().map(|attempt| Event::Cancelled { attempt });
+                    cancelled.into_iter().for_each(|event| self.events.emit(event));
+                    return self.settle(CompleteInput::Settle(settlement, None));
+                }
+                Lifecycle::Run(running) => return self.perform(running),
                 Lifecycle::GiveBack(settlement) => {
-                    self.events.emit(Event::GivenBack { execution: settlement.execution });
+                    settlement.given_back().into_iter().for_each(|event| self.events.emit(event));
                     return self.settle(CompleteInput::Settle(settlement, None));
                 }
                 Lifecycle::Lost => return,
@@ -70,7 +77,8 @@ impl Runner {
         settled.recv().ok()
     }
 
-    fn call(&self, claimed: &Claimed) -> Outcome {
+    fn call(&self, running: &Running) -> Answer {
+        let claimed = running.claimed();
         let entry = claimed.entry();
         let context = Context {
             schedule: Arc::clone(&entry.name),
@@ -80,7 +88,12 @@ impl Runner {
             attempt: claimed.attempt(),
             fence: claimed.fence(),
             cause: claimed.cause().clone(),
-            cancels: Arc::clone(&self.cancels),
+            failures: claimed.failures(),
+            snoozes: claimed.snoozes(),
+            standing: Arc::clone(&self.standing),
+            incarnation: self.standing.incarnation(),
+            clock: Arc::clone(&self.clock),
+            time_is_up_at: running.time_is_up_at(),
             stopping: Arc::clone(&self.stopping),
         };
         // The error is shown and dropped in there too: both are the application's code.
@@ -88,25 +101,29 @@ impl Runner {
         let ended = guarded(|| self.handlers.run(&context, claimed.payload()).map_err(brief));
         HANDLER_OF.take();
         match ended {
-            Ok(Ok(())) => Outcome::Succeeded,
-            Ok(Err(error)) => Outcome::Failed(error),
-            Err(said) => Outcome::Failed(brief(format_args!("panicked: {said}"))),
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Answer::Failed(error),
+            Err(said) => Answer::Failed(brief(format_args!("panicked: {said}"))),
         }
     }
 
-    fn finish(&self, running: Running) {
+    fn perform(&self, mut running: Running) {
         let claimed = running.claimed();
-        let (execution, schedule) = (claimed.execution(), Arc::clone(&claimed.entry().name));
+        let (attempt, cause) = (claimed.named(), claimed.cause().clone());
         let policy = self.handlers.policy(&claimed.entry().job);
-        let outcome = self.call(claimed);
-        let error = match &outcome {
-            Outcome::Succeeded => None,
-            Outcome::Failed(error) | Outcome::Cancelled(error) => Some(error.clone()),
-        };
-        let is_cancelled = self.cancels.contains(execution);
-        let settlement = running.ended(outcome, is_cancelled, policy, self.clock.now().db);
+        let began = self.clock.now();
+        let lateness = span(began.db.saturating_sub(claimed.due()));
+        let limited = running.begin(policy, began);
+        limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
+        let answer = self.call(&running);
+        let ended = self.clock.now();
+        let is_cancelled = self.standing.is_cancelled(attempt.execution);
+        let settlement = running.ended(answer, is_cancelled, policy, ended);
+        let (took, state, error) =
+            (span(ended.boot - began.boot), settlement.becomes, settlement.error.clone());
+        let retry = settlement.goes_on();
         self.settle(CompleteInput::Settle(settlement, None));
-        self.events.emit(Event::Finished { execution, schedule, error });
+        self.events.emit(Event::Finished { attempt, cause, lateness, took, state, error, retry });
     }
 
     fn settle(&self, input: CompleteInput) {
@@ -124,7 +141,7 @@ mod tests {
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
-    use crate::domain::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis};
+    use crate::domain::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, Retry};
     use crate::fixtures::{claim_under, definition};
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
@@ -150,8 +167,8 @@ mod tests {
             let store = MemoryStore::new(AT - 1_000);
             let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
             store.ensure(&definition("s", once)).unwrap();
-            let retry_delay = Duration::from_secs(7);
-            let policy = JobPolicy { recover: true, max_attempts: 2, max_tries: 2, retry_delay };
+            let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
+            let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
             let mut handlers = Handlers::default();
             assert!(
                 handlers.add(JobSpec { name: "job".to_owned(), policy }, move |context, ()| run(context))
@@ -168,7 +185,7 @@ mod tests {
                 handlers: Arc::new(handlers),
                 complete,
                 events: Arc::new(events),
-                cancels: Arc::default(),
+                standing: Arc::default(),
                 stopping: Arc::default(),
                 closed: Arc::default(),
             };
@@ -218,7 +235,10 @@ mod tests {
         let (execution, outcome) = bench.run();
         assert_eq!((outcome.becomes, outcome.error.as_deref()), (ExecutionState::Failed, Some("no paper")));
         assert_eq!(outcome.next.map(|next| next.due - outcome.now), Some(7_000));
-        assert_eq!(bench.told(), format!("\"s\": execution {execution} failed: \"no paper\""));
+        assert_eq!(
+            bench.told(),
+            format!("\"s\": execution {execution} failed and will be tried again: \"no paper\"")
+        );
     }
 
     #[test]
@@ -259,6 +279,6 @@ mod tests {
         bench.runner.closed.store(true, Ordering::Relaxed);
         let (execution, change) = bench.run();
         assert_eq!(change.kind, ChangeKind::GiveBack);
-        assert_eq!(bench.told(), format!("execution {execution} was not started in time and went back"));
+        assert_eq!(bench.told(), format!("\"s\": execution {execution} was not started here and went back"));
     }
 }

@@ -8,7 +8,7 @@ use crossbeam::channel::bounded;
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, OnPanic, Surroundings, drive};
-use crate::members::{Cancels, Held, Identity, NodeMachine, members};
+use crate::members::{Held, Identity, NodeMachine, Standing, members};
 use crate::node::handlers::Handlers;
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
@@ -17,6 +17,7 @@ use crate::node::runner::Runner;
 use crate::node::teller::{Events, Observer, events};
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteMachine;
+use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::dispatch::{DispatchMachine, Seats};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Permit, Pool, PoolLimits, Seat};
@@ -102,18 +103,17 @@ impl Node {
         send(&inboxes.poll, PollInput::Members(members));
         let handlers = Arc::new(handlers);
         let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let cancels = Arc::new(Cancels::default());
+        let (standing, stuck) = (Arc::<Standing>::default(), Stuck::default());
         let runner = Runner {
             clock: Arc::clone(&clock),
             handlers: Arc::clone(&handlers),
             complete: inboxes.complete.clone(),
             events: Arc::clone(&events),
-            cancels: Arc::clone(&cancels),
+            standing: Arc::clone(&standing),
             stopping: Arc::clone(&stopping),
             closed: Arc::clone(&closed),
         };
-        let run = move |claimed| runner.run(claimed);
-        let pool = Arc::new(Pool::new(limits, run, inboxes.route(Output::Pool)));
+        let pool = Pool::new(limits, move |claimed| runner.run(claimed), inboxes.route(Output::Pool));
         let around = Surroundings {
             clock: Arc::clone(&clock),
             store: stores.work,
@@ -123,13 +123,13 @@ impl Node {
         };
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
-        let (held, now) = (Arc::new(Held::default()), clock.now());
+        let (held, pool, now) = (Arc::new(Held::default()), Arc::new(pool), clock.now());
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, Arc::clone(&pool), now);
-        let complete = CompleteMachine::new(Arc::clone(&held));
+        let complete = CompleteMachine::new(Arc::clone(&held), stuck.clone());
         let misfire = MisfireMachine::new(application.clone(), window);
         let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
-        let heart =
-            NodeMachine::new(node, identity, window, (held, cancels), figures_of(Arc::clone(&pool)), now);
+        let figures = figures_of(Arc::clone(&pool), stuck.clone());
+        let heart = NodeMachine::new(node, identity, window, (held, standing), figures, now);
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
@@ -147,10 +147,13 @@ impl Node {
             loops,
             inboxes,
             application,
+            id: node,
             clients: stores.clients,
             clock,
             events,
             pool,
+            stuck,
+            max_threads: limits.max,
             stopping,
             closed,
         })
@@ -166,10 +169,10 @@ pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
 }
 
 /// The figures of the pool that a heartbeat shows.
-fn figures_of(pool: Arc<Pool<Claimed>>) -> impl Fn() -> Figures + Send + 'static {
+fn figures_of(pool: Arc<Pool<Claimed>>, stuck: Stuck) -> impl Fn() -> Figures + Send + 'static {
     move || {
         let figures = pool.figures();
-        Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued }
+        Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued, stuck: stuck.count() }
     }
 }
 
@@ -187,6 +190,10 @@ impl Seats for Arc<Pool<Claimed>> {
 
     fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
         Pool::tick(self, boot)
+    }
+
+    fn empty(&mut self) -> Vec<Claimed> {
+        Pool::empty(self)
     }
 
     fn is_awaited(&self) -> bool {
@@ -269,6 +276,7 @@ fn join(
         application,
         figures: Figures::default(),
         withdraw: false,
+        drained: false,
         now: sent.db,
     };
     match store.beat(&beat)? {

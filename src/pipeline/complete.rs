@@ -8,11 +8,14 @@
 //! whole batch fail. Ever smaller parts of the batch are tried until it fails alone. Then it is set aside: it
 //! is tried alone and at its own pace, in turns with the others.
 
+pub(crate) mod limits;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
+use self::limits::{Limited, Limits, Stuck};
 use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
@@ -31,6 +34,8 @@ const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
 pub(crate) enum CompleteInput {
+    /// A handler with a time limit begins.
+    Limit(Limited),
     /// Settle this and send the result to the caller, if one waits.
     Settle(ExecutionChange, Option<Sender<Applied>>),
     /// Nothing more comes: stop once everything is settled.
@@ -67,6 +72,8 @@ struct Unsettled {
     reply: Option<Sender<Applied>>,
     /// The number of successful calls when it was last refused alone.
     refused: Option<u64>,
+    /// What is settled once this one is: a handler returned before it was stored that its time was up.
+    then: Option<ExecutionChange>,
 }
 
 /// The settlements of the call under way.
@@ -101,6 +108,8 @@ impl Pace {
 
 pub(crate) struct CompleteMachine {
     held: Arc<Held>,
+    limits: Limits,
+    stuck: Stuck,
     queue: VecDeque<Unsettled>,
     /// Settlements that failed alone.
     aside: VecDeque<Unsettled>,
@@ -123,13 +132,17 @@ pub(crate) struct CompleteMachine {
 }
 
 impl Unsettled {
+    fn new(change: ExecutionChange) -> Self {
+        Self { change, reply: None, refused: None, then: None }
+    }
+
     fn change(&self) -> Change {
         self.change.clone().into()
     }
 
-    /// When the retry that is stored with it is due.
+    /// When the retry that is stored with it is due, or it goes on.
     fn retry(&self, settled: Applied) -> Option<Millis> {
-        self.change.next.filter(|_| settled.is_done()).map(|next| next.due)
+        self.change.goes_on().filter(|_| settled.is_done())
     }
 
     /// Notes that it failed alone; true if the next try writes another text.
@@ -171,9 +184,11 @@ fn in_ascii(text: &str) -> String {
 }
 
 impl CompleteMachine {
-    pub(crate) fn new(held: Arc<Held>) -> Self {
+    pub(crate) fn new(held: Arc<Held>, stuck: Stuck) -> Self {
         Self {
             held,
+            limits: Limits::default(),
+            stuck,
             queue: VecDeque::new(),
             aside: VecDeque::new(),
             asked: Asked::Queue(0),
@@ -188,6 +203,40 @@ impl CompleteMachine {
             closing: false,
             abandoned: false,
         }
+    }
+
+    /// The time of handlers that have not returned is up.
+    fn time_out(&mut self, now: Now) {
+        while let Some(Limited { end, change, .. }) = self.limits.pop(now.boot) {
+            if end.times_out() {
+                self.stuck.add();
+                let timed_out = change.attempt.clone().map(|attempt| Event::TimedOut { attempt });
+                self.outbox.extend(timed_out.map(CompleteOutput::Event));
+                self.push(Unsettled::new(ExecutionChange { now: now.db, ..change }));
+            }
+        }
+    }
+
+    /// Settles what its caller says of an execution.
+    fn receive_change(&mut self, change: ExecutionChange, reply: Option<Sender<Applied>>) {
+        let limited = self.limits.remove(change.execution);
+        if change.kind == ChangeKind::Release {
+            match limited {
+                // It returned too late, and before anybody saw that its time was up.
+                Some(limited) => {
+                    let time_out = ExecutionChange { now: change.now, ..limited.change };
+                    self.push(Unsettled::new(time_out));
+                }
+                None => self.stuck.remove(),
+            }
+            let is_before =
+                |it: &Unsettled| it.change.kind == ChangeKind::TimeOut && it.change.token == change.token;
+            if let Some(before) = self.queue.iter_mut().chain(&mut self.aside).find(|it| is_before(it)) {
+                before.then = Some(change);
+                return;
+            }
+        }
+        self.push(Unsettled { reply, ..Unsettled::new(change) });
     }
 
     fn push(&mut self, it: Unsettled) {
@@ -250,14 +299,15 @@ impl CompleteMachine {
     }
 
     fn settled(&mut self, it: Unsettled, settled: Applied) {
-        let is_start = it.change.kind == ChangeKind::Start;
-        if settled == Applied::Lost {
-            let event = Event::Revoked { execution: it.change.execution };
-            self.outbox.push_back(CompleteOutput::Event(event));
+        let goes_on = matches!(it.change.kind, ChangeKind::Start | ChangeKind::TimeOut);
+        if settled == Applied::Lost && it.change.kind != ChangeKind::Release {
+            let revoked = it.change.attempt.clone().map(|attempt| Event::Revoked { attempt });
+            self.outbox.extend(revoked.map(CompleteOutput::Event));
         }
-        if !is_start || settled == Applied::Lost {
+        if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
         }
+        it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {
             // The caller may have gone; the answer is in the database anyway.
             reply.send(settled).ok();
@@ -271,6 +321,7 @@ impl Machine for CompleteMachine {
     type Output = CompleteOutput;
 
     fn next(&mut self, now: Now) -> Step<SettleOp, CompleteOutput> {
+        self.time_out(now);
         if let Some(output) = self.outbox.pop_front() {
             return Step::Tell(output);
         }
@@ -281,7 +332,7 @@ impl Machine for CompleteMachine {
         let queue_at = if self.queue.is_empty() { Millis::MAX } else { self.pace.hold.max(gathered) };
         let aside_at = if self.aside.is_empty() { Millis::MAX } else { self.aside_pace.hold };
         if now.boot < queue_at.min(aside_at) {
-            return Step::Wait(queue_at.min(aside_at));
+            return Step::Wait(queue_at.min(aside_at).min(self.limits.next_at()));
         }
         let is_queues_turn = matches!(self.asked, Asked::Aside) || now.boot < aside_at;
         let changes = if is_queues_turn && now.boot >= queue_at {
@@ -327,9 +378,8 @@ impl Machine for CompleteMachine {
 
     fn receive(&mut self, _now: Now, input: CompleteInput) {
         match input {
-            CompleteInput::Settle(change, reply) => {
-                self.push(Unsettled { change, reply, refused: None });
-            }
+            CompleteInput::Limit(limited) => self.limits.add(limited),
+            CompleteInput::Settle(change, reply) => self.receive_change(change, reply),
             CompleteInput::Close => self.closing = true,
             CompleteInput::Abandon => self.abandoned = true,
         }

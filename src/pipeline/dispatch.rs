@@ -40,6 +40,9 @@ pub(crate) trait Seats: Send + 'static {
     /// Lets the pool grow for those who wait; hands back who waited too long.
     fn tick(&mut self, boot: Millis) -> Vec<Claimed>;
 
+    /// Hands back all who wait.
+    fn empty(&mut self) -> Vec<Claimed>;
+
     /// Whether that is needed: somebody waits for a thread, or has a permit and may wait soon.
     fn is_awaited(&self) -> bool;
 }
@@ -50,6 +53,8 @@ pub(crate) enum DispatchInput {
     Lease(Lease),
     /// A seat has become free after one was refused.
     SeatFreed,
+    /// The node drains: who waits in the pool goes back.
+    HandBack,
     /// Drop the plan: the clock stepped.
     Jumped,
     /// The node joined again under a new name; what the old one held is no longer ours.
@@ -203,7 +208,7 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn give_back(&mut self, claimed: Claimed, now: Now) {
-        self.outbox.push_back(DispatchOutput::Event(Event::GivenBack { execution: claimed.execution() }));
+        self.outbox.push_back(DispatchOutput::Event(Event::GivenBack { attempt: claimed.named() }));
         self.outbox.push_back(DispatchOutput::GiveBack(claimed.give_back(now.db)));
     }
 
@@ -482,6 +487,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             }
             DispatchInput::Lease(lease) => self.lease = lease,
             DispatchInput::SeatFreed => self.starved = false,
+            DispatchInput::HandBack => {
+                for claimed in self.seats.empty() {
+                    self.give_back(claimed, now);
+                }
+            }
             DispatchInput::Jumped => self.plan.clear(now.db),
             DispatchInput::Reborn(node) => {
                 self.node = node;

@@ -18,6 +18,8 @@ pub(crate) struct Ready<P> {
 
 pub(crate) enum StartInput<P> {
     Won(Vec<Ready<P>>),
+    /// What waits goes back.
+    HandBack,
     /// Nothing starts any more: what waits goes back, and so does what comes yet.
     Stop,
     /// Nothing more comes.
@@ -69,8 +71,14 @@ impl<P> StartMachine<P> {
 
     /// Its seat is free again.
     fn give_back(&mut self, claimed: Claimed, now: Now) {
-        self.outbox.push_back(StartOutput::Event(Event::GivenBack { execution: claimed.execution() }));
+        self.outbox.push_back(StartOutput::Event(Event::GivenBack { attempt: claimed.named() }));
         self.outbox.push_back(StartOutput::GiveBack(claimed.give_back(now.db)));
+    }
+
+    fn hand_back(&mut self, now: Now) {
+        for (_, claimed) in std::mem::take(&mut self.waiting).into_values() {
+            self.give_back(claimed, now);
+        }
     }
 
     /// All that is due starts, or goes back; says when the next is due.
@@ -128,11 +136,10 @@ impl<P: Send + 'static> Machine for StartMachine<P> {
                     self.waiting.insert((due, self.arrived), (permit, claimed));
                 }
             }
+            StartInput::HandBack => self.hand_back(now),
             StartInput::Stop => {
                 self.stopping = true;
-                for (_, claimed) in std::mem::take(&mut self.waiting).into_values() {
-                    self.give_back(claimed, now);
-                }
+                self.hand_back(now);
             }
             StartInput::Close => self.closing = true,
         }
@@ -268,6 +275,16 @@ mod tests {
         bench.now = Now { apart: 20_000, ..bench.now };
         bench.run();
         assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (0, 1, 0));
+    }
+
+    #[test]
+    fn what_waits_is_handed_back_and_what_comes_later_starts() {
+        let mut bench = Bench::new();
+        bench.hold(40, LEASE);
+        bench.machine.receive(bench.now, StartInput::HandBack);
+        bench.hold(20, LEASE);
+        bench.run();
+        assert_eq!((bench.ran.len(), bench.given_back, bench.seats_taken()), (1, 1, 0));
     }
 
     /// Even if dispatch hears of the stop later.

@@ -11,7 +11,7 @@ pub(crate) use ahead::plan_anew;
 use missed::MOST_FIRED;
 pub(crate) use missed::{MOST_PASSED, decide, searched};
 pub(crate) use recover::{Revocation, recover, recover_apart};
-pub(crate) use resume::{resume, skip};
+pub(crate) use resume::{pass_paused, resume, skip};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,8 @@ const APART: Millis = 1_000;
 const MOST_APART: Millis = 8;
 
 /// How an execution nobody answers for is taken back: CLAIMED becomes PENDING under `fresh`; RUNNING becomes
-/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`.
+/// ABANDONED (or FAILED when attempts are exhausted), with attempt + 1 as PENDING, due at `due`, if `again`;
+/// TIMED_OUT stays so, with its retry if `again`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Revocation {
     pub stranded: Stranded,
@@ -19,7 +20,7 @@ pub(crate) struct Revocation {
     pub reason: Reason,
     pub again: bool,
     pub due: Millis,
-    /// The token of the PENDING row this leaves.
+    /// The token that the row has afterwards, unless it is ABANDONED.
     pub fresh: Token,
     pub now: Millis,
 }
@@ -27,16 +28,25 @@ pub(crate) struct Revocation {
 impl Revocation {
     pub(crate) fn change(&self) -> ExecutionChange {
         let goes_on = self.to == ExecutionState::Pending;
-        let next = NextAttempt { due: self.due, token: self.fresh, reason: Reason::Recovery };
+        let (kind, reason) = match self.to {
+            ExecutionState::Pending => (ChangeKind::TakeBack, Reason::Recovery),
+            ExecutionState::TimedOut => (ChangeKind::Release, Reason::Retry),
+            _ => (ChangeKind::Abandon, Reason::Recovery),
+        };
+        // What is released keeps its row, under a token of its own.
+        let token = if kind == ChangeKind::Release { Token::fresh() } else { self.fresh };
+        let next = NextAttempt { due: self.due, token, reason };
         ExecutionChange {
-            kind: if goes_on { ChangeKind::TakeBack } else { ChangeKind::Abandon },
+            kind,
             execution: self.stranded.id,
             token: self.stranded.token,
             becomes: self.to,
-            fresh: goes_on.then_some(self.fresh),
+            fresh: (kind != ChangeKind::Abandon).then_some(self.fresh),
             reason: Some(self.reason),
             error: None,
             next: (self.again && !goes_on).then_some(next),
+            due: None,
+            attempt: None,
             now: self.now,
         }
     }
@@ -54,9 +64,19 @@ pub(crate) fn recover(stranded: Stranded, due: Millis, now: Millis) -> Revocatio
             (ExecutionState::Failed, Reason::AttemptsExhausted, false)
         }
         ExecutionState::Running => (ExecutionState::Abandoned, Reason::NodeDied, true),
+        ExecutionState::TimedOut => return release(stranded, now),
         _ => (ExecutionState::Pending, Reason::Recovery, false),
     };
     Revocation { stranded, to, reason, again, due, fresh: Token::fresh(), now }
+}
+
+/// The handler of an execution that ran out of time is gone with its node: the retry may begin.
+fn release(stranded: Stranded, now: Millis) -> Revocation {
+    let failures = stranded.failures.saturating_add(1);
+    let retry = stranded.policy.retry.due(stranded.id, failures, None, now);
+    let again = retry.is_some() && !stranded.is_cancelled;
+    let (to, due) = (ExecutionState::TimedOut, retry.unwrap_or(now));
+    Revocation { stranded, to, reason: Reason::NodeDied, again, due, fresh: Token::fresh(), now }
 }
 
 /// Decides for all executions of dead nodes. The newest run last: one that kills its node mostly does so

@@ -2,7 +2,7 @@
 
 use super::missed::{missed, moved};
 use crate::domain::{Cursor, Entry, Millis, Reason, ScheduleState};
-use crate::store::{LedgerRow, Repair};
+use crate::store::{LedgerRow, Move, Repair};
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
 pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
@@ -13,10 +13,18 @@ pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
         Some(missed) => {
             // While the cursor is still behind, the schedule stays paused: the rest is no misfire.
             let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
-            Repair { resume: missed.is_whole(now), ..moved(entry, &missed, rows, now) }
+            let how = if missed.is_whole(now) { Move::Resume } else { Move::Pass };
+            Repair { how, ..moved(entry, &missed, rows, now) }
         }
-        None => Repair { resume: true, ..Repair::of(entry, entry.cursor, 0, now) },
+        None => Repair { how: Move::Resume, ..Repair::of(entry, entry.cursor, 0, now) },
     })
+}
+
+/// What was planned while the job or the application was paused is skipped; nothing if nothing was.
+pub(crate) fn pass_paused(entry: &Entry, now: Millis) -> Option<Repair> {
+    let missed = missed(entry, now).filter(|_| entry.state == ScheduleState::Active)?;
+    let rows = missed.all_skipped(entry.cursor.prev, Reason::Paused);
+    Some(Repair { how: Move::Pass, ..moved(entry, &missed, rows, now) })
 }
 
 /// The next occurrence is skipped by hand; nothing if that is not the one at `at`, or the schedule is neither

@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
-use crate::store::{LedgerRow, Repair, Stranded, Unstarted};
+use crate::store::{LedgerRow, Move, Repair, Stranded, Unstarted};
 
 const LEAST: Millis = 10_000;
 /// 2026-01-02 03:04:05.678 UTC.
@@ -55,7 +55,7 @@ fn the_next_occurrence_alone_is_skipped_by_hand() {
         let repair = skip(&entry, next, NOW).unwrap();
         assert_without_gap(&entry, &repair);
         assert_eq!((repair.rows.len(), repair.passed, repair.to.next), (1, 1, Some(next + 1_000)));
-        assert!(!repair.resume && !repair.anew && pending(&repair).is_empty());
+        assert!(repair.how != Move::Resume && pending(&repair).is_empty());
         assert_eq!(skip(&entry, next + 1_000, NOW), None, "it is not the next");
     }
     assert_eq!(skip(&Entry { state: ScheduleState::Error, ..entry }, next, NOW), None);
@@ -65,12 +65,13 @@ fn the_next_occurrence_alone_is_skipped_by_hand() {
 #[test]
 fn a_cursor_ahead_of_the_clock_goes_back_to_the_present() {
     let entry = |prev, next| Entry { cursor: Cursor { prev, next }, ..behind(MisfirePolicy::FireAll, 1_000) };
-    let ahead = entry(Some(NOW + 5_000), Some(NOW + 6_000));
+    let far = NOW + 30_001;
+    let ahead = entry(Some(far), Some(far + 1_000));
     let repair = plan_anew(&ahead, NOW).unwrap();
     assert_eq!(repair.to, Cursor { prev: None, next: Some(NOW + 1_000) });
-    assert!(repair.anew && repair.rows.is_empty() && repair.passed == 0);
+    assert!(repair.how == Move::Anew && repair.rows.is_empty() && repair.passed == 0);
     for other in [
-        entry(Some(NOW), Some(NOW + 6_000)),
+        entry(Some(NOW + 30_000), Some(NOW + 31_000)),
         entry(None, Some(NOW + 6_000)),
         Entry { state: ScheduleState::Paused, ..ahead.clone() },
         Entry { timing: simple(1, NOW - 1_000, 0, 0, None).timing, ..ahead },
@@ -193,7 +194,7 @@ fn decades_of_a_millisecond_are_accounted_for_in_one_repair() {
         assert_eq!((repair.to, repair.passed), (cursor, 1_667_323_045_679), "{policy:?}");
     }
     let entry = Entry { state: ScheduleState::Paused, ..simple(1, 100_000_000_000, 1, -1, None) };
-    assert!(resume(&entry, TODAY).unwrap().resume);
+    assert!(resume(&entry, TODAY).unwrap().how == Move::Resume);
 }
 
 /// What is reckoned is what a walk would find.
@@ -231,7 +232,7 @@ fn resuming_skips_what_was_planned_during_the_pause() {
     let entry = Entry { state: ScheduleState::Paused, ..behind(MisfirePolicy::FireAll, 30_000) };
     let repair = resume(&entry, NOW).unwrap();
     assert_without_gap(&entry, &repair);
-    assert!(pending(&repair).is_empty() && repair.resume);
+    assert!(pending(&repair).is_empty() && repair.how == Move::Resume);
     assert!(matches!(repair.rows[0], LedgerRow::Skipped { reason: Reason::Paused, count: 4, .. }));
     let early = resume(&entry, 999_999).unwrap();
     assert_eq!((early.to, early.passed), (entry.cursor, 0));
@@ -244,8 +245,8 @@ fn a_repair_cut_off_before_the_last_does_not_end_the_pause() {
     let entry = Entry { state: ScheduleState::Paused, ..cron(1, "* * * * * ?", 1_000_000) };
     let last = 1_000_000 + 1_000 * i64::try_from(MOST_PASSED).unwrap();
     let repair = resume(&entry, last).unwrap();
-    assert_eq!((repair.to.next, repair.resume), (Some(last), false));
-    assert!(resume(&entry, last - 1).unwrap().resume);
+    assert_eq!((repair.to.next, repair.how), (Some(last), Move::Pass));
+    assert!(resume(&entry, last - 1).unwrap().how == Move::Resume);
 }
 
 #[test]
@@ -258,7 +259,7 @@ fn a_pause_longer_than_one_repair_passes_stays_a_pause_until_the_last() {
         assert_without_gap(&entry, &repair);
         (repairs, passed) = (repairs + 1, passed + repair.passed);
         entry.cursor = repair.to;
-        if repair.resume {
+        if repair.how == Move::Resume {
             break;
         }
         assert!(entry.cursor.next.is_some_and(|next| next <= now), "still behind");

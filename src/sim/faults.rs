@@ -46,8 +46,12 @@ pub(super) struct Faults {
     pub holds: Millis,
     /// Per execution: its handler takes up to 40 s, so that pools fill up.
     pub long_jobs: Millis,
+    /// Per execution: its handler wants to go on three seconds later.
+    pub snoozes: Millis,
     /// Per second: the application or one of its nodes is switched off for some minutes, by hand.
     pub switches: Millis,
+    /// Per second: a client pauses the application, a job or a node, or drains a node.
+    pub levels: Millis,
     /// Per second: the database refuses all writes, for one to four minutes.
     pub refusals: Millis,
     /// Per node and second: asked to stop in order, and started anew up to 90 s later.
@@ -84,7 +88,9 @@ impl Faults {
         hands: 0,
         holds: 0,
         long_jobs: 0,
+        snoozes: 0,
         switches: 0,
+        levels: 0,
         refusals: 0,
         leaves: 0,
         strangers: 0,
@@ -112,7 +118,9 @@ impl Faults {
         hands: 5_000,
         holds: 10_000,
         long_jobs: 20_000,
+        snoozes: 50_000,
         switches: 2_000,
+        levels: 4_000,
         refusals: 1_000,
         leaves: 3_000,
         strangers: 300_000,
@@ -141,7 +149,9 @@ impl Faults {
         hands: 200_000,
         holds: 30_000,
         long_jobs: 200_000,
+        snoozes: 100_000,
         switches: 2_000,
+        levels: 4_000,
         refusals: 1_000,
         leaves: 2_000,
         strangers: 300_000,
@@ -164,6 +174,9 @@ impl Faults {
     pub(super) const DYING: Self =
         Self { slow: 900_000, kills: 4_000, stops: 12_000, long_jobs: 500_000, ..Self::STARVED };
 
+    /// Handlers run out of time, and some of their nodes die before they return.
+    pub(super) const OVERDUE: Self = Self { kills: 4_000, long_jobs: 200_000, ..Self::NONE };
+
     /// Nodes wake up just when others believe them dead.
     pub(super) const FROZEN: Self = Self { stops: 12_000, slow: 900_000, ..Self::NONE };
 
@@ -183,6 +196,10 @@ impl Faults {
     /// Nothing goes wrong but that the application and its nodes are switched off now and then.
     pub(super) const SWITCHED: Self = Self { switches: 30_000, ..Self::NONE };
 
+    /// Nothing goes wrong but that the application, its jobs and its nodes are paused and drained, while
+    /// pools are full.
+    pub(super) const LEVELLED: Self = Self { levels: 40_000, long_jobs: 100_000, ..Self::NONE };
+
     /// More comes due at once than one poll can bring in the time that a call may take.
     pub(super) const CROWDED: Self = Self { crowds: 1_000_000, ..Self::NONE };
 
@@ -197,7 +214,7 @@ impl Faults {
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 25] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 27] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -218,7 +235,9 @@ impl Faults {
             ("hands", &mut self.hands),
             ("holds", &mut self.holds),
             ("long_jobs", &mut self.long_jobs),
+            ("snoozes", &mut self.snoozes),
             ("switches", &mut self.switches),
+            ("levels", &mut self.levels),
             ("refusals", &mut self.refusals),
             ("leaves", &mut self.leaves),
             ("strangers", &mut self.strangers),

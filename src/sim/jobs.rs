@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::dice::Dice;
 use super::faults::Faults;
-use crate::domain::{Entry, JobPolicy, JobSpec, Millis, Outcome};
+use crate::domain::{Answer, Entry, JobPolicy, JobSpec, Millis, Retry};
 use crate::pipeline::poll::decode::Catalog;
-use crate::time::Micros;
+use crate::time::{Micros, millis};
 
 pub(super) const APPLICATION: &str = "sim";
 
@@ -17,14 +17,24 @@ pub(super) const NOBODYS: &str = "nobody's";
 /// One that survives any number of deaths, one that fails now and then and is given up after two, one that is
 /// never run a second time.
 pub(super) fn all() -> [JobSpec; 3] {
-    let policy = |recover, max_attempts, max_tries| JobPolicy {
+    let policy = |recover, max_attempts, retries, limit| JobPolicy {
         recover,
         max_attempts,
-        max_tries,
-        retry_delay: Duration::from_secs(1),
+        retry: Retry::fixed(Duration::from_secs(1)).jitter(50).at_most(retries),
+        time_limit: limit,
     };
-    [("steady", policy(true, 1_000, 1)), ("flaky", policy(true, 2, 3)), ("once", policy(false, 2, 1))]
-        .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
+    let limit = Some(Duration::from_secs(15));
+    [
+        ("steady", policy(true, 1_000, 0, None)),
+        ("flaky", policy(true, 2, 2, limit)),
+        ("once", policy(false, 2, 0, limit)),
+    ]
+    .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
+}
+
+/// How long a job's handlers may take.
+pub(super) fn limit(job: &str) -> Option<Millis> {
+    all().iter().find(|it| it.name == job)?.policy.time_limit.map(millis)
 }
 
 /// A payload whose decoding takes so long.
@@ -79,11 +89,17 @@ const TEXTS: [&str; 3] =
     ["called `Option::unwrap()` on \"none\"", "C:\\tmp\n\tisn't a 'file'\\", "naïve \"☕\"\r\n\\\\"];
 
 /// How a run of this schedule's job ends, and how long it takes.
-pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Outcome, Millis) {
-    let failed = *entry.job == *"flaky" && dice.one_in(3);
+pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Answer, Millis) {
+    let (failed, how) = (*entry.job == *"flaky" && dice.one_in(3), dice.below(16));
     let most = within(&entry.payload, "run").unwrap_or(200);
     let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(most) };
     let text = TEXTS[usize::try_from(takes).unwrap() % TEXTS.len()];
-    let outcome = if failed { Outcome::Failed(text.to_owned()) } else { Outcome::Succeeded };
-    (outcome, takes)
+    let answer = match (failed, how) {
+        (true, 0..2) => Answer::GiveUp(text.to_owned()),
+        (true, 2..6) => Answer::RetryIn(Duration::from_secs(2), text.to_owned()),
+        (true, _) => Answer::Failed(text.to_owned()),
+        (false, _) if dice.happens(faults.snoozes) => Answer::Snooze(Duration::from_secs(3)),
+        (false, _) => Answer::Done,
+    };
+    (answer, takes)
 }

@@ -96,15 +96,18 @@ impl Default for Bounds {
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub schedule: String,
+    pub job: String,
     /// Its payloads, each with the instant from which it holds. Empty if nobody kept them.
     pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
     /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
-    /// failed, unless it is the try of this number.
+    /// failed, unless more than so many have failed.
     pub recovers: bool,
     pub deaths: u32,
-    pub tries: u32,
+    pub retries: u32,
+    /// How long its handler may take.
+    pub limit: Option<Millis>,
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
     pub misfire: String,
     pub threshold: Millis,
@@ -151,6 +154,10 @@ pub struct Effect {
     pub at: Millis,
     /// Its last instruction, if it came to it.
     pub ended: Option<Millis>,
+    /// How long it took by its host's boot clock, if it was counted.
+    pub took: Option<Millis>,
+    /// It answered that it goes on at this instant.
+    pub snoozed: Option<Millis>,
 }
 
 /// A change of an execution's row; without a `from` it was inserted, without a `to` removed.
@@ -184,13 +191,27 @@ pub struct Cancel {
     pub at: Millis,
 }
 
-/// A node, or without one the whole application, was switched off by hand.
-#[derive(Clone, Debug)]
+/// A node, a job, or without either the whole application, was switched off.
+#[derive(Clone, Debug, Default)]
 pub struct Switch {
     pub node: Option<String>,
+    pub job: Option<String>,
+    pub from: Millis,
     /// Since when everybody whom it concerns must know.
     pub known: Millis,
+    /// The last instant at which it was seen to be off; it ended within a second of that.
     pub until: Millis,
+    /// Nothing planned between these instants runs when it has ended: nobody changed its trigger meanwhile.
+    pub passes: Option<(Millis, Millis)>,
+    /// The node was to drain: nothing begins on it, either.
+    pub drains: bool,
+}
+
+impl Switch {
+    /// Whether it holds back the schedules of a job on all nodes.
+    fn holds_back(&self, job: Option<&str>) -> bool {
+        self.node.is_none() && (self.job.is_none() || self.job.as_deref() == job)
+    }
 }
 
 /// The judgement.
@@ -242,6 +263,7 @@ pub fn judge(history: &History) -> Verdict {
     cancels(history, &mut verdict);
     orders(history, &mut verdict);
     switches(history, &mut verdict);
+    limits(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
@@ -333,9 +355,10 @@ fn attempts(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut V
     }
     for rows in chains.values_mut() {
         rows.sort_by_key(|row| row.attempt);
-        let mut deaths = 0;
+        let (mut deaths, mut failures) = (0, 0);
         for (n, row) in (1..).zip(rows.iter()) {
             deaths += u32::from(row.state == "ABANDONED");
+            failures += u32::from(matches!(row.state.as_str(), "FAILED" | "TIMED_OUT"));
             if row.reason == "attempts exhausted" && deaths + 1 < plan.deaths {
                 verdict.blame(format!("{}: given up too soon: {row:?}", plan.schedule));
             }
@@ -349,12 +372,80 @@ fn attempts(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut V
             }
             let again = match row.state.as_str() {
                 "ABANDONED" => plan.recovers && deaths < plan.deaths,
-                "FAILED" => n < plan.tries && row.reason != "attempts exhausted",
+                "FAILED" => {
+                    let is_final = matches!(row.reason.as_str(), "attempts exhausted" | "gave up");
+                    failures <= plan.retries && !is_final
+                }
+                "TIMED_OUT" => failures <= plan.retries && (!is_last || has_ended(history, row)),
                 _ => false,
             };
             if row.attempt != n || again != (usize::try_from(n) != Ok(rows.len())) {
                 verdict.blame(format!("{}: attempt {n} of {}: {row:?}", plan.schedule, rows.len()));
             }
+        }
+    }
+}
+
+/// Whether the handler of an execution that ran out of time returned, or was gone with its node, so long ago
+/// that its retry must be there.
+fn has_ended(history: &History, row: &Execution) -> bool {
+    let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+    let long_ago = |at: Millis| history.read - at.max(history.healed) > history.bounds.settled;
+    match own.and_then(|it| it.ended) {
+        Some(ended) => long_ago(ended),
+        None => !history.live.contains(&row.node) && own.is_some_and(|it| long_ago(it.at)),
+    }
+}
+
+/// A handler runs out of time no sooner than its limit says, and its retry waits until it has returned or its
+/// node is gone.
+fn limits(history: &History, verdict: &mut Verdict) {
+    let plans: BTreeMap<&str, &Plan> =
+        history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
+    let made: BTreeMap<i64, Millis> =
+        history.changes.iter().filter(|it| it.from.is_none()).map(|it| (it.execution, it.at)).collect();
+    let mut chains: BTreeMap<_, BTreeMap<u32, &Execution>> = BTreeMap::new();
+    for row in &history.executions {
+        let chain = (&row.schedule, row.generation, row.origin, row.scheduled);
+        chains.entry(chain).or_default().insert(row.attempt, row);
+    }
+    for row in &history.executions {
+        let Some(plan) = plans.get(row.schedule.as_str()) else { continue };
+        let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+        let Some(own) = own else { continue };
+        let took = |until: Millis| until - own.at;
+        if row.state == "TIMED_OUT" {
+            let is_end = |it: &&Change| it.execution == row.id && it.to.as_deref() == Some("TIMED_OUT");
+            let at = history.changes.iter().find(is_end).map(|it| it.at);
+            let soon = |limit: Millis| {
+                at.is_some_and(|at| took(at) + ahead(history, at) + history.bounds.early < limit)
+            };
+            if plan.limit.is_none_or(soon) {
+                verdict.blame(format!("timed out, but not at its limit {:?}: {own:?} {row:?}", plan.limit));
+            }
+            let chain = (&row.schedule, row.generation, row.origin, row.scheduled);
+            let next = chains.get(&chain).and_then(|chain| chain.get(&(row.attempt + 1)));
+            let since = next.and_then(|next| made.get(&next.id));
+            let runs_on = |at: Millis| own.ended.is_none_or(|ended| ended > at);
+            if since.is_some_and(|at| runs_on(*at)) && history.live.contains(&row.node) {
+                verdict.blame(format!("tried again while its handler ran on: {own:?} {row:?}"));
+            }
+        } else if matches!(row.state.as_str(), "SUCCEEDED" | "FAILED")
+            && row.reason != "attempts exhausted"
+            && own.took.zip(plan.limit).is_some_and(|(took, limit)| took >= limit)
+        {
+            verdict.blame(format!(
+                "answered beyond its limit {:?}, and it counted: {own:?} {row:?}",
+                plan.limit
+            ));
+        } else if row.state == "RUNNING"
+            && own.ended.is_none()
+            && history.live.contains(&row.node)
+            && plan.limit.is_some_and(|limit| {
+                took(history.read) > limit + history.bounds.settled && own.at > history.healed
+            })
+        {
+            verdict.blame(format!("still RUNNING beyond its limit {:?}: {own:?} {row:?}", plan.limit));
         }
     }
 }
@@ -367,7 +458,7 @@ fn is_owned(state: &str) -> bool {
     matches!(state, "CLAIMED" | "RUNNING")
 }
 
-/// The changes that nodes and clients make. Nothing writes TIMED_OUT yet: a row that ends so is blamed.
+/// The changes that nodes and clients make.
 pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
     match (from, to) {
         (None, Some(to)) => matches!(to, "PENDING" | "CLAIMED" | "RUNNING" | "SKIPPED"),
@@ -375,7 +466,7 @@ pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
         (Some("PENDING"), Some(to)) => matches!(to, "CLAIMED" | "RUNNING" | "SKIPPED" | "CANCELLED"),
         (Some("CLAIMED"), Some(to)) => matches!(to, "PENDING" | "RUNNING" | "CANCELLED"),
         (Some("RUNNING"), Some(to)) => {
-            matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "CANCELLED" | "ABANDONED")
+            matches!(to, "PENDING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELLED" | "ABANDONED")
         }
         _ => false,
     }
@@ -385,6 +476,8 @@ pub fn is_legal(from: Option<&str>, to: Option<&str>) -> bool {
 /// one.
 fn transitions(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let snoozed: BTreeSet<i64> =
+        history.effects.iter().filter(|it| it.snoozed.is_some()).map(|it| it.execution).collect();
     let mut chains = BTreeMap::new();
     let mut states: BTreeMap<i64, &str> = BTreeMap::new();
     for change in history.changes.iter().filter(|change| change.from != change.to) {
@@ -397,7 +490,8 @@ fn transitions(history: &History, verdict: &mut Verdict) {
             None => drop(states.insert(change.execution, REMOVED)),
         }
         let Some(row) = rows.get(&change.execution).filter(|_| from.is_none()) else { continue };
-        let is_granted = row.attempt > 1 && !history.retries.contains(&row.id);
+        // A snooze moves what the row says.
+        let is_granted = row.attempt > 1 && !history.retries.contains(&row.id) && !snoozed.contains(&row.id);
         if is_granted && row.due > change.at + history.bounds.again {
             verdict.blame(format!("another attempt, but not for long: {row:?}"));
         }
@@ -468,8 +562,11 @@ fn skips(history: &History, verdict: &mut Verdict) {
         let skipped = |reason: &str| rows.iter().find(|row| row.state == "SKIPPED" && row.reason == reason);
         if let Some(row) = skipped("paused") {
             let ended =
-                |it: &&Pause| it.schedule == row.schedule && (it.until..=it.until + ENDING).contains(at);
-            if !history.pauses.iter().any(|pause| ended(&pause)) {
+                |it: &Pause| it.schedule == row.schedule && (it.until..=it.until + ENDING).contains(at);
+            let held_back = |it: &Switch| {
+                it.holds_back(Some(&plan.job)) && (it.from..=it.until.saturating_add(1_000)).contains(at)
+            };
+            if !history.pauses.iter().any(ended) && !history.switches.iter().any(held_back) {
                 verdict.blame(format!("skipped at {at} for a pause nobody made: {row:?}"));
             }
         }
@@ -512,8 +609,8 @@ fn pauses(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Nothing of a removed schedule is claimed or repaired; nothing is cancelled that nobody asked for, and nothing
-/// follows what somebody did.
+/// Nothing of a removed schedule is claimed or repaired; nothing is cancelled that nobody asked for, and
+/// nothing follows what somebody did.
 fn removed(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let is_new = |change: &Change| {
@@ -584,15 +681,21 @@ fn orders(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// A node that is switched off claims nothing once a poll has told it, and nobody repairs the schedules of an
-/// application that is.
+/// Who is switched off claims nothing once a poll has told it, and nobody repairs the schedules of a job or
+/// an application that is.
 fn switches(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
+    let jobs: BTreeMap<&str, &str> =
+        history.plans.iter().map(|plan| (plan.schedule.as_str(), plan.job.as_str())).collect();
+    let job_of = |row: &Execution| jobs.get(row.schedule.as_str()).copied();
     for off in &history.switches {
         // Rows have the database's time, switches the true one.
         let is_during =
             |at: Millis| off.known + ahead(history, at) < at && at + history.bounds.early < off.until;
-        let is_meant = |row: &&Execution| off.node.as_ref().is_none_or(|node| *node == row.node);
+        let is_meant = |row: &&Execution| match &off.node {
+            Some(node) => *node == row.node,
+            None => off.holds_back(job_of(row)),
+        };
         let claimed = |row: &&Execution| row.claimed.is_some_and(is_during);
         if let Some(row) = history.executions.iter().find(|row| is_meant(row) && claimed(row)) {
             verdict.blame(format!("claimed although switched off: {off:?} {row:?}"));
@@ -602,16 +705,35 @@ fn switches(history: &History, verdict: &mut Verdict) {
             let is_claim = change.from.is_none() && change.to.as_deref().is_some_and(is_owned);
             is_claim && off.known + history.bounds.call < change.at && is_during(change.at)
         };
-        let mut claims = history.changes.iter().filter(|_| off.node.is_none());
+        let is_of =
+            |change: &&Change| rows.get(&change.execution).is_some_and(|row| off.holds_back(job_of(row)));
+        let mut claims = history.changes.iter().filter(is_of);
         if let Some(change) = claims.find(made) {
             verdict.blame(format!("claimed although switched off: {off:?} {change:?}"));
         }
         let repaired = |change: &&Change| change.from.is_none() && is_during(change.at);
-        let mut repairs = history.changes.iter().filter(|change| off.node.is_none() && repaired(change));
+        let mut repairs = history.changes.iter().filter(|change| is_of(change) && repaired(change));
         if let Some(change) =
             repairs.find(|it| rows.get(&it.execution).is_some_and(|row| row.reason == "misfire"))
         {
             verdict.blame(format!("repaired although switched off: {off:?} {change:?}"));
+        }
+        let is_held_back = |row: &&Execution| {
+            let is_passed = off.passes.is_some_and(|(from, to)| from < row.scheduled && row.scheduled < to);
+            let is_planned = row.origin == 0 && row.attempt == 1;
+            is_passed && is_planned && off.holds_back(job_of(row)) && row.claimed >= Some(off.until)
+        };
+        if let Some(row) = history.executions.iter().find(is_held_back) {
+            verdict.blame(format!("run although a pause had held it back: {off:?} {row:?}"));
+        }
+        let begins = |effect: &&Effect| {
+            // A row names the node of its last claim.
+            let row = rows.get(&effect.execution).filter(|row| row.fence == effect.fence);
+            let is_here = row.is_some_and(&is_meant);
+            off.drains && is_here && is_during(effect.at)
+        };
+        if let Some(effect) = history.effects.iter().find(begins) {
+            verdict.blame(format!("begun on a node that drains: {off:?} {effect:?}"));
         }
     }
 }
@@ -640,15 +762,27 @@ fn effects(history: &History, verdict: &mut Verdict) {
         if effects.iter().any(|it| (it.scheduled, it.attempt) != (row.scheduled, row.attempt)) {
             verdict.blame(format!("begun as another than its row says: {effects:?} {row:?}"));
         }
-        let early = |it: &&Effect| it.at + ahead(history, it.at) < row.due.max(row.scheduled);
+        let went_back = |it: &Effect| it.snoozed.is_some() && goes_back(history, it);
+        let is_last = |it: &Effect| it.fence == row.fence && !went_back(it);
+        let own_due = |it: &Effect| if is_last(it) { row.due } else { row.scheduled };
+        let early = |it: &&Effect| it.at + ahead(history, it.at) < own_due(it).max(row.scheduled);
         if effects.iter().any(early) {
             verdict.blame(format!("begun before it was due: {effects:?} {row:?}"));
         }
         // A lower fence: the row was taken back and claimed anew before this one began.
         let taken = settled.get(id).copied().or(row.finished);
         let is_late = |it: &Effect| it.fence != row.fence || row.state == "ABANDONED" && taken < Some(it.at);
-        let late = effects.iter().filter(|it| is_late(it)).count();
-        if effects.len() - late > 1 {
+        let late = effects.iter().filter(|it| is_late(it) && !went_back(it)).count();
+        let snoozed: Vec<&&Effect> =
+            effects.iter().filter(|it| it.fence != row.fence && went_back(it)).collect();
+        let is_too_soon = |snooze: &&&Effect| {
+            let after = effects.iter().filter(|it| it.fence > snooze.fence);
+            after.into_iter().any(|it| Some(it.at + ahead(history, it.at)) < snooze.snoozed)
+        };
+        if let Some(snooze) = snoozed.iter().find(|it| is_too_soon(it)) {
+            verdict.blame(format!("gone on with before its snooze was over: {snooze:?} {row:?}"));
+        }
+        if effects.len() - late - snoozed.len() > 1 {
             verdict.blame(format!("begun more than once: {effects:?} {row:?}"));
         }
         if history.stopped {
@@ -668,6 +802,16 @@ fn effects(history: &History, verdict: &mut Verdict) {
             verdict.blame(format!("an outcome that is not its own: {own:?} {row:?}"));
         }
     }
+}
+
+/// Whether the row became PENDING once this run of it had ended. Nobody kept the changes: taken for granted.
+fn goes_back(history: &History, effect: &Effect) -> bool {
+    let mut changes = history.changes.iter().filter(|it| it.execution == effect.execution);
+    let went = |it: &Change| {
+        let is_return = it.from.as_deref() == Some("RUNNING") && it.to.as_deref() == Some("PENDING");
+        is_return && effect.ended <= Some(it.at)
+    };
+    effect.ended.is_some() && (history.changes.is_empty() || changes.any(went))
 }
 
 /// What was claimed as planned, and never given back, runs with the payload that held when it was claimed.

@@ -147,6 +147,16 @@ fn clusters_that_are_switched_off_stop_within_one_poll() {
     }
 }
 
+/// Pauses of the application, its jobs and its nodes begin within one poll, end by themselves, and run
+/// nothing that they held back; a node that drains hands back what waits, and has nothing left when it says
+/// so.
+#[test]
+fn what_is_paused_and_drained_is_so_within_one_poll() {
+    for seed in 0..10 {
+        Scenario::of(Faults::LEVELLED, seed).prove();
+    }
+}
+
 /// The same on SQLite, for a hundredth of the claims, without the faults that need a database in virtual
 /// time.
 #[cfg(feature = "sqlite")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::dice::Dice;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
+use super::sabotage::Sabotage;
 use super::wire::Wire;
 use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
@@ -260,7 +261,8 @@ impl Plans {
         self.retries.clone()
     }
 
-    /// Somebody skips the next occurrence of some schedule. Returns the pause that has ended with the last one.
+    /// Somebody skips the next occurrence of some schedule. Returns the pause that has ended with the last
+    /// one.
     pub(super) fn skip(&mut self, now: Millis, wire: &Wire<'_>) -> Option<Pause> {
         let n = self.any();
         let schedule = self.made[n].definition.name.clone();
@@ -269,13 +271,16 @@ impl Plans {
         if wire.is_locked(entry.id) {
             return None;
         }
+        // Now and then somebody is too late: that one has passed.
+        let named = if self.dice.one_in(4) { entry.cursor.prev.unwrap_or(at) } else { at };
+        let at = if wire.is(Sabotage::SkipTheNext) { at } else { named };
         let repair = skip(&entry, at, wire.time().unwrap().millis())?;
         let is_last = repair.to.next.is_none();
         // The store itself: an operator's call is whole.
         if !wire.store.apply_one(Change::Repair(repair)).unwrap().is_done() {
             return None;
         }
-        self.skips.push((schedule.clone(), at));
+        self.skips.push((schedule.clone(), named));
         let from = self.made[n].paused.take_if(|_| is_last)?;
         Some(Pause { schedule, from, until: now })
     }
@@ -415,11 +420,13 @@ impl Plans {
             assert_eq!(row.is_none(), made.removed.is_some(), "{state}");
             judge::Plan {
                 schedule: made.definition.name.clone(),
+                job: made.definition.job.name.clone(),
                 generations: made.generations.clone(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,
                 deaths: policy.max_attempts,
-                tries: policy.max_tries,
+                retries: policy.retry.at_most,
+                limit: policy.time_limit.map(crate::time::millis),
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
                 punctual: made.punctual,

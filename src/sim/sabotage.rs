@@ -65,6 +65,28 @@ pub(super) enum Sabotage {
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.
     LeaveWithdrawn,
+    /// A skip passes whatever is next, not the occurrence that it names.
+    SkipTheNext,
+    /// An attempt follows one that was cancelled as it ran.
+    FollowTheCancelled,
+    /// A retry's row does not tell how many attempts before it failed.
+    ForgetFailures,
+    /// A snoozed execution is due as it was.
+    SnoozeForNothing,
+    /// Nobody watches time limits.
+    NoLimits,
+    /// A retry is made with the end of its time, while the handler runs on.
+    RetryAtTheLimit,
+    /// What ran on as its node died is not looked for.
+    KeepTheStuck,
+    /// What a job's or the application's pause held back is left to the polls when it ends.
+    PassNothing,
+    /// No pause ends by itself.
+    EndNoPause,
+    /// A node that drains runs what waits in its queue.
+    KeepTheQueue,
+    /// A node that drains says at once that it has.
+    DrainedAtOnce,
     /// A node that stops drops the executions in its pool's queue.
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.
@@ -162,6 +184,17 @@ impl Sabotage {
             ),
             ("the death that was observed", MANY, vec![Self::ComputedDeath]),
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
+            ("the fire time that a skip names", MANY, vec![Self::SkipTheNext]),
+            ("no attempt after a cancel", MANY, vec![Self::FollowTheCancelled]),
+            ("the count of failures", MANY, vec![Self::ForgetFailures]),
+            ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
+            ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),
+            ("the retry that waits for the handler", Faults::OVERDUE, vec![Self::RetryAtTheLimit]),
+            ("the end of what runs on with its node", Faults::OVERDUE, vec![Self::KeepTheStuck]),
+            ("what a pause held back is passed", Faults::LEVELLED, vec![Self::PassNothing]),
+            ("the end of a pause whose time is up", Faults::LEVELLED, vec![Self::EndNoPause]),
+            ("the queue handed back by a drain", Faults::LEVELLED, vec![Self::KeepTheQueue]),
+            ("the end of what runs before a node has drained", Faults::LEVELLED, vec![Self::DrainedAtOnce]),
             ("the offset that is never too high", STARVED, vec![Self::HalfARoundTrip]),
             ("cursor and rows in one transaction", MANY, vec![Self::TornRepair]),
             ("the span of the retention", Faults::FORGETFUL, vec![Self::PurgeAtOnce]),

@@ -54,6 +54,10 @@ impl Seats for FloorSeats {
         lock(&self.floor).tick(boot, hire)
     }
 
+    fn empty(&mut self) -> Vec<Claimed> {
+        lock(&self.floor).empty()
+    }
+
     fn is_awaited(&self) -> bool {
         lock(&self.floor).is_awaited()
     }

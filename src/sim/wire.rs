@@ -10,15 +10,18 @@ use super::jobs;
 use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
 use crate::domain::shards::Share;
-use crate::domain::{Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, ScheduleId};
+use crate::domain::{
+    Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
+};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
-use crate::store::rules::HeldRow;
+use crate::store::rules::{ChangeKind, HeldRow};
+use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
-    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeEnd, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
-    UnreadablePage, UnreadableQuery, Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
+    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt, NodeEnd, NodeRow, OrphanWalk,
+    OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow,
+    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::time::{TimeSample, Window};
 
@@ -39,6 +42,9 @@ pub(super) struct Wires {
     deaths: Mutex<Vec<(NodeId, Millis, Millis)>>,
     /// What nodes still held when the database was told that they leave.
     left_behind: Mutex<Vec<ExecutionRow>>,
+    /// Nodes that have drained; and what such a node held all the same.
+    drained: Mutex<BTreeSet<NodeId>>,
+    misdrained: Mutex<Vec<String>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -60,6 +66,8 @@ impl Wires {
             beats: Mutex::default(),
             deaths: Mutex::default(),
             left_behind: Mutex::default(),
+            drained: Mutex::default(),
+            misdrained: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -88,6 +96,11 @@ impl Wires {
 
     pub(super) fn left_behind(&self) -> Vec<ExecutionRow> {
         lock(&self.left_behind).clone()
+    }
+
+    /// What nodes held that said that they had drained.
+    pub(super) fn misdrained(&self) -> Vec<String> {
+        lock(&self.misdrained).clone()
     }
 
     pub(super) fn claims(&self) -> (u64, u64) {
@@ -169,9 +182,13 @@ impl<'a> Wire<'a> {
         PollQuery { from: query.from.max(seen), ..query.clone() }
     }
 
-    fn counted(&self, claims: Vec<Claim>) -> Vec<Claim> {
+    fn counted(&self, requests: &[ClaimRequest], claims: Vec<Claim>) -> Vec<Claim> {
         let mut sum = lock(&self.shared.claims);
-        for claim in &claims {
+        for (request, claim) in requests.iter().zip(&claims) {
+            if matches!(claim, Claim::Won(_)) && lock(&self.shared.drained).contains(&request.node) {
+                lock(&self.shared.misdrained)
+                    .push(format!("{} has drained, and claims {claim:?}", request.node));
+            }
             sum.0 += u64::from(matches!(claim, Claim::Won(_)));
             sum.1 += u64::from(matches!(claim, Claim::Lost));
         }
@@ -229,6 +246,7 @@ impl<'a> Wire<'a> {
                 | Change::Quarantine(_)
                 | Change::Remove(_)
                 | Change::Policy(_)
+                | Change::Switch(_)
                 | Change::End(_) => {}
             }
         }
@@ -238,7 +256,21 @@ impl<'a> Wire<'a> {
     /// Makes the changes of rows that nobody holds, and notes deaths.
     fn applied(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         let is_held = |change: &Change| change.schedule().is_some_and(|schedule| self.is_locked(schedule));
-        let free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
+        let mut free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
+        if self.is(Sabotage::SnoozeForNothing) {
+            let snoozes = free.iter_mut().filter_map(|it| match it {
+                Change::Execution(change) if change.kind == ChangeKind::Snooze => Some(change),
+                _ => None,
+            });
+            snoozes.for_each(|change| change.due = Some(change.now));
+        }
+        if self.is(Sabotage::RetryAtTheLimit) {
+            let limits = free.iter_mut().filter_map(|it| match it {
+                Change::Execution(change) if change.kind == ChangeKind::TimeOut => Some(change),
+                _ => None,
+            });
+            limits.for_each(|change| change.next = Some(NextAttempt::new(change.now, Reason::Retry)));
+        }
         let mut made = self.store.apply(&free)?.into_iter();
         let mut answer = |change: &Change| {
             if is_held(change) { Applied::Lost } else { made.next().unwrap_or(Applied::Lost) }
@@ -254,6 +286,22 @@ impl<'a> Wire<'a> {
             }
         }
         Ok(applied)
+    }
+
+    /// Blames a node that says that it has drained for what it holds.
+    fn note_drained(&self, node: NodeId, reply: &HeartbeatReply) -> Result<()> {
+        let nodes = self.store.nodes(None)?;
+        let is_drained = |row: &NodeRow| row.id == node.to_string() && row.switch == Switch::Drained;
+        if !nodes.iter().any(is_drained) {
+            return Ok(());
+        }
+        lock(&self.shared.drained).insert(node);
+        if let HeartbeatReply::Alive { owned, .. } = reply
+            && !owned.is_empty()
+        {
+            lock(&self.shared.misdrained).push(format!("{node} has drained, and holds {owned:?}"));
+        }
+        Ok(())
     }
 
     fn torn<T>() -> Result<T> {
@@ -279,7 +327,7 @@ impl<'a> Wire<'a> {
         let (locked, open): (Vec<_>, Vec<_>) =
             requests.into_iter().enumerate().partition(|(_, request)| self.is_locked(schedule(request)));
         let (places, open): (Vec<usize>, Vec<ClaimRequest>) = open.into_iter().unzip();
-        let answers = if open.is_empty() { Vec::new() } else { self.counted(free(&open)?) };
+        let answers = if open.is_empty() { Vec::new() } else { self.counted(&open, free(&open)?) };
         let mut all: Vec<(usize, Claim)> = places.into_iter().zip(answers).collect();
         all.extend(locked.into_iter().map(|(place, _)| (place, held())));
         all.sort_by_key(|(place, _)| *place);
@@ -338,7 +386,12 @@ impl Store for Wire<'_> {
             }
         }
         lock(&self.shared.beats).insert(beat.node, self.time);
+        let drained = beat.drained || self.is(Sabotage::DrainedAtOnce);
+        let beat = &Heartbeat { drained, ..beat.clone() };
         let mut reply = self.store.beat(beat)?;
+        if drained {
+            self.note_drained(beat.node, &reply)?;
+        }
         if let HeartbeatReply::Alive { owned, .. } = &mut reply
             && self.is(Sabotage::DeafToCancels)
         {
@@ -372,6 +425,11 @@ impl Store for Wire<'_> {
         if self.is(Sabotage::ForgetOwnPayloads) {
             polled.pendings.iter_mut().for_each(|pending| pending.payload = None);
         }
+        if self.is(Sabotage::ForgetFailures) {
+            polled.pendings.iter_mut().for_each(|pending| pending.failures = 0);
+        }
+        polled.pause_ended &= !self.is(Sabotage::EndNoPause);
+        polled.drains &= !self.is(Sabotage::KeepTheQueue);
         if self.is(Sabotage::DeafToSwitches) {
             (polled.app_enabled, polled.node_enabled) = (true, true);
         }
@@ -399,7 +457,11 @@ impl Store for Wire<'_> {
     }
 
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage> {
-        self.store.stranded(application, after, limit)
+        let mut page = self.store.stranded(application, after, limit)?;
+        if self.is(Sabotage::KeepTheStuck) {
+            page.stranded.retain(|it| it.state != ExecutionState::TimedOut);
+        }
+        Ok(page)
     }
 
     fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>> {
@@ -410,11 +472,7 @@ impl Store for Wire<'_> {
     }
 
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
-        let ahead = match query.ahead {
-            _ if self.is(Sabotage::StayAhead) => None,
-            None if self.is(Sabotage::BelieveAnyClock) => Some(0),
-            ahead => ahead,
-        };
+        let ahead = query.ahead.filter(|_| !self.is(Sabotage::StayAhead));
         self.store.unreadable(&UnreadableQuery { ahead, ..query.clone() })
     }
 
@@ -443,6 +501,24 @@ impl Store for Wire<'_> {
         self.store.retry(order)
     }
 
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        if let (Scope::Node(node), SwitchVerb::Resume) = (&order.scope, order.verb) {
+            lock(&self.shared.drained).remove(node);
+        }
+        self.store.switch(order)
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        if self.is(Sabotage::PassNothing) {
+            return Ok(Vec::new());
+        }
+        self.store.passed(query)
+    }
+
+    fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
+        self.store.ended_pauses(application)
+    }
+
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.store.saw_cancels(executions)
     }
@@ -459,12 +535,24 @@ impl Store for Wire<'_> {
         self.store.nodes(application)
     }
 
-    fn applications(&self) -> Result<Vec<String>> {
+    fn applications(&self) -> Result<Vec<ApplicationRow>> {
         self.store.applications()
+    }
+
+    fn jobs(&self, application: &str) -> Result<Vec<JobRow>> {
+        self.store.jobs(application)
     }
 
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         self.store.schedules(application)
+    }
+
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        self.store.schedule(application, name)
+    }
+
+    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
+        self.store.counts(schedule)
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use super::columns::Column;
-use super::rules::ChangeValue::{self, Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy};
-use super::rules::ChangeValue::{Recover, RetryDelay, ToNext, ToPrev, Why};
+use super::columns::{Column, POLICY, policy_value};
+use super::rules::ChangeValue::{self, Becomes, Due, Error, Fresh, Now, Passed, PausedBy, PausedTime};
+use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
+use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason, ScheduleId, ScheduleState,
-    Token,
+    Attempt, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason,
+    ScheduleId, ScheduleState, Token,
 };
-use crate::time::millis;
 
 /// A guarded change of one row, with the rows that its transaction writes because of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,7 @@ pub(crate) enum Change {
     Quarantine(UnreadableRow),
     Remove(RemoveChange),
     Policy(PolicyChange),
+    Switch(SwitchChange),
     End(NodeEnd),
 }
 
@@ -88,6 +89,10 @@ pub(crate) struct ExecutionChange {
     pub error: Option<String>,
     /// The attempt that follows it.
     pub next: Option<NextAttempt>,
+    /// When it goes on, if it is snoozed.
+    pub due: Option<Millis>,
+    /// What it is of, for people, if it is this node's own.
+    pub attempt: Option<Attempt>,
     pub now: Millis,
 }
 
@@ -114,7 +119,35 @@ impl ExecutionChange {
         becomes: ExecutionState,
         now: Millis,
     ) -> Self {
-        Self { kind, execution, token, becomes, fresh: None, reason: None, error: None, next: None, now }
+        Self {
+            kind,
+            execution,
+            token,
+            becomes,
+            fresh: None,
+            reason: None,
+            error: None,
+            next: None,
+            due: None,
+            attempt: None,
+            now,
+        }
+    }
+
+    /// Whether a row of QRTZ_STUCK comes or goes with it.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has that table"))]
+    pub(crate) fn concerns_stuck(&self) -> bool {
+        matches!(self.kind, ChangeKind::TimeOut | ChangeKind::Release)
+    }
+
+    /// When it is tried again, or goes on.
+    pub(crate) fn goes_on(&self) -> Option<Millis> {
+        self.next.map(|next| next.due).or(self.due)
+    }
+
+    /// The event of an execution of this node's that goes back.
+    pub(crate) fn given_back(&self) -> Option<Event> {
+        self.attempt.clone().map(|attempt| Event::GivenBack { attempt })
     }
 
     /// The token the execution has afterwards.
@@ -140,6 +173,7 @@ impl ExecutionChange {
             Fresh => self.fresh.map_or(Datum::Null, |token| Datum::Uuid(token.0)),
             Why => Datum::Text(self.reason.map_or("", Reason::as_str)),
             Error => Datum::Text(self.error.as_deref().unwrap_or("")),
+            Due => self.due.map_or_else(|| value.missing(), Datum::Number),
             _ => value.missing(),
         }
     }
@@ -154,6 +188,8 @@ pub(crate) struct PauseChange {
     /// Who pauses it, and why: for people.
     pub by: String,
     pub reason: String,
+    /// When the pause ends by itself.
+    pub until: Option<Millis>,
 }
 
 /// A schedule's removal.
@@ -241,11 +277,21 @@ pub(crate) struct Repair {
     pub rows: Vec<LedgerRow>,
     /// These become SKIPPED (superseded), if they are still PENDING under the token seen.
     pub supersede: Vec<Unstarted>,
-    /// The move ends a pause: PAUSED becomes active (or complete).
-    pub resume: bool,
-    /// The move begins a generation of its own.
-    pub anew: bool,
+    pub how: Move,
     pub now: Millis,
+}
+
+/// What a cursor's move is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// The state stays; a row that somebody holds is left alone.
+    Repair,
+    /// The state stays; a row that somebody holds is waited for.
+    Pass,
+    /// It ends a pause: PAUSED becomes active (or complete).
+    Resume,
+    /// It begins a generation of its own.
+    Anew,
 }
 
 impl Repair {
@@ -261,8 +307,7 @@ impl Repair {
             passed,
             rows: Vec::new(),
             supersede: Vec::new(),
-            resume: false,
-            anew: false,
+            how: if entry.state == ScheduleState::Paused { Move::Pass } else { Move::Repair },
             now,
         }
     }
@@ -301,18 +346,18 @@ impl Repair {
     }
 
     fn kind(&self) -> ChangeKind {
-        match self.state {
-            _ if self.resume => ChangeKind::Resume,
-            _ if self.anew => ChangeKind::PlanAnew,
-            ScheduleState::Paused => ChangeKind::PassPaused,
-            _ => ChangeKind::Repair,
+        match self.how {
+            Move::Repair => ChangeKind::Repair,
+            Move::Pass => ChangeKind::PassPaused,
+            Move::Resume => ChangeKind::Resume,
+            Move::Anew => ChangeKind::PlanAnew,
         }
     }
 
     fn becomes(&self) -> ScheduleState {
         match self.to.next {
             None => ScheduleState::Complete,
-            Some(_) if self.resume => ScheduleState::Active,
+            Some(_) if self.how == Move::Resume => ScheduleState::Active,
             Some(_) => self.state,
         }
     }
@@ -364,6 +409,20 @@ pub(crate) struct UnreadableRow {
 }
 
 impl ChangeValue {
+    /// The column of a policy that it is for.
+    fn of_policy(self) -> Option<Column> {
+        Some(match self {
+            Self::Recover => Column::Recover,
+            Self::MaxAttempts => Column::MaxAttempts,
+            Self::MaxRetries => Column::MaxRetries,
+            Self::RetryDelay => Column::RetryDelay,
+            Self::RetryCap => Column::RetryCap,
+            Self::RetryJitter => Column::RetryJitter,
+            Self::TimeLimit => Column::TimeLimit,
+            _ => return None,
+        })
+    }
+
     /// The change's kind does not bring it: its rule is wrong, which a test must see.
     fn missing<'a>(self) -> Datum<'a> {
         let in_a_test = cfg!(test);
@@ -381,6 +440,11 @@ impl Change {
             Self::Quarantine(_) => ChangeKind::Quarantine,
             Self::Remove(_) => ChangeKind::Remove,
             Self::Policy(_) => ChangeKind::SetPolicy,
+            Self::Switch(change) => match change.seen.row {
+                SwitchRow::Job(..) => ChangeKind::SwitchJob,
+                SwitchRow::Node(_) => ChangeKind::SwitchNode,
+                SwitchRow::Application(_) => ChangeKind::SwitchApp,
+            },
             Self::End(NodeEnd { beat: Some(_), .. }) => ChangeKind::DeclareDead,
             Self::End(_) => ChangeKind::Leave,
         }
@@ -403,7 +467,7 @@ impl Change {
             Self::Pause(pause) => Some(pause.id),
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
-            Self::Execution(_) | Self::Policy(_) | Self::End(_) => None,
+            Self::Execution(_) | Self::Policy(_) | Self::Switch(_) | Self::End(_) => None,
         }
     }
 
@@ -429,10 +493,16 @@ impl Change {
             Self::Remove(removal) => removal.seen.seen(column),
             Self::Policy(change) => Seen::Same(match column {
                 Column::Id => Datum::Number(change.job),
-                Column::Recover => Datum::Number(change.seen.recover.into()),
-                Column::MaxAttempts => Datum::Number(change.seen.max_attempts.into()),
-                Column::MaxTries => Datum::Number(change.seen.max_tries.into()),
-                Column::RetryDelay => Datum::Number(millis(change.seen.retry_delay)),
+                _ if POLICY.contains(&column) => Datum::Number(policy_value(&change.seen, column)),
+                _ => column.absent(Datum::Null),
+            }),
+            Self::Switch(change) => Seen::Same(match (column, &change.seen.row) {
+                (Column::Id, SwitchRow::Job(id, _)) => Datum::Number(*id),
+                (Column::Uuid, SwitchRow::Node(id)) => Datum::Uuid(id.0),
+                (Column::Application, SwitchRow::Application(name)) => Datum::Text(name),
+                (Column::EndedTime, SwitchRow::Node(_)) => Datum::time(None),
+                (Column::State, _) => Datum::Text(&change.seen.state),
+                (Column::PausedTime, _) => Datum::time(change.seen.since),
                 _ => column.absent(Datum::Null),
             }),
             Self::End(end) => Seen::Same(match (column, end.beat) {
@@ -454,13 +524,19 @@ impl Change {
             (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
             (Self::Pause(pause), PausedBy) => Datum::Text(&pause.by),
             (Self::Pause(pause), Why) => Datum::Text(&pause.reason),
+            (Self::Pause(pause), PausedUntil) => Datum::time(pause.until),
+            (Self::Switch(change), Becomes) => Datum::Text(change.becomes.word(change.seen.row.is_job())),
+            (Self::Switch(change), PausedBy) => Datum::Text(&change.by),
+            (Self::Switch(change), Why) => Datum::Text(&change.reason),
+            (Self::Switch(change), PausedTime) => Datum::time(change.since),
+            (Self::Switch(change), PausedUntil) => Datum::time(change.until),
             (Self::Quarantine(broken), Why) => Datum::Text(&broken.reason),
             (Self::Remove(removal), Why) => Datum::Text(&removal.reason),
             (Self::Policy(change), Now) => Datum::Number(change.now),
-            (Self::Policy(change), Recover) => Datum::Number(change.becomes.recover.into()),
-            (Self::Policy(change), MaxAttempts) => Datum::Number(change.becomes.max_attempts.into()),
-            (Self::Policy(change), MaxTries) => Datum::Number(change.becomes.max_tries.into()),
-            (Self::Policy(change), RetryDelay) => Datum::Number(millis(change.becomes.retry_delay)),
+            (Self::Policy(change), _) => {
+                let column = value.of_policy();
+                column.map_or_else(|| value.missing(), |it| Datum::Number(policy_value(&change.becomes, it)))
+            }
             (Self::End(end), Now) => Datum::Number(end.now),
             _ => value.missing(),
         }

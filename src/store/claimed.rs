@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::rules::ChangeKind;
 use super::{ClaimRequest, ExecutionChange, NextAttempt};
-use crate::domain::{Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Outcome, Reason, Token};
-use crate::time::{Lease, Now};
+use crate::domain::{
+    Answer, Attempt, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Reason, Token,
+};
+use crate::time::{Lease, Now, millis};
 
 /// An execution this process owns. Made only inside `store/`, by a won claim.
 #[derive(Debug)]
@@ -14,6 +16,7 @@ pub(crate) struct Claimed {
     execution: ExecutionId,
     entry: Arc<Entry>,
     scheduled: Millis,
+    due: Millis,
     attempt: u32,
     fence: i64,
     token: Token,
@@ -22,6 +25,8 @@ pub(crate) struct Claimed {
     cause: Cause,
     /// Its own, in place of its schedule's.
     payload: Option<Arc<str>>,
+    failures: u32,
+    snoozes: u32,
 }
 
 impl Claimed {
@@ -31,10 +36,15 @@ impl Claimed {
             Candidate::Planned(occurrence) => (occurrence.at, 1, Cause::Planned, None),
             Candidate::Pending(it) => (it.scheduled, it.attempt, it.cause.clone(), it.payload.clone()),
         };
+        let (failures, snoozes) = match &request.candidate {
+            Candidate::Planned(_) => (0, 0),
+            Candidate::Pending(it) => (it.failures, it.snoozes),
+        };
         Self {
             execution,
             entry: Arc::clone(request.candidate.entry()),
             scheduled,
+            due: request.candidate.due(),
             attempt,
             fence,
             token: request.token,
@@ -42,6 +52,8 @@ impl Claimed {
             started: request.at_once,
             cause,
             payload,
+            failures,
+            snoozes,
         }
     }
 
@@ -62,6 +74,11 @@ impl Claimed {
         self.scheduled
     }
 
+    /// Its fire time, or when a later attempt may begin.
+    pub(crate) fn due(&self) -> Millis {
+        self.due
+    }
+
     /// 1 for the first attempt.
     pub(crate) fn attempt(&self) -> u32 {
         self.attempt
@@ -69,6 +86,16 @@ impl Claimed {
 
     pub(crate) fn cause(&self) -> &Cause {
         &self.cause
+    }
+
+    /// How many attempts before it failed.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How often it was snoozed.
+    pub(crate) fn snoozes(&self) -> u32 {
+        self.snoozes
     }
 
     /// What its handler is given, as JSON.
@@ -105,15 +132,44 @@ impl Claimed {
         self.started = true;
     }
 
-    /// The outcome, with the retry it asks for.
-    pub(crate) fn finish(self, outcome: Outcome, retry: Option<Millis>, now: Millis) -> ExecutionChange {
-        let (becomes, error) = match outcome {
-            Outcome::Succeeded => (ExecutionState::Succeeded, None),
-            Outcome::Failed(error) => (ExecutionState::Failed, Some(error)),
-            Outcome::Cancelled(error) => (ExecutionState::Cancelled, Some(error)),
+    /// What its handler's answer comes to, with the retry that is due.
+    pub(crate) fn finish(self, answer: Answer, retry: Option<Millis>, now: Millis) -> ExecutionChange {
+        let (becomes, error) = match answer {
+            Answer::Done => (ExecutionState::Succeeded, None),
+            Answer::Failed(error) | Answer::RetryIn(_, error) => (ExecutionState::Failed, Some(error)),
+            Answer::Cancelled(error) => (ExecutionState::Cancelled, Some(error)),
+            Answer::GiveUp(error) => {
+                let (error, reason) = (Some(error), Some(Reason::GaveUp));
+                let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
+                return ExecutionChange { error, reason, ..change };
+            }
+            Answer::Snooze(pause) => {
+                let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
+                let due = Some(now.saturating_add(millis(pause)));
+                let change = self.change(ChangeKind::Snooze, ExecutionState::Pending, now);
+                return ExecutionChange { fresh, reason, due, ..change };
+            }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
         ExecutionChange { error, next, ..self.change(ChangeKind::Finish, becomes, now) }
+    }
+
+    /// How long its handler may take, if its schedule says so itself; milliseconds.
+    pub(crate) fn time_limit(&self) -> Option<Millis> {
+        self.entry.time_limit
+    }
+
+    /// Its time is up, while its handler runs on.
+    pub(crate) fn time_out(&self, limit: Millis, now: Millis) -> ExecutionChange {
+        let error = Some(format!("its time limit of {limit} ms has passed"));
+        ExecutionChange { error, ..self.change(ChangeKind::TimeOut, ExecutionState::TimedOut, now) }
+    }
+
+    /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
+    pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
+        let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
+        let fresh = Some(Token::fresh());
+        ExecutionChange { fresh, next, ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now) }
     }
 
     /// Not started after all: back to PENDING, due as it was.
@@ -123,7 +179,18 @@ impl Claimed {
     }
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
-        ExecutionChange::of(kind, self.execution, self.token, becomes, now)
+        let change = ExecutionChange::of(kind, self.execution, self.token, becomes, now);
+        ExecutionChange { attempt: Some(self.named()), ..change }
+    }
+
+    /// What events call it.
+    pub(crate) fn named(&self) -> Attempt {
+        Attempt {
+            execution: self.execution,
+            schedule: Arc::clone(&self.entry.name),
+            job: Arc::clone(&self.entry.job),
+            number: self.attempt,
+        }
     }
 }
 
@@ -151,6 +218,8 @@ mod tests {
             token: Token::fresh(),
             cause: Cause::Retry,
             payload: None,
+            failures: 2,
+            snoozes: 0,
         });
         let (token, node) = (token(), NodeId::fresh());
         let lease = Lease { until: 5_000, apart: 0 };
@@ -167,12 +236,12 @@ mod tests {
 
     #[test]
     fn an_outcome_is_under_its_own_token_and_a_retry_under_a_fresh_one() {
-        let won = third(true).finish(Outcome::Succeeded, None, NOW);
+        let won = third(true).finish(Answer::Done, None, NOW);
         assert_eq!((won.execution, won.token, won.token_after()), (ExecutionId(6), token(), token()));
         assert_eq!((won.kind, won.becomes), (ChangeKind::Finish, ExecutionState::Succeeded));
         assert_eq!((won.error, won.next, won.now), (None, None, NOW));
 
-        let failed = third(true).finish(Outcome::Failed("no".to_owned()), Some(NOW + 1), NOW);
+        let failed = third(true).finish(Answer::Failed("no".to_owned()), Some(NOW + 1), NOW);
         assert_eq!((failed.becomes, failed.error.as_deref()), (ExecutionState::Failed, Some("no")));
         let next = failed.next.expect("a retry");
         assert_eq!((next.due, next.reason), (NOW + 1, Reason::Retry));

@@ -8,8 +8,10 @@
 use std::sync::Arc;
 
 use super::definition::Definition;
+use super::when::NONE;
 use crate::domain::text::shortened;
-use crate::domain::{MisfirePolicy, ScheduleState};
+use crate::domain::{JobPolicy, MisfirePolicy, ScheduleState};
+use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names.
 macro_rules! named {
@@ -55,11 +57,16 @@ named! {
         StartedTime = "started_time",
         FinishedTime = "finished_time",
         Error = "error",
+        DueTime = "due_time",
+        Snoozes = "snoozes",
         // Jobs.
         Recover = "recover",
         MaxAttempts = "max_attempts",
-        MaxTries = "max_tries",
+        MaxRetries = "max_retries",
         RetryDelay = "retry_delay",
+        RetryCap = "retry_cap",
+        RetryJitter = "retry_jitter",
+        TimeLimit = "time_limit",
         UpdateTime = "update_time",
         // Nodes and applications.
         Uuid = "uuid",
@@ -80,11 +87,53 @@ impl Column {
     }
 }
 
+/// The columns of a job's policy, in the order in which statements name them.
+pub(crate) const POLICY: [Column; 7] = [
+    Column::Recover,
+    Column::MaxAttempts,
+    Column::MaxRetries,
+    Column::RetryDelay,
+    Column::RetryCap,
+    Column::RetryJitter,
+    Column::TimeLimit,
+];
+
+/// What a policy says in one of its columns.
+pub(crate) fn policy_value(policy: &JobPolicy, column: Column) -> i64 {
+    match column {
+        Column::Recover => policy.recover.into(),
+        Column::MaxAttempts => policy.max_attempts.into(),
+        Column::MaxRetries => policy.retry.at_most.into(),
+        Column::RetryDelay => millis(policy.retry.first),
+        Column::RetryCap => millis(policy.retry.cap),
+        Column::RetryJitter => policy.retry.jitter.into(),
+        Column::TimeLimit => policy.time_limit.map_or(0, millis),
+        _ => column.absent(NONE),
+    }
+}
+
+/// Reads one column of a policy, written by whomever.
+pub(crate) fn set_policy(policy: &mut JobPolicy, column: Column, value: i64) {
+    let count = u32::try_from(value.max(0)).unwrap_or(u32::MAX);
+    match column {
+        Column::Recover => policy.recover = value != 0,
+        Column::MaxAttempts => policy.max_attempts = count.max(1),
+        Column::MaxRetries => policy.retry.at_most = count,
+        Column::RetryDelay => policy.retry.first = span(value),
+        Column::RetryCap => policy.retry.cap = span(value),
+        Column::RetryJitter => policy.retry.jitter = count.min(100),
+        Column::TimeLimit => policy.time_limit = (value > 0).then(|| span(value)),
+        _ => column.absent(()),
+    }
+}
+
 /// What a column may hold. Anything else makes its row unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// A number of this span, both ends included.
     Number(i64, i64),
+    /// NULL, or a number of this span, both ends included.
+    Optional(i64, i64),
     /// -1 for none, or epoch milliseconds that were not meant as seconds.
     Time,
     /// One of these words.
@@ -108,6 +157,8 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
     Null,
+    /// NULL in a column of numbers, for a database that wants to know.
+    NoNumber,
     Int(i64),
     Text(String),
 }
@@ -117,7 +168,7 @@ impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const LONGEST: usize = 200;
         match self {
-            Self::Null => f.write_str("NULL"),
+            Self::Null | Self::NoNumber => f.write_str("NULL"),
             Self::Int(value) => write!(f, "{value}"),
             Self::Text(text) => f.write_str(&shortened(text, LONGEST)),
         }
@@ -136,7 +187,7 @@ impl Stored for Option<i64> {
     }
 
     fn cell(&self) -> Cell {
-        self.map_or(Cell::Null, Cell::Int)
+        self.map_or(Cell::NoNumber, Cell::Int)
     }
 }
 
@@ -230,6 +281,8 @@ row! {
         threshold: Option<i64> = "threshold", Holds::Number(0, i64::MAX);
         /// For people.
         description: Arc<str> = "description", Holds::Line(LONGEST_DESCRIPTION);
+        /// How long a handler may take, milliseconds; NULL as its job says.
+        time_limit: Option<i64> = "time_limit", Holds::Optional(1, i64::MAX);
     }
 }
 
@@ -244,7 +297,7 @@ row! {
         start_time: Option<i64> = "start_time", Holds::Number(i64::MIN, i64::MAX);
         end_time: Option<i64> = "end_time", Holds::Time;
         dst_gap: String = "dst_gap", Holds::Word(&["FIRE_AFTER", "SKIP"]);
-        dst_overlap: String = "dst_overlap", Holds::Word(&["FIRST", "BOTH"]);
+        dst_fold: String = "dst_fold", Holds::Word(&["FIRST", "BOTH"]);
     }
 }
 
@@ -269,6 +322,7 @@ impl Settings {
             misfire: definition.misfire.as_str().to_owned(),
             threshold: Some(definition.threshold),
             description: definition.description.as_str().into(),
+            time_limit: definition.time_limit,
         }
     }
 

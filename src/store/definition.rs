@@ -22,6 +22,8 @@ pub(crate) struct Definition {
     pub priority: i32,
     pub misfire: MisfirePolicy,
     pub threshold: Millis,
+    /// How long a handler may take; none as its job says.
+    pub time_limit: Option<Millis>,
     /// For people.
     pub description: String,
     /// Who defines it, and why: recorded if something changes.
@@ -45,6 +47,7 @@ impl Definition {
             priority: 5,
             misfire: MisfirePolicy::FireOnce,
             threshold: Window::default().threshold,
+            time_limit: None,
             description: String::new(),
             order: Order::default(),
         }

@@ -52,6 +52,8 @@ pub(crate) const TAKE: Guard = Guard::new("take", EXECUTION);
 pub(crate) const START: Guard = Guard::new("start", EXECUTION);
 /// An outcome, or a hand-back, of one's own execution.
 pub(crate) const OUTCOME: Guard = Guard::new("outcome", EXECUTION);
+/// The handler of an execution that ran out of time has returned, or its node is gone.
+pub(crate) const RELEASE: Guard = Guard::new("release", EXECUTION);
 /// An unstarted execution gives way to a later repair's.
 pub(crate) const SUPERSEDE: Guard = Guard::new("supersede", EXECUTION);
 /// An execution is taken from a node.
@@ -60,6 +62,15 @@ pub(crate) const REVOKE: Guard = Guard::new("revoke", EXECUTION);
 pub(crate) const SETTLED: Guard = Guard::new("settled", EXECUTION);
 /// A row goes into ERROR, read as loosely as what cannot be understood demands.
 pub(crate) const QUARANTINE: Guard = Guard::new("quarantine", &[Column::Id, Column::Version, Column::State]);
+/// A job is paused or resumed.
+pub(crate) const SWITCH_JOB: Guard =
+    Guard::new("switch a job", &[Column::Id, Column::State, Column::PausedTime]);
+/// A node is paused, drained or resumed.
+pub(crate) const SWITCH_NODE: Guard =
+    Guard::new("switch a node", &[Column::Uuid, Column::State, Column::PausedTime, Column::EndedTime]);
+/// An application is paused or resumed.
+pub(crate) const SWITCH_APP: Guard =
+    Guard::new("switch an application", &[Column::Application, Column::State, Column::PausedTime]);
 /// A schedule is removed, whether or not its row can be understood.
 pub(crate) const REMOVE: Guard = Guard::new("remove", &[Column::Id, Column::Version, Column::State]);
 /// An execution that has not begun is cancelled.
@@ -67,7 +78,16 @@ pub(crate) const CANCEL: Guard = Guard::new("cancel", EXECUTION);
 /// A node tells its jobs' policies.
 pub(crate) const POLICY: Guard = Guard::new(
     "policy",
-    &[Column::Id, Column::Recover, Column::MaxAttempts, Column::MaxTries, Column::RetryDelay],
+    &[
+        Column::Id,
+        Column::Recover,
+        Column::MaxAttempts,
+        Column::MaxRetries,
+        Column::RetryDelay,
+        Column::RetryCap,
+        Column::RetryJitter,
+        Column::TimeLimit,
+    ],
 );
 /// A node that has not ended, and has not moved since it was seen.
 pub(crate) const DEATH: Guard = Guard::new("death", &[Column::Uuid, Column::Beat, Column::EndedTime]);
@@ -97,7 +117,10 @@ pub(crate) mod blind {
     }
 
     /// Every guard.
-    pub(crate) const GUARDS: [&Guard; 19] = [
+    pub(crate) const GUARDS: [&Guard; 23] = [
+        &SWITCH_JOB,
+        &SWITCH_NODE,
+        &SWITCH_APP,
         &CLAIM,
         &REPAIR,
         &FORGET,
@@ -108,6 +131,7 @@ pub(crate) mod blind {
         &TAKE,
         &START,
         &OUTCOME,
+        &RELEASE,
         &SUPERSEDE,
         &REVOKE,
         &SETTLED,

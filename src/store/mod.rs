@@ -20,6 +20,7 @@ pub(crate) mod order;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
+pub(crate) mod switch;
 pub(crate) mod when;
 
 use std::collections::HashMap;
@@ -29,8 +30,8 @@ use std::sync::Arc;
 #[cfg(not(feature = "sql"))]
 pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use change::{
-    Applied, Change, ExecutionChange, LedgerRow, NextAttempt, NodeEnd, PauseChange, RemoveChange, Repair,
-    SeenSchedule, UnreadableRow, Unstarted,
+    Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
+    Repair, SeenSchedule, UnreadableRow, Unstarted,
 };
 pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;
@@ -40,17 +41,18 @@ pub(crate) use definition::Prepared;
 #[cfg(feature = "sql")]
 pub use sql::{CallerConnection, MigrationReport};
 #[cfg(feature = "sql")]
-pub(crate) use sql::{check_schema, ensure_in, migrate, open};
+pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::columns::{Settings, When};
 use self::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
+use self::switch::{EndedPause, PassedQuery, Switch, SwitchOrder, Switched};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId, Pending,
-    Reason, ScheduleId, ScheduleState, Token,
+    Attempt, Candidate, Cause, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId,
+    Pending, Reason, ScheduleId, ScheduleState, Token,
 };
-use crate::time::{Lease, TimeSample, Window};
+use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -80,8 +82,9 @@ pub(crate) trait Store: Send + Sync {
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
     /// execution carries the request's token in CLAIMED/RUNNING: won. Somebody holds the schedule's row
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
-    /// matches: claims it now if `claims` says so, which a node that was switched off must not. Anything
-    /// else: lost.
+    /// matches: claims it now if `claims` says so; for a node that was switched off it changes the row
+    /// instead (a schedule's version, a PENDING execution's token), so that the call cannot claim it later,
+    /// and is lost. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
@@ -108,12 +111,12 @@ pub(crate) trait Store: Send + Sync {
     /// `limit`.
     fn overdue(&self, query: &OverdueQuery) -> Result<OverduePage>;
 
-    /// CLAIMED and RUNNING executions of the application whose node is ended or missing, in id order after
-    /// `after`, at most `limit`.
+    /// CLAIMED and RUNNING executions of the application whose node is ended or missing, and those whose
+    /// handlers ran on there beyond their time limits, in id order after `after`, at most `limit`.
     fn stranded(&self, application: &str, after: ExecutionId, limit: usize) -> Result<StrandedPage>;
 
-    /// PENDING executions of removed schedules, and those that were asked to cancel, at most `limit`: handed back
-    /// or to be retried since.
+    /// PENDING executions of removed schedules, and those that were asked to cancel, at most `limit`: handed
+    /// back or to be retried since.
     fn withdrawn(&self, application: &str, limit: usize) -> Result<Vec<Withdrawn>>;
 
     /// Schedules' rows that cannot be understood (NULL times included), not yet in ERROR: those in one step
@@ -155,6 +158,17 @@ pub(crate) trait Store: Send + Sync {
     /// records that.
     fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
 
+    /// Pauses, drains or resumes a job, a node or an application, and records that. The occurrences that a
+    /// pause has held back are passed before it ends: see [`Store::passed`].
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
+
+    /// Active schedules of a paused job, or of a paused application, that were due before an instant; none of
+    /// one that is not paused.
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>>;
+
+    /// Pauses whose time is up, by the database's clock; where there are none, notes when the next one's is.
+    fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>>;
+
     /// Notes that the node that runs these executions has heard that they are to be cancelled.
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;
 
@@ -164,8 +178,11 @@ pub(crate) trait Store: Send + Sync {
     /// Reads a schedule by name.
     fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
 
-    /// The names of the applications that have had a node or a schedule.
-    fn applications(&self) -> Result<Vec<String>>;
+    /// The applications that have had a node or a schedule, by name.
+    fn applications(&self) -> Result<Vec<ApplicationRow>>;
+
+    /// An application's jobs by name.
+    fn jobs(&self, application: &str) -> Result<Vec<JobRow>>;
 
     /// The cluster's nodes, newest first.
     fn nodes(&self, application: Option<&str>) -> Result<Vec<NodeRow>>;
@@ -173,11 +190,79 @@ pub(crate) trait Store: Send + Sync {
     /// Schedules by name.
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>>;
 
+    /// A schedule by name, unless it was removed.
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>>;
+
+    /// How many occurrences of a schedule the ledger holds, by the state of each attempt.
+    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>>;
+
     /// Executions, newest first.
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
 
     /// The database's clock against ours.
     fn time(&self) -> Result<TimeSample>;
+}
+
+/// What the requests of a client ask for: on connections of the store's own, or within a caller's
+/// transaction.
+pub(crate) trait Verbs {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>>;
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>>;
+    fn now(&self) -> Result<Millis>;
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
+    fn order(&self, order: &RunOrder) -> Result<Ordered>;
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>>;
+    fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
+}
+
+impl Verbs for Arc<dyn Store> {
+    fn find(&self, application: &str, name: &str) -> Result<Option<Entry>> {
+        self.as_ref().find(application, name)
+    }
+
+    fn seen(&self, application: &str, name: &str) -> Result<Option<SeenSchedule>> {
+        self.as_ref().seen(application, name)
+    }
+
+    fn now(&self) -> Result<Millis> {
+        Ok(self.as_ref().time()?.millis())
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>> {
+        self.as_ref().apply(changes)
+    }
+
+    fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
+        self.as_ref().apply_audited(change, entry)
+    }
+
+    fn order(&self, order: &RunOrder) -> Result<Ordered> {
+        self.as_ref().order(order)
+    }
+
+    fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
+        self.as_ref().cancel(order)
+    }
+
+    fn retry(&self, order: &ExecutionOrder) -> Result<Retry> {
+        self.as_ref().retry(order)
+    }
+
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.as_ref().switch(order)
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        self.as_ref().passed(query)
+    }
+
+    fn executions(&self, query: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
+        self.as_ref().executions(query)
+    }
 }
 
 /// What a store may use.
@@ -219,6 +304,8 @@ pub(crate) struct Heartbeat {
     pub figures: Figures,
     /// The node claims nothing more: it is switched off.
     pub withdraw: bool,
+    /// The node was to drain, and has nothing left.
+    pub drained: bool,
     pub now: Millis,
 }
 
@@ -228,6 +315,8 @@ pub(crate) struct Figures {
     pub threads: usize,
     pub busy: usize,
     pub queued: usize,
+    /// Handlers that run on beyond their time limits.
+    pub stuck: usize,
 }
 
 /// A heartbeat's answer.
@@ -353,6 +442,10 @@ pub(crate) struct Polled {
     pub app_enabled: bool,
     /// This node is in state Y.
     pub node_enabled: bool,
+    /// The node is to hand back what waits.
+    pub drains: bool,
+    /// The time of some pause in the application is up.
+    pub pause_ended: bool,
     /// The application's election mark.
     pub election: Option<Millis>,
     /// Some active schedule of an active listed job, or some PENDING execution, is late, whatever its shard.
@@ -431,16 +524,21 @@ pub(crate) fn called(name: &str, id: ScheduleId) -> Arc<str> {
     if name.is_empty() { format!("id {id}").into() } else { name.into() }
 }
 
-/// A CLAIMED or RUNNING execution nobody answers for.
+/// A CLAIMED or RUNNING execution nobody answers for, or one whose handler ran on beyond its time limit
+/// there.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stranded {
     pub id: ExecutionId,
     pub schedule: ScheduleId,
     /// What its schedule is [`called`].
     pub name: Arc<str>,
+    /// Empty if its schedule's row is gone.
+    pub job: Arc<str>,
     pub state: ExecutionState,
     pub token: Token,
     pub attempt: u32,
+    /// How many earlier attempts at its occurrence failed, or ran out of time.
+    pub failures: u32,
     /// How many earlier attempts at its occurrence were ABANDONED.
     pub deaths: u32,
     /// Somebody asked to cancel it.
@@ -448,12 +546,19 @@ pub(crate) struct Stranded {
     pub policy: JobPolicy,
 }
 
+impl Stranded {
+    /// What events call it.
+    pub(crate) fn named(&self) -> Attempt {
+        let (schedule, job) = (Arc::clone(&self.name), Arc::clone(&self.job));
+        Attempt { execution: self.id, schedule, job, number: self.attempt }
+    }
+}
+
 /// A PENDING execution that is not to be run: of a removed schedule, or asked to cancel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Withdrawn {
-    pub execution: ExecutionId,
+    pub attempt: Attempt,
     pub token: Token,
-    pub name: Arc<str>,
     pub reason: Reason,
 }
 
@@ -461,7 +566,10 @@ impl Withdrawn {
     pub(crate) fn cancel(&self, now: Millis) -> ExecutionChange {
         let (kind, reason) = (rules::ChangeKind::Cancel, Some(self.reason));
         let cancelled = ExecutionState::Cancelled;
-        ExecutionChange { reason, ..ExecutionChange::of(kind, self.execution, self.token, cancelled, now) }
+        ExecutionChange {
+            reason,
+            ..ExecutionChange::of(kind, self.attempt.execution, self.token, cancelled, now)
+        }
     }
 }
 
@@ -487,23 +595,30 @@ pub(crate) struct UnreadableQuery {
     pub before: Millis,
     /// The most rows brought of the step, and of those that are overdue; at most a step.
     pub limit: usize,
-    /// The step also brings active schedules that have passed this instant, if it is ahead of the database's
-    /// clock, too.
+    /// The step also brings active schedules that have passed this instant, if they are as far
+    /// [ahead](CURSOR_AHEAD) of the database's clock, too, and it was no skip by hand that passed it.
     pub ahead: Option<Millis>,
 }
 
 impl UnreadableQuery {
     /// Whether a readable schedule is asked for: `now` is by the database's clock.
     pub(crate) fn wants(&self, entry: &Entry, now: Millis) -> bool {
-        let limit = self.ahead.map(|ahead| ahead.max(now));
+        let limit = self.ahead.map(|ahead| ahead.max(now + CURSOR_AHEAD));
         entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.cursor.prev > Some(limit))
     }
+}
+
+/// A schedule whose cursor is ahead of the database's clock, which was `seen` to be at that instant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CursorAhead {
+    pub entry: Entry,
+    pub seen: Millis,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnreadablePage {
     pub broken: Vec<UnreadableRow>,
-    pub ahead: Vec<Entry>,
+    pub ahead: Vec<CursorAhead>,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
 }
@@ -560,7 +675,8 @@ pub(crate) struct NodeRow {
     pub host_ip: String,
     pub host_name: String,
     pub pid: i64,
-    pub enabled: bool,
+    pub switch: Switch,
+    pub pause: PauseRow,
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
@@ -584,10 +700,37 @@ pub(crate) struct ScheduleRow {
     pub next: Option<Millis>,
     pub triggered: i64,
     pub version: i64,
+    pub pause: PauseRow,
+}
+
+/// A pause as people see it, or why a schedule is in error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PauseRow {
+    pub by: String,
     pub reason: String,
-    pub paused_by: String,
     /// Since when it is paused; none if that was done by hand.
-    pub paused: Option<Millis>,
+    pub since: Option<Millis>,
+    /// When it ends by itself.
+    pub until: Option<Millis>,
+}
+
+/// A job as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobRow {
+    pub name: String,
+    pub switch: Switch,
+    pub pause: PauseRow,
+    pub policy: JobPolicy,
+    /// How many schedules it has.
+    pub schedules: i64,
+}
+
+/// An application as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApplicationRow {
+    pub name: String,
+    pub switch: Switch,
+    pub pause: PauseRow,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -598,6 +741,8 @@ pub(crate) struct ExecutionQuery {
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
     pub node: Option<String>,
+    /// All attempts at the occurrence of this one, with their payloads.
+    pub of: Option<ExecutionId>,
     /// Scheduled at or after.
     pub since: Option<Millis>,
     pub limit: usize,
@@ -625,4 +770,13 @@ pub(crate) struct ExecutionRow {
     pub finished: Option<Millis>,
     pub error: String,
     pub cancel: Option<CancelRow>,
+    pub cause: Cause,
+    pub fence: i64,
+    pub due: Millis,
+    /// Its own, where all attempts at one occurrence are asked for.
+    pub payload: Option<String>,
+    pub failures: i64,
+    pub snoozes: i64,
+    /// Its time limit has passed, and its handler has not returned.
+    pub stuck: bool,
 }

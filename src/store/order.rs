@@ -118,6 +118,7 @@ impl Retry {
 pub(crate) struct CancelRow {
     pub asked: Millis,
     pub actor: String,
+    pub reason: String,
     /// When its node heard of it.
     pub seen: Option<Millis>,
 }

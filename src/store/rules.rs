@@ -5,21 +5,28 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Error, Fresh, MaxAttempts, MaxTries, Now, Passed, PausedBy, Recover, RetryDelay, ToNext, ToPrev,
-    Why,
+    Becomes, Due, Error, Fresh, MaxAttempts, MaxRetries, Now, Passed, PausedBy, PausedTime, PausedUntil,
+    Recover, RetryCap, RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
 };
-use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Word};
+use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Word};
 use super::columns::{Column, named};
 use super::guard::{self, Guard};
 use crate::domain::ExecutionState::{
-    Abandoned, Cancelled, Claimed, Failed, Pending, Running, Skipped, Succeeded,
+    Abandoned, Cancelled, Claimed, Failed, Pending, Running, Skipped, Succeeded, TimedOut,
 };
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 
-/// The kinds of changes, in the order in which one call makes them: nodes, schedules, then executions, each
-/// kind by id; an execution starts before it ends. A call that waits for held schedules has one kind of them.
+/// The kinds of changes, in the order in which one call makes them: applications, nodes, jobs, schedules,
+/// then executions, each kind by id; an execution starts before it ends. A call that waits for held schedules
+/// has one kind of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ChangeKind {
+    /// An application is paused or resumed.
+    SwitchApp,
+    /// A node is paused, drained or resumed.
+    SwitchNode,
+    /// A job is paused or resumed.
+    SwitchJob,
     /// A node that did not beat is declared dead.
     DeclareDead,
     /// A node says that it has stopped.
@@ -44,6 +51,14 @@ pub(crate) enum ChangeKind {
     Start,
     /// The handler has ended.
     Finish,
+    /// The handler has ended, and no retry would help.
+    GiveUp,
+    /// The handler wants to go on later.
+    Snooze,
+    /// Its time limit has passed, and the handler has not returned.
+    TimeOut,
+    /// The handler of one that ran out of time has returned, or its node is gone.
+    Release,
     /// An execution that its node has not begun waits for another.
     GiveBack,
     /// One that a dead node has not begun waits for another.
@@ -60,6 +75,9 @@ impl ChangeKind {
     /// The table's entry.
     pub(crate) fn rule(self) -> &'static Rule {
         match self {
+            Self::SwitchApp => &SWITCH_APP,
+            Self::SwitchNode => &SWITCH_NODE,
+            Self::SwitchJob => &SWITCH_JOB,
             Self::DeclareDead => &DECLARE_DEAD,
             Self::Leave => &LEAVE,
             Self::SetPolicy => &SET_POLICY,
@@ -72,6 +90,10 @@ impl ChangeKind {
             Self::Remove => &REMOVE,
             Self::Start => &START,
             Self::Finish => &FINISH,
+            Self::GiveUp => &GIVE_UP,
+            Self::Snooze => &SNOOZE,
+            Self::TimeOut => &TIME_OUT,
+            Self::Release => &RELEASE,
             Self::GiveBack => &GIVE_BACK,
             Self::TakeBack => &TAKE_BACK,
             Self::Abandon => &ABANDON,
@@ -102,6 +124,7 @@ pub(crate) struct Rule {
 /// A table whose rows change by this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
+    Application,
     Node,
     Job,
     Schedule,
@@ -124,6 +147,8 @@ named! {
         ToPrev = "to_prev",
         ToNext = "to_next",
         PausedBy = "paused_by",
+        PausedTime = "to_paused",
+        PausedUntil = "to_until",
         /// The state afterwards.
         Becomes = "becomes",
         Error = "error",
@@ -131,12 +156,17 @@ named! {
         Fresh = "fresh",
         /// The reason.
         Why = "reason",
+        /// When it may run.
+        Due = "due",
         /// How many occurrences a cursor passes.
         Passed = "passed",
         Recover = "to_recover",
         MaxAttempts = "to_attempts",
-        MaxTries = "to_tries",
+        MaxRetries = "to_retries",
         RetryDelay = "to_delay",
+        RetryCap = "to_cap",
+        RetryJitter = "to_jitter",
+        TimeLimit = "to_limit",
     }
 }
 
@@ -153,6 +183,8 @@ pub(crate) enum Set {
     Clock,
     /// One more.
     OneMore,
+    /// One more than a count whose NULL is 0.
+    Tally,
     /// Adds one; a NULL, negative, non-numeric or maximal value becomes 0.
     Recount,
     /// More by what the change brings. A figure for people, which stands still before it overflows.
@@ -199,7 +231,7 @@ impl Set {
         match self {
             Give(brought) | More(brought) => brought == value,
             EmptyOn(..) => value == Becomes,
-            Word(_) | NoTime | Clock | OneMore | Recount => false,
+            Word(_) | NoTime | Clock | OneMore | Tally | Recount => false,
         }
     }
 }
@@ -219,6 +251,13 @@ const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     ])
     .repeats();
 
+const GIVE_UP: Rule = FINISH.leads(&[Running], &[Failed]).sets(&[
+    (Column::State, Word(Failed.as_str())),
+    (Column::Error, Give(Error)),
+    (Column::FinishedTime, Give(Now)),
+    (Column::Reason, Give(Why)),
+]);
+
 /// Nobody's again: due as it was, under a token that nobody has seen.
 const NOBODYS: &[(Column, Set)] = &[
     (Column::State, Word(Pending.as_str())),
@@ -232,6 +271,30 @@ const NOBODYS: &[(Column, Set)] = &[
 const GIVE_BACK: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     .leads(&[Claimed, Running], &[Pending])
     .sets(NOBODYS)
+    .repeats();
+
+const SNOOZE: Rule = GIVE_BACK.leads(&[Running], &[Pending]).sets(&[
+    (Column::State, Word(Pending.as_str())),
+    (Column::ClaimToken, Give(Fresh)),
+    (Column::Reason, Give(Why)),
+    (Column::Node, Word("")),
+    (Column::ClaimedTime, NoTime),
+    (Column::StartedTime, NoTime),
+    (Column::DueTime, Give(Due)),
+    (Column::Snoozes, Tally),
+]);
+
+/// It has not finished: retention leaves it while its handler runs on.
+const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[
+    (Column::State, Word(TimedOut.as_str())),
+    (Column::Error, Give(Error)),
+    (Column::Reason, Word("")),
+]);
+
+/// Its outcome stays. Under another token nobody releases it a second time.
+const RELEASE: Rule = Rule::of("settle", Table::Execution, &guard::RELEASE)
+    .leads(&[TimedOut], &[TimedOut])
+    .sets(&[(Column::ClaimToken, Give(Fresh)), (Column::FinishedTime, Give(Now))])
     .repeats();
 
 const TAKE_BACK: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
@@ -296,8 +359,25 @@ const PAUSE: Rule = Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).
     (Column::PausedBy, Give(PausedBy)),
     (Column::Reason, Give(Why)),
     (Column::PausedTime, Clock),
+    (Column::PausedUntil, Give(PausedUntil)),
     (Column::Version, OneMore),
 ]);
+
+/// What a pause, a drain, or the end of either says of itself.
+const SWITCHED: &[(Column, Set)] = &[
+    (Column::State, Give(Becomes)),
+    (Column::PausedBy, Give(PausedBy)),
+    (Column::Reason, Give(Why)),
+    (Column::PausedTime, Give(PausedTime)),
+    (Column::PausedUntil, Give(PausedUntil)),
+];
+
+const SWITCH_APP: Rule =
+    Rule::of("switch an application", Table::Application, &guard::SWITCH_APP).sets(SWITCHED);
+
+const SWITCH_NODE: Rule = Rule::of("switch a node", Table::Node, &guard::SWITCH_NODE).sets(SWITCHED);
+
+const SWITCH_JOB: Rule = Rule::of("switch a job", Table::Job, &guard::SWITCH_JOB).sets(SWITCHED);
 
 const QUARANTINE: Rule = Rule::of("quarantine a schedule", Table::Schedule, &guard::QUARANTINE).sets(&[
     (Column::State, Word(ScheduleState::Error.as_str())),
@@ -317,8 +397,11 @@ const REMOVE: Rule = Rule::of("remove a schedule", Table::Schedule, &guard::REMO
 const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLICY).sets(&[
     (Column::Recover, Give(Recover)),
     (Column::MaxAttempts, Give(MaxAttempts)),
-    (Column::MaxTries, Give(MaxTries)),
+    (Column::MaxRetries, Give(MaxRetries)),
     (Column::RetryDelay, Give(RetryDelay)),
+    (Column::RetryCap, Give(RetryCap)),
+    (Column::RetryJitter, Give(RetryJitter)),
+    (Column::TimeLimit, Give(TimeLimit)),
     (Column::UpdateTime, Give(Now)),
 ]);
 
@@ -332,7 +415,10 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 17] = [
+    const ALL: [ChangeKind; 24] = [
+        ChangeKind::SwitchApp,
+        ChangeKind::SwitchNode,
+        ChangeKind::SwitchJob,
         ChangeKind::DeclareDead,
         ChangeKind::Leave,
         ChangeKind::SetPolicy,
@@ -345,6 +431,10 @@ mod tests {
         ChangeKind::Remove,
         ChangeKind::Start,
         ChangeKind::Finish,
+        ChangeKind::GiveUp,
+        ChangeKind::Snooze,
+        ChangeKind::TimeOut,
+        ChangeKind::Release,
         ChangeKind::GiveBack,
         ChangeKind::TakeBack,
         ChangeKind::Abandon,
@@ -359,7 +449,11 @@ mod tests {
         for rule in changes {
             assert!(!rule.from.is_empty() && !rule.to.is_empty(), "{rule:?}");
             for (from, to) in rule.from.iter().flat_map(|from| rule.to.iter().map(move |to| (from, to))) {
-                assert!(from.can_become(*to), "{} leads from {from:?} to {to:?}", rule.operation);
+                assert!(
+                    from.can_become(*to) || from == to,
+                    "{} leads from {from:?} to {to:?}",
+                    rule.operation
+                );
             }
         }
     }
@@ -368,7 +462,11 @@ mod tests {
     #[test]
     fn no_guard_compares_the_id_alone() {
         for kind in ALL {
-            let seen = kind.rule().guard.every().filter(|it| !matches!(it, Column::Id | Column::Uuid));
+            let seen = kind
+                .rule()
+                .guard
+                .every()
+                .filter(|it| !matches!(it, Column::Id | Column::Uuid | Column::Application));
             assert!(seen.count() > 0, "{kind:?}");
             assert!(guard::blind::GUARDS.contains(&kind.rule().guard), "{kind:?}: no test blinds its guard");
         }

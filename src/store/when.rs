@@ -3,7 +3,7 @@
 use super::columns::When;
 use crate::domain::{Cursor, Millis, ScheduleState};
 use crate::time::LEAST_RETENTION;
-use crate::trigger::{Cron, FOR_EVER, Gap, Overlap, Simple, Timing, Trigger};
+use crate::trigger::{Cron, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
@@ -86,7 +86,7 @@ impl When {
     }
 
     fn of_cron(cron: &Cron, (start, end): (Millis, Millis)) -> Self {
-        let (gap, overlap) = cron.dst();
+        let (gap, fold) = cron.dst();
         Self {
             job_type: "CRON".to_owned(),
             cron: Some(cron.expression().to_owned()),
@@ -96,7 +96,7 @@ impl When {
             start_time: Some(start),
             end_time: Some(end),
             dst_gap: gap_word(gap).to_owned(),
-            dst_overlap: overlap_word(overlap).to_owned(),
+            dst_fold: fold_word(fold).to_owned(),
         }
     }
 
@@ -118,7 +118,7 @@ impl When {
             start_time: Some(start),
             end_time: Some(end),
             dst_gap: gap_word(Gap::default()).to_owned(),
-            dst_overlap: overlap_word(Overlap::default()).to_owned(),
+            dst_fold: fold_word(Fold::default()).to_owned(),
         }
     }
 
@@ -141,7 +141,7 @@ impl When {
         let expression = self.cron.as_deref().ok_or("cron is NULL")?;
         let zone = self.zone_id.as_deref().ok_or("zone_id is NULL")?;
         let cron = Cron::parse(expression, zone).map_err(|error| error.to_string())?;
-        Ok(cron.gap(gap(&self.dst_gap)?).overlap(overlap(&self.dst_overlap)?))
+        Ok(cron.gap(gap(&self.dst_gap)?).fold(fold(&self.dst_fold)?))
     }
 
     fn as_simple(&self, start: Option<Millis>) -> Result<Simple, String> {
@@ -223,6 +223,14 @@ pub(crate) fn threshold(value: Millis) -> Result<Millis, String> {
     if value >= 0 { Ok(value) } else { Err(format!("threshold {value} is not a span")) }
 }
 
+/// A schedule's own time limit.
+pub(crate) fn time_limit(value: Option<Millis>) -> Result<Option<Millis>, String> {
+    match value {
+        Some(limit) if limit < 1 => Err(format!("time limit {limit} is not a span")),
+        limit => Ok(limit),
+    }
+}
+
 /// Whether it can be shown as a date, and told to a handler.
 pub(crate) fn is_instant(time: Millis) -> bool {
     chrono::DateTime::from_timestamp_millis(time).is_some()
@@ -258,18 +266,18 @@ fn gap(word: &str) -> Result<Gap, String> {
     }
 }
 
-fn overlap_word(overlap: Overlap) -> &'static str {
-    match overlap {
-        Overlap::First => "FIRST",
-        Overlap::Both => "BOTH",
+fn fold_word(fold: Fold) -> &'static str {
+    match fold {
+        Fold::First => "FIRST",
+        Fold::Both => "BOTH",
     }
 }
 
-fn overlap(word: &str) -> Result<Overlap, String> {
+fn fold(word: &str) -> Result<Fold, String> {
     match word {
-        "FIRST" => Ok(Overlap::First),
-        "BOTH" => Ok(Overlap::Both),
-        _ => Err(format!("dst_overlap {word:?} is neither FIRST nor BOTH")),
+        "FIRST" => Ok(Fold::First),
+        "BOTH" => Ok(Fold::Both),
+        _ => Err(format!("dst_fold {word:?} is neither FIRST nor BOTH")),
     }
 }
 
@@ -280,8 +288,7 @@ mod tests {
 
     #[test]
     fn a_trigger_reads_back_as_it_was_written() {
-        let cron =
-            Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).overlap(Overlap::Both);
+        let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).fold(Fold::Both);
         let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
         let plain = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap();
         for trigger in [Trigger::Cron(cron), Trigger::Cron(plain), Trigger::Simple(every)] {
@@ -378,8 +385,8 @@ mod tests {
         let stored = When::of(&cron("* * * * * ?", None));
         let gap = When { dst_gap: "SKIPP".to_owned(), ..stored.clone() };
         assert!(gap.timing().unwrap_err().contains("dst_gap \"SKIPP\""));
-        let overlap = When { dst_overlap: String::new(), ..stored };
-        assert!(overlap.timing().unwrap_err().contains("dst_overlap \"\""));
+        let fold = When { dst_fold: String::new(), ..stored };
+        assert!(fold.timing().unwrap_err().contains("dst_fold \"\""));
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(crate) const REST: Millis = 8;
 /// A claim that found its row locked is tried once more, and not before this; PostgreSQL waits so long for
 /// each such row before it is left out (0 would be for ever).
 pub(crate) const SKIP_RETRY: Millis = 20;
+/// A cursor further ahead of the clock than this is none that claims have moved.
+pub(crate) const CURSOR_AHEAD: Millis = 30_000;
 /// An election mark further ahead than this is taken for a broken clock's and counts as due.
 const ELECTION_AHEAD: Millis = 30_000;
 /// What is overdue by this much is anybody's, whichever node is at home in its shard.

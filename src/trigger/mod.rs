@@ -23,7 +23,7 @@ mod tests;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 
-pub use cron::{Cron, Gap, Overlap};
+pub use cron::{Cron, Fold, Gap};
 pub use error::TriggerError;
 pub(crate) use simple::FOR_EVER;
 pub use simple::Simple;

@@ -29,7 +29,7 @@ pub(super) enum Reading {
 /// A change of the clocks: at the instant `at` they go from `wall_before` to `wall_after`.
 ///
 /// Going forward skips the walls from `wall_before` up to `wall_after` (a gap); going back repeats
-/// those from `wall_after` up to `wall_before` (an overlap).
+/// those from `wall_after` up to `wall_before` (a fold).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) at: i64,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_and_an_overlap_are_read_with_their_change() {
+    fn a_gap_and_a_fold_are_read_with_their_change() {
         let berlin = zone("Europe/Berlin");
         let gap = instant("2024-03-31T02:30:00Z");
         assert_eq!(berlin.read(gap), Reading::Never);
@@ -123,12 +123,12 @@ mod tests {
         let change = Change { at, wall_before: at + 3_600, wall_after: at + 7_200 };
         assert_eq!(berlin.change_near(gap), change);
 
-        let overlap = instant("2024-10-27T02:30:00Z");
-        let (first, second) = (overlap - 7_200, overlap - 3_600);
-        assert_eq!(berlin.read(overlap), Reading::Twice { first, second });
+        let fold = instant("2024-10-27T02:30:00Z");
+        let (first, second) = (fold - 7_200, fold - 3_600);
+        assert_eq!(berlin.read(fold), Reading::Twice { first, second });
         let at = instant("2024-10-27T01:00:00Z");
         let change = Change { at, wall_before: at + 7_200, wall_after: at + 3_600 };
-        assert_eq!(berlin.change_near(overlap), change);
+        assert_eq!(berlin.change_near(fold), change);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::misfires::Overdue;
 use super::operation::MisfireOp;
 use super::takeover;
 use crate::domain::{Entry, Event, Millis};
-use crate::repair::{self, MOST_PASSED, Revocation, decide, plan_anew};
-use crate::store::{Applied, Change, Repair, Withdrawn};
+use crate::repair::{self, MOST_PASSED, Revocation, decide, pass_paused, plan_anew};
+use crate::store::{Applied, Change, CursorAhead, Repair, Withdrawn};
 use crate::time::Now;
 
 /// The most rows that one transaction writes, and the limit of the first.
@@ -50,7 +50,9 @@ pub(super) enum Unwritten {
     /// The repair is decided when its batch is sent.
     Overdue(Overdue),
     /// A schedule whose cursor is ahead of the clock.
-    Ahead(Entry),
+    Ahead(CursorAhead),
+    /// A schedule whose job or application is paused.
+    HeldBack(Entry),
     Revocation(Revocation),
     /// A PENDING execution of a removed schedule.
     Withdrawn(Withdrawn),
@@ -61,9 +63,10 @@ impl Unwritten {
     pub(super) fn repaired(&self) -> Event {
         let (schedule, what) = match self {
             Self::Overdue(it) => (&it.entry.name, "misfire repaired"),
-            Self::Ahead(entry) => (&entry.name, "planned anew, as its cursor was ahead of the clock"),
-            Self::Revocation(it) => (&it.stranded.name, "execution taken back from a dead node"),
-            Self::Withdrawn(it) => (&it.name, "execution cancelled, as its schedule was removed"),
+            Self::Ahead(it) => (&it.entry.name, "planned anew, as its cursor was ahead of the clock"),
+            Self::HeldBack(entry) => (&entry.name, "skipped what a pause held back"),
+            Self::Revocation(it) => return Event::TakenBack { attempt: it.stranded.named() },
+            Self::Withdrawn(it) => return Event::Cancelled { attempt: it.attempt.clone() },
         };
         Event::Repaired { schedule: Arc::clone(schedule), what }
     }
@@ -104,7 +107,12 @@ impl Batch {
                     Some(repair) => written(repair),
                     None => continue,
                 },
-                Unwritten::Ahead(entry) => match plan_anew(entry, now.db) {
+                // A node may believe that it is earlier than the database has said.
+                Unwritten::Ahead(it) => match plan_anew(&it.entry, now.db.max(it.seen)) {
+                    Some(repair) => written(repair),
+                    None => continue,
+                },
+                Unwritten::HeldBack(entry) => match pass_paused(entry, now.db) {
                     Some(repair) => written(repair),
                     None => continue,
                 },

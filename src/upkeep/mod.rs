@@ -1,16 +1,18 @@
 //! The misfire handler: one node at a time repairs what the flow left behind, under the same guards as every
 //! claim.
 //!
-//! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has four
-//! duties, in this order: [`takeover`] of dead nodes' executions, repair of [`misfires`], [`quarantine`] of
-//! unreadable rows and schedules ahead of the clock, [`retention`]. It goes on while they have work; with every interval it stands for
-//! [`election`] again and then takes over the executions of nodes that have died meanwhile. Two handlers at
-//! once only waste work: every change is guarded by what it saw.
+//! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
+//! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
+//! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
+//! It goes on while they have work; with every interval it stands for [`election`] again and then takes over
+//! the executions of nodes that have died meanwhile. Two handlers at once only waste work: every change is
+//! guarded by what it saw.
 
 mod batch;
 mod election;
 mod misfires;
 mod operation;
+mod pauses;
 mod quarantine;
 mod retention;
 mod takeover;
@@ -48,6 +50,8 @@ pub(crate) struct PollReport {
     pub app_enabled: bool,
     /// This node is switched on: it may be elected.
     pub node_enabled: bool,
+    /// The time of some pause is up. This node may be elected to end it, even if it is switched off itself.
+    pub pause_ended: bool,
     /// The application's election mark.
     pub election: Option<Millis>,
     /// Something is late; otherwise no schedule is overdue.
@@ -58,8 +62,18 @@ pub(crate) struct PollReport {
 
 impl PollReport {
     /// Before the first poll anything may be the case.
-    const UNKNOWN: Self =
-        Self { app_enabled: true, node_enabled: true, election: None, any_late: true, floor: 0 };
+    const UNKNOWN: Self = Self {
+        app_enabled: true,
+        node_enabled: true,
+        pause_ended: false,
+        election: None,
+        any_late: true,
+        floor: 0,
+    };
+
+    fn may_stand(&self) -> bool {
+        self.node_enabled || self.pause_ended
+    }
 }
 
 pub(crate) enum MisfireOutput {
@@ -125,10 +139,10 @@ impl Machine for MisfireMachine {
         }
         self.stand_without_polls(now);
         if self.election.needs_renewal(now) && !self.is_idle() {
-            if self.report.node_enabled { self.stand(now) } else { self.end_pass() }
+            if self.report.may_stand() { self.stand(now) } else { self.end_pass() }
         }
         let op = self.next_task(now).or_else(|| self.retention.step(&self.application));
-        let wakes_at = if self.report.node_enabled { self.election.wakes_at() } else { Millis::MAX };
+        let wakes_at = if self.report.may_stand() { self.election.wakes_at() } else { Millis::MAX };
         op.map_or(Step::Wait(wakes_at), Step::Do)
     }
 
@@ -141,6 +155,27 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Withdrawn(found)) => {
                 self.todo.push_front(Task::Write(found.into_iter().map(Unwritten::Withdrawn).collect()));
             }
+            Ok(MisfireAnswer::EndedPauses(ended)) => {
+                let ends =
+                    ended.into_iter().rev().filter_map(|it| pauses::end(it, &self.application, now.db));
+                ends.for_each(|op| self.todo.push_front(Task::Perform(op)));
+            }
+            Ok(MisfireAnswer::Passed(entries, _, seen)) if entries.is_empty() => {
+                self.todo.push_front(Task::Perform(pauses::end_of_switch(seen, &self.application)));
+            }
+            Ok(MisfireAnswer::Passed(entries, query, seen)) => {
+                self.todo.push_front(Task::Perform(MisfireOp::FindPassed(query, seen)));
+                self.todo.push_front(Task::Write(pauses::held_back(entries).collect()));
+            }
+            Ok(MisfireAnswer::PassedOn) => {
+                self.todo.push_front(Task::Perform(pauses::search(&self.application)));
+            }
+            Ok(MisfireAnswer::PauseEnded(audit, Applied::Done)) => {
+                self.repaired = true;
+                self.emit(Event::PauseEnded { target_type: audit.target_type, target: audit.target.into() });
+                self.wake_poll();
+            }
+            Ok(MisfireAnswer::PauseEnded(_, Applied::Lost)) => {}
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
             Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
@@ -167,7 +202,7 @@ impl Machine for MisfireMachine {
             MisfireInput::Polled(report) => {
                 self.report = report;
                 let is_due = self.election.polled(report.election, now);
-                if report.node_enabled && is_due && self.is_idle() {
+                if report.may_stand() && is_due && self.is_idle() {
                     self.stand(now);
                 }
             }
@@ -193,6 +228,13 @@ impl MisfireMachine {
             outbox: VecDeque::new(),
             stopping: false,
         }
+    }
+
+    /// A sabotage: the database's clock is believed however briefly it has run.
+    #[cfg(test)]
+    pub(crate) fn trusting(mut self) -> Self {
+        self.quarantine.clock.is_trusted = true;
+        self
     }
 
     /// A sabotage: each transaction repairs one schedule.
@@ -223,10 +265,15 @@ impl MisfireMachine {
     /// Begins a pass, or goes on with one. Dead nodes' executions come first: they have waited longest.
     fn elected(&mut self, now: Now) {
         self.election.won(now);
-        if self.todo.is_empty() {
-            self.begin_pass(now);
+        if self.report.node_enabled {
+            if self.todo.is_empty() {
+                self.begin_pass(now);
+            }
+            self.todo.push_front(Task::Perform(takeover::search(&self.application, takeover::FIRST)));
         }
-        self.todo.push_front(Task::Perform(takeover::search(&self.application, takeover::FIRST)));
+        if self.report.pause_ended {
+            self.todo.push_front(Task::Perform(pauses::search(&self.application)));
+        }
     }
 
     fn begin_pass(&mut self, now: Now) {
@@ -263,7 +310,14 @@ impl MisfireMachine {
                 // The application was switched off after the search.
                 Task::Write(list)
                     if !self.report.app_enabled
-                        && !matches!(list.front(), Some(Unwritten::Revocation(_))) => {}
+                        && !matches!(
+                            list.front(),
+                            Some(Unwritten::Revocation(_) | Unwritten::HeldBack(_))
+                        ) => {}
+                // The clock has stepped after the search.
+                Task::Write(list)
+                    if !self.quarantine.believes_the_clock(now)
+                        && matches!(list.front(), Some(Unwritten::Ahead(_))) => {}
                 Task::Write(mut list) => {
                     let least_threshold = self.window.least_threshold();
                     let next = Batch::next(&mut list, self.limit.rows, least_threshold, now);

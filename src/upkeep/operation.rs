@@ -1,7 +1,9 @@
 //! The misfire handler's store calls: the only place of this room that touches the store.
 
-use crate::domain::{Error, ExecutionId, Millis};
+use crate::domain::{Entry, Error, ExecutionId, Millis};
 use crate::machine::Operation;
+use crate::store::audit::AuditEntry;
+use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
     Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, Store,
     StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow, Withdrawn,
@@ -10,9 +12,28 @@ use crate::store::{
 /// `Write` makes the changes of one batch: repairs, or revocations.
 #[derive(Clone)]
 pub(crate) enum MisfireOp {
-    Elect { application: String, now: Millis, interval: Millis },
-    FindStranded { application: String, after: ExecutionId, limit: usize },
-    FindWithdrawn { application: String, limit: usize },
+    Elect {
+        application: String,
+        now: Millis,
+        interval: Millis,
+    },
+    FindStranded {
+        application: String,
+        after: ExecutionId,
+        limit: usize,
+    },
+    FindWithdrawn {
+        application: String,
+        limit: usize,
+    },
+    FindEndedPauses {
+        application: String,
+    },
+    /// What the pause of a job or the application has held back.
+    FindPassed(PassedQuery, SeenSwitch),
+    /// A part of what the pause of a schedule has held back.
+    PassOn(Box<Change>),
+    EndPause(Box<(Change, AuditEntry)>),
     FindOverdue(OverdueQuery),
     Write(Vec<Change>),
     FindUnreadable(UnreadableQuery),
@@ -25,6 +46,11 @@ pub(crate) enum MisfireAnswer {
     Elected(Applied),
     Stranded(StrandedPage),
     Withdrawn(Vec<Withdrawn>),
+    EndedPauses(Vec<EndedPause>),
+    Passed(Vec<Entry>, PassedQuery, SeenSwitch),
+    PassedOn,
+    /// What was paused, and whether the pause was still as it was seen.
+    PauseEnded(AuditEntry, Applied),
     Overdue(OverduePage),
     /// What became of the batch's changes, in its order.
     Written(Vec<Applied>),
@@ -42,6 +68,9 @@ impl Operation for MisfireOp {
             Self::Elect { .. } => "electing the misfire handler",
             Self::FindStranded { .. } => "looking for executions of dead nodes",
             Self::FindWithdrawn { .. } => "looking for executions of removed schedules",
+            Self::FindEndedPauses { .. } => "looking for ended pauses",
+            Self::FindPassed(..) => "looking for what a pause held back",
+            Self::PassOn(_) | Self::EndPause(_) => "ending a pause",
             Self::FindOverdue(_) => "looking for misfires",
             Self::Write(changes) if matches!(changes[..], [Change::Repair(_), ..]) => "repairing misfires",
             Self::Write(_) => "taking executions back from dead nodes",
@@ -62,6 +91,17 @@ impl Operation for MisfireOp {
             }
             Self::FindWithdrawn { application, limit } => {
                 store.withdrawn(&application, limit).map(MisfireAnswer::Withdrawn)
+            }
+            Self::FindEndedPauses { application } => {
+                store.ended_pauses(&application).map(MisfireAnswer::EndedPauses)
+            }
+            Self::FindPassed(query, seen) => {
+                store.passed(&query).map(|entries| MisfireAnswer::Passed(entries, query, seen))
+            }
+            Self::PassOn(change) => store.apply_one(*change).map(|_| MisfireAnswer::PassedOn),
+            Self::EndPause(end) => {
+                let (change, audit) = *end;
+                store.apply_audited(change, &audit).map(|applied| MisfireAnswer::PauseEnded(audit, applied))
             }
             Self::FindOverdue(query) => store.overdue(&query).map(MisfireAnswer::Overdue),
             Self::Write(changes) => store.apply(&changes).map(MisfireAnswer::Written),

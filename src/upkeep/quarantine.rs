@@ -5,14 +5,14 @@
 //! The walk also finds the schedules whose cursor is ahead of the clock: the database's clock was set too far
 //! and back again, and they would fire nothing until it gets there. It leaves them alone while the clock may
 //! be the one that is wrong, until it has run steadily for a while: once it goes on, all that they have
-//! fired would be overdue.
+//! fired would be overdue. A cursor that somebody's skip has moved ahead stays where it is.
 
 use std::ops::Range;
 
 use super::operation::MisfireOp;
 use crate::domain::{Millis, ScheduleId};
 use crate::store::{UnreadableQuery, UnreadableRow};
-use crate::time::{Now, OFFSET_JUMP};
+use crate::time::{CURSOR_AHEAD, Now, OFFSET_JUMP};
 
 /// Before the id of every schedule.
 const FIRST: ScheduleId = ScheduleId(i64::MIN);
@@ -20,8 +20,6 @@ const FIRST: ScheduleId = ScheduleId(i64::MIN);
 const STEP: usize = 50_000;
 /// The most unreadable rows that one search brings.
 const PER_SEARCH: usize = 200;
-/// A cursor further ahead of the clock than this is none that claims have moved.
-const AHEAD: Millis = 30_000;
 /// How long the database's clock runs without a step before it is believed.
 const STEADY: Millis = 300_000;
 
@@ -31,7 +29,7 @@ pub(super) struct Quarantine {
     stepped_from: ScheduleId,
     /// and the next one begins behind this.
     next_step: ScheduleId,
-    clock: SteadyClock,
+    pub(super) clock: SteadyClock,
 }
 
 /// Since when the database's clock has run without a step, as far as this node has seen.
@@ -39,6 +37,9 @@ pub(super) struct Quarantine {
 pub(super) struct SteadyClock {
     /// Database time minus the boot clock, and the first instant of the boot clock at which it was so.
     seen: Option<(Millis, Millis)>,
+    /// A sabotage: it is believed however briefly it has run.
+    #[cfg(test)]
+    pub(super) is_trusted: bool,
 }
 
 impl SteadyClock {
@@ -49,6 +50,10 @@ impl SteadyClock {
     }
 
     fn is_believed(&self, now: Now) -> bool {
+        #[cfg(test)]
+        if self.is_trusted {
+            return true;
+        }
         self.seen.is_some_and(|(_, since)| now.boot - since >= STEADY)
     }
 }
@@ -63,8 +68,14 @@ impl Quarantine {
         self.clock.saw(now);
     }
 
+    /// Whether the database's clock has run steadily for long enough.
+    pub(super) fn believes_the_clock(&self, now: Now) -> bool {
+        self.clock.is_believed(now)
+    }
+
     /// The walk's next step, together with the schedules due in this span of database time.
     pub(super) fn search(&mut self, application: &str, due: Range<Millis>, now: Now) -> MisfireOp {
+        self.saw(now);
         self.stepped_from = self.next_step;
         MisfireOp::FindUnreadable(UnreadableQuery {
             application: application.to_owned(),
@@ -73,7 +84,7 @@ impl Quarantine {
             from: due.start,
             before: due.end,
             limit: PER_SEARCH,
-            ahead: self.clock.is_believed(now).then_some(now.db + AHEAD),
+            ahead: self.clock.is_believed(now).then_some(now.db + CURSOR_AHEAD),
         })
     }
 

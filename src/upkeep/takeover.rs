@@ -3,8 +3,6 @@
 //!
 //! [`recover_apart`](crate::repair::recover_apart) decides what becomes of each.
 
-use std::sync::Arc;
-
 use super::operation::MisfireOp;
 use crate::domain::{Event, ExecutionId, Reason};
 use crate::repair::Revocation;
@@ -29,11 +27,8 @@ pub(super) fn withdrawn(application: &str) -> MisfireOp {
 
 /// The event of an execution that was taken back for the last time.
 pub(super) fn exhausted(Revocation { stranded, reason, .. }: &Revocation) -> Option<Event> {
-    (*reason == Reason::AttemptsExhausted).then(|| Event::Exhausted {
-        schedule: Arc::clone(&stranded.name),
-        execution: stranded.id,
-        deaths: stranded.deaths.saturating_add(1),
-    })
+    let deaths = stranded.deaths.saturating_add(1);
+    (*reason == Reason::AttemptsExhausted).then(|| Event::Exhausted { attempt: stranded.named(), deaths })
 }
 
 #[cfg(test)]

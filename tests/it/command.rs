@@ -1,11 +1,12 @@
 //! The program and the operators' script, as people use them.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use firetime::{Client, Paused, Schedule, Scheduler, Trigger};
+use firetime::{Client, ExecutionFilter, Paused, Schedule, Scheduler, Trigger, Triggered};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -16,6 +17,11 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let tests: &[(&str, fn(ServerKind))] = &[
         ("it_shows_schedules_nodes_and_executions", it_shows_schedules_nodes_and_executions),
         ("it_never_shows_a_password", it_never_shows_a_password),
+        ("it_makes_shows_pauses_and_drains", it_makes_shows_pauses_and_drains),
+        (
+            "the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped",
+            the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped,
+        ),
         ("it_changes_what_it_is_told_to_and_says_who_did", it_changes_what_it_is_told_to_and_says_who_did),
     ];
     for (name, test) in tests {
@@ -35,8 +41,9 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             looking_makes_no_database_file,
         ));
         trials.push(trial("command::a_wrong_use_ends_with_code_2".to_owned(), a_wrong_use_ends_with_code_2));
-        let small: [(&str, fn(ServerKind)); 3] = [
+        let small: [(&str, fn(ServerKind)); 4] = [
             ("command::a_mistyped_name_is_no_empty_table", a_mistyped_name_is_no_empty_table),
+            ("command::its_page_is_true", its_page_is_true),
             ("command::a_cut_off_list_says_so", a_cut_off_list_says_so),
             ("command::why_a_schedule_does_not_fire_is_shown", why_a_schedule_does_not_fire_is_shown),
         ];
@@ -109,7 +116,7 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert!(mistyped.contains("nightly"), "{mistyped}");
     assert_eq!(said(&["schedules", "remove", "nightly", "--yes"]), "nightly: removed\n");
     let wrong = refused(&on(&database, &["executions", "cancel", "nightly"]), 2);
-    assert!(wrong.contains("no execution's id"), "{wrong}");
+    assert!(wrong.contains("nightly"), "{wrong}");
     let wrong = refused(&on(&database, &["schedules", "run", "x", "--payload", "text"]), 2);
     assert!(wrong.contains("JSON"), "{wrong}");
 
@@ -120,6 +127,92 @@ fn it_changes_what_it_is_told_to_and_says_who_did(kind: ServerKind) {
     assert_eq!(rows.iter().filter(|row| row["actor"] == "ann").count(), 1);
     let paused = said(&["audit", "--verb", "pause", "--target", "nightly"]);
     assert!(paused.contains("ann") && paused.contains("stock-taking"), "{paused}");
+}
+
+/// From the making of a schedule to its end, with a live node.
+fn it_makes_shows_pauses_and_drains(kind: ServerKind) {
+    let database = kind.fresh();
+    succeeded(&on(&database, &["migrate"]));
+    let scheduler =
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
+    let client = scheduler.client();
+    let node = client.nodes().unwrap()[0].id.clone();
+    let said = |line: &[&str]| succeeded(&on(&database, line));
+
+    let add = ["schedules", "add", "yearly", "--job", WORK.name(), "--payload", "7", "--cron"];
+    let add = [&add[..], &["0 0 0 1 1 ? 2090-2099", "--description", "new year"]].concat();
+    let dry = said(&[&add[..], &["--dry-run"]].concat());
+    assert!(dry.contains("2090-01-01 00:00:00.000") && dry.contains("2094-01-01"), "{dry}");
+    assert!(client.schedules().unwrap().is_empty());
+    assert!(said(&add).ends_with("yearly: created\n"));
+    assert!(said(&add).ends_with("yearly: nothing was changed, it is so\n"));
+    let nobodys = on(&database, &["schedules", "add", "x", "--job", "nobody's", "--at", "1d"]);
+    assert!(text(&nobodys.stderr).contains("no live node"), "{}", text(&nobodys.stderr));
+
+    for kind in [&["jobs"][..], &["apps"]] {
+        let name: &[&str] = if kind == ["jobs"] { &[WORK.name()] } else { &[] };
+        let called = name.first().copied().unwrap_or(APPLICATION);
+        let line = |verb, more: &[&'static str]| [kind, &[verb], name, more].concat();
+        let paused = said(&line("pause", &["--until", "1d", "--reason", "stock-taking", "--actor", "ann"]));
+        assert!(paused.starts_with(&format!("{called}: paused until 20")), "{paused}");
+        assert_eq!(said(&line("pause", &[])), format!("{called}: nothing was changed, it is paused\n"));
+        let listed = said(kind);
+        assert!(listed.contains("stock-taking") && listed.contains("ann"), "{listed}");
+        assert_eq!(said(&line("resume", &[])), format!("{called}: resumed\n"));
+    }
+    what_is_run_by_hand_is_shown_whole(&database, &client, &node);
+
+    let drained = said(&["nodes", "drain", &node[..8], "--reason", "new kernel"]);
+    assert!(drained.contains("will drain"), "{drained}");
+    let ended = Instant::now() + Duration::from_secs(60);
+    while !said(&["nodes"]).contains(" drained ") {
+        assert!(Instant::now() < ended, "it does not drain");
+    }
+    assert!(said(&["nodes", "resume", &node]).ends_with(": resumed\n"));
+    refused(&on(&database, &["nodes", "drain", "zz"]), 4);
+    refused(&on(&database, &["jobs", "pause", "wrok"]), 4);
+    let audit = said(&["audit", "--verb", "drain"]);
+    assert!(audit.contains(&node) && audit.contains("new kernel"), "{audit}");
+    assert!(scheduler.shutdown(Duration::from_secs(30)));
+}
+
+fn what_is_run_by_hand_is_shown_whole(database: &Database, client: &Client, node: &str) {
+    let said = |line: &[&str]| succeeded(&on(database, line));
+    let run = said(&["schedules", "run", "yearly", "--payload", "8", "--reason", "early", "--actor", "ann"]);
+    let id = run.strip_prefix("yearly: execution ").unwrap().split(' ').next().unwrap().to_owned();
+    let ended = Instant::now() + Duration::from_secs(30);
+    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != "SUCCEEDED" {
+        assert!(Instant::now() < ended, "it does not run");
+        std::thread::yield_now();
+    }
+    let shown = said(&["executions", "show", &id]);
+    for part in ["by hand", "ann", "early", "8", "succeeded", node] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let shown = said(&["schedules", "show", "yearly"]);
+    for part in ["new year", "2090-01-01 00:00:00.000, 2091", "payload", "7", "1 succeeded", "by hand (ann)"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = said(&["schedules", "show", "yearly", "--output", "json"]);
+    let whole: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&whole["name"], &whole["counts"]["SUCCEEDED"]), (&"yearly".into(), &1.into()), "{json}");
+    refused(&on(database, &["schedules", "show", "yaerly"]), 4);
+    refused(&on(database, &["executions", "show", "7000000000"]), 4);
+
+    let bulk = ["executions", "cancel", "--schedule", "yearly", "--state", "pending"];
+    assert!(said(&bulk).contains("no such execution to cancel"));
+    for verb in ["cancel", "retry"] {
+        refused(&on(database, &["executions", verb, "7000000000"]), 4);
+    }
+    let later = said(&["schedules", "run", "yearly", "--at", "1d"]);
+    assert!(later.contains("waits"), "{later}");
+    assert!(refused(&on(database, &bulk), 2).contains("1 executions to cancel"));
+    let preview = refused(&on(database, &["schedules", "remove", "yearly", "--cancel-running"]), 2);
+    assert!(preview.contains("1 wait") && preview.contains("0 run and would be asked to end"), "{preview}");
+    assert!(said(&[&bulk[..], &["--yes"]].concat()).ends_with("of yearly: cancelled before it began\n"));
+    let csv = said(&["executions", "--output", "csv"]);
+    assert!(csv.starts_with("ID,SCHEDULE,JOB,") && csv.lines().count() == 3, "{csv}");
 }
 
 fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {
@@ -153,6 +246,50 @@ fn it_shows_schedules_nodes_and_executions(kind: ServerKind) {
     let claimed = succeeded(&claimed);
     assert!(claimed.contains(&node) && claimed.contains("RUNNING"), "{claimed}");
     nodes.kill(0);
+}
+
+fn script(name: &str, database: &Database, arguments: &[&str]) -> Output {
+    let path = format!("{}/scripts/ops/{name}.sh", env!("CARGO_MANIFEST_DIR"));
+    Command::new(path).args(arguments).env("FIRETIME_DATABASE_URL", &database.url).output().unwrap()
+}
+
+/// What the operators' scripts say with nothing but the database's own client.
+fn the_scripts_tell_what_is_late_what_failed_and_what_can_be_stopped(kind: ServerKind) {
+    let database = kind.fresh();
+    let start = |fails: bool| {
+        let handler = move |_: &_, _| if fails { Err("no paper".into()) } else { Ok(()) };
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, handler).start().unwrap()
+    };
+    let first = start(true);
+    let client = first.client();
+    let node = client.nodes().unwrap()[0].id.clone();
+    client.ensure(&far_off("nightly")).run().unwrap();
+    client.trigger("nightly").run().unwrap();
+    let ended = Instant::now() + Duration::from_secs(30);
+    while client.executions(&ExecutionFilter::default()).unwrap()[0].state != "FAILED" {
+        assert!(Instant::now() < ended, "it does not run");
+        std::thread::yield_now();
+    }
+    let failed = succeeded(&script("failed", &database, &["--hours", "2"]));
+    assert!(failed.contains("no paper") && failed.contains(&node), "{failed}");
+
+    let alone = script("safe-to-stop", &database, &[&node[..8]]);
+    let said = text(&alone.stdout);
+    assert!(alone.status.code() == Some(3) && said.contains("no other node runs job work"), "{said}");
+    let second = start(false);
+    assert_eq!(succeeded(&script("safe-to-stop", &database, &[&node])), format!("safe to stop {node}\n"));
+    refused(&script("safe-to-stop", &database, &["zz"]), 2);
+    assert!(first.shutdown(Duration::from_secs(30)) && second.shutdown(Duration::from_secs(30)));
+
+    assert!(!succeeded(&script("late", &database, &[])).contains("nightly"));
+    client.trigger("nightly").at(Utc::now() - chrono::TimeDelta::minutes(5)).run().unwrap();
+    client.pause(firetime::Target::job(WORK.name())).run().unwrap();
+    let late = succeeded(&script("late", &database, &[]));
+    assert!(late.contains("nightly") && late.contains("job paused"), "{late}");
+    assert!(client.resume(firetime::Target::job(WORK.name())).run().is_ok());
+    database.batch("UPDATE QRTZ_EXECUTE SET next_fire_time = 1700000000000");
+    let late = succeeded(&script("late", &database, &["--all"]));
+    assert!(late.contains("schedule") && late.contains("2023-11-14 22:13:20.000"), "{late}");
 }
 
 fn it_never_shows_a_password(kind: ServerKind) {
@@ -272,7 +409,7 @@ fn a_cut_off_list_says_so(kind: ServerKind) {
         let output = on(&database, &["executions", "--limit", limit, "--output", "json"]);
         let shown: Vec<serde_json::Value> = serde_json::from_str(&succeeded(&output)).unwrap();
         assert_eq!(shown.len(), rows);
-        assert_eq!(text(&output.stderr).contains("the newest 1, there are more"), cut, "{limit}");
+        assert_eq!(text(&output.stderr).contains("the first 1, there are more"), cut, "{limit}");
     }
 }
 
@@ -304,4 +441,70 @@ fn a_wrong_use_ends_with_code_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
         assert!(!output.stderr.is_empty());
     }
+}
+
+/// The first cells of a table's rows, in `docs/cli.md` under this heading; without quotes.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let page = include_str!("../../docs/cli.md");
+    let section =
+        page.split("\n#").find(|section| section.trim_start_matches('#').trim().starts_with(heading));
+    let rows = section
+        .unwrap_or_else(|| panic!("no {heading:?}"))
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.skip(2).filter_map(|row| row.split(" |").next());
+    cells.map(|cell| cell.trim_matches('`').to_owned()).collect()
+}
+
+/// The commands below this one, as their help lists them.
+fn commands(path: &[&str], all: &mut BTreeSet<String>) {
+    let help = succeeded(&firetime(&[path, &["--help"]].concat()).output().unwrap());
+    let Some((_, listed)) = help.split_once("\nCommands:\n") else { return };
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        let path = [path, &[name]].concat();
+        all.insert(path.join(" "));
+        commands(&path, all);
+    }
+}
+
+/// The commands, the exit codes and the keys of the JSON that `docs/cli.md` tells of are those there are.
+fn its_page_is_true(kind: ServerKind) {
+    let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+    let path = |row: &String| row.split(' ').take_while(is_word).collect::<Vec<_>>().join(" ");
+    let told: BTreeSet<String> = documented("Commands").iter().map(path).collect();
+    let mut all = BTreeSet::new();
+    commands(&[], &mut all);
+    // What only groups others is not told of.
+    all.remove("cron");
+    assert_eq!(told, all);
+    let help = succeeded(&firetime(&["--help"]).output().unwrap());
+    let codes = help.split_once("Exit codes:\n").unwrap().1.lines();
+    let codes = codes.filter_map(|line| line.trim().split_once("  ")).map(|(code, _)| code.to_owned());
+    assert_eq!(documented("Exit codes"), codes.collect());
+
+    let database = kind.fresh();
+    let scheduler =
+        Scheduler::builder(APPLICATION, &database.url).handler(WORK, |_, _| Ok(())).start().unwrap();
+    let client = scheduler.client();
+    client.ensure(&far_off("nightly")).run().unwrap();
+    let Triggered::Pending(execution) = client.trigger("nightly").run().unwrap() else {
+        panic!("it is active")
+    };
+    let keys = |line: &[&str]| -> BTreeSet<String> {
+        let json = succeeded(&on(&database, &[line, &["--output", "json"]].concat()));
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let row = value.get(0).unwrap_or(&value).as_object().unwrap();
+        row.keys().cloned().collect()
+    };
+    for listing in ["nodes", "jobs", "apps", "schedules", "executions", "audit"] {
+        let heading = if listing == "apps" { "`applications`" } else { &format!("`{listing}`") };
+        assert_eq!(keys(&[listing]), documented(heading), "{listing}");
+    }
+    let whole =
+        |listing: &str| &documented(&format!("`{listing} show`")) | &documented(&format!("`{listing}`"));
+    assert_eq!(keys(&["schedules", "show", "nightly"]), whole("schedules"));
+    assert_eq!(keys(&["executions", "show", &execution.to_string()]), whole("executions"));
+    assert!(scheduler.shutdown(Duration::from_secs(30)));
 }

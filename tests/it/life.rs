@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
-    AuditFilter, Builder, Cancelled, Cause, Client, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job,
-    Paused, Removed, Resumed, Schedule, Scheduler, Trigger, Triggered,
+    Answer, AuditFilter, Builder, Cancellation, Cancelled, Cause, Client, Context, Draining, Ensured,
+    ErrorKind, Event, ExecutionFilter, ExecutionState, ExecutionView, Job, Paused, Removed, Resumed, Retried,
+    Retry, Schedule, Scheduler, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -25,10 +26,17 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_handler_gets_its_payload_and_its_occurrence", a_handler_gets_its_payload_and_its_occurrence),
         ("a_panic_and_an_error_are_outcomes", a_panic_and_an_error_are_outcomes),
         ("a_failure_is_retried_as_often_as_asked", a_failure_is_retried_as_often_as_asked),
+        ("a_handlers_answers_are_stored_and_counted", a_handlers_answers_are_stored_and_counted),
+        ("a_retry_starts_at_its_instant_on_another_node", a_retry_starts_at_its_instant_on_another_node),
+        (
+            "a_handler_that_hangs_is_timed_out_and_tried_again_once_it_returns",
+            a_handler_that_hangs_is_timed_out,
+        ),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
-        ("ensure_joins_the_callers_transaction", ensure_joins_the_callers_transaction),
+        ("requests_join_the_callers_transaction", requests_join_the_callers_transaction),
+        ("a_request_in_an_old_transaction_ends", a_request_in_an_old_transaction_ends),
         ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
         (
             "a_shutdown_inside_a_handler_does_not_wait_for_it",
@@ -44,6 +52,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
         ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
         ("a_running_job_hears_of_a_cancel", a_running_job_hears_of_a_cancel),
+        ("a_node_drains_while_another_goes_on", a_node_drains_while_another_goes_on),
+        ("a_jobs_pause_ends_by_itself", a_jobs_pause_ends_by_itself),
         ("a_start_that_cannot_work_is_refused", a_start_that_cannot_work_is_refused),
         ("occurrences_on_the_windows_edge_are_not_dropped", occurrences_on_the_windows_edge_are_not_dropped),
     ];
@@ -144,7 +154,7 @@ fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {
     let (with_events, events) =
         listen(builder(&database).threads(1, 1).handler(TEXT, |_, text| match text.as_str() {
             "panic" => panic!("as asked"),
-            text => Err(format!("cannot do {text}").into()),
+            text => Err::<(), _>(format!("cannot do {text}").into()),
         }));
     let scheduler = with_events.start().unwrap();
     scheduler.client().ensure(&once_now("a", "panic")).run().unwrap();
@@ -162,13 +172,13 @@ fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {
 }
 
 fn a_failure_is_retried_as_often_as_asked(kind: ServerKind) {
-    const FLAKY: Job<String> = Job::new("flaky").retries(2, Duration::from_millis(100));
+    const FLAKY: Job<String> = Job::new("flaky").retry(Retry::fixed(Duration::from_millis(100)).at_most(2));
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
         .handler(FLAKY, move |context, _| {
             tell.lock().unwrap().send(context.attempt()).unwrap();
-            Err("not yet".into())
+            Err::<(), _>("not yet".into())
         })
         .start()
         .unwrap();
@@ -180,6 +190,134 @@ fn a_failure_is_retried_as_often_as_asked(kind: ServerKind) {
     assert!(scheduler.shutdown(SOON));
     let failed = |attempt| ("FAILED".to_owned(), attempt);
     assert_eq!(states(&client(&database)), [failed(1), failed(2), failed(3)]);
+}
+
+/// A handler snoozes, asks for a retry of its own, and gives up: each is counted for itself.
+fn a_handlers_answers_are_stored_and_counted(kind: ServerKind) {
+    const PRINT: Job<String> = Job::new("print").retry(Retry::fixed(Duration::from_secs(60)).at_most(5));
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .handler(PRINT, move |context, _| {
+            let counted = (context.attempt(), context.failures(), context.snoozes());
+            tell.lock().unwrap().send(counted).unwrap();
+            let soon = Duration::from_millis(100);
+            Ok(match counted {
+                (1, 0, 0) => Answer::Snooze(soon),
+                (1, 0, 1) => Answer::RetryIn(soon, "no paper".to_owned()),
+                (2, 1, 1) => Answer::Snooze(soon),
+                _ => Answer::GiveUp("no printer".to_owned()),
+            })
+        })
+        .start()
+        .unwrap();
+    let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
+    let schedule = Schedule::new("print", PRINT, &String::new(), soon).unwrap();
+    scheduler.client().ensure(&schedule).run().unwrap();
+    let counted: Vec<(u32, u32, u32)> = (0..4).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert_eq!(counted, [(1, 0, 0), (1, 0, 1), (2, 1, 1), (2, 1, 2)]);
+    assert!(scheduler.shutdown(SOON));
+    let client = client(&database);
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let row = |row: &ExecutionView| (row.state.clone(), row.error.clone(), row.failures, row.snoozes);
+    let failed = |error: &str, failures, snoozes| ("FAILED".to_owned(), error.to_owned(), failures, snoozes);
+    assert_eq!(
+        rows.iter().map(row).collect::<Vec<_>>(),
+        [failed("no printer", 1, 2), failed("no paper", 0, 1)]
+    );
+    assert_eq!(rows[0].reason, "gave up");
+    let job = client.jobs().unwrap().remove(0);
+    assert_eq!((job.max_retries, job.retry_delay, job.retry_cap), (5, 60_000, 60_000));
+}
+
+/// The node that stored the failure is gone: the next one plans the retry with its first poll.
+fn a_retry_starts_at_its_instant_on_another_node(kind: ServerKind) {
+    const FLAKY: Job<String> = Job::new("flaky").retry(Retry::fixed(Duration::from_secs(3)).at_most(1));
+    let database = kind.fresh();
+    let node =
+        || {
+            let builder = builder(&database).poll_interval(Duration::from_secs(5));
+            listen(builder.misfire_interval(Duration::from_secs(5)).handler(FLAKY, |context, _| {
+                if context.attempt() == 1 { Err("not yet".into()) } else { Ok(()) }
+            }))
+        };
+    let finished = |event: &Event| match event {
+        Event::Finished { lateness, retry, .. } => Some((*lateness, *retry)),
+        _ => None,
+    };
+    let (first, events) = node();
+    let first = first.start().unwrap();
+    let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
+    let schedule = Schedule::new("flaky", FLAKY, &String::new(), soon).unwrap();
+    first.client().ensure(&schedule).run().unwrap();
+    assert!(wait_for(&events, finished).1.is_some());
+    assert!(first.shutdown(SOON));
+    let (second, events) = node();
+    let second = second.start().unwrap();
+    let (lateness, _) = wait_for(&events, finished);
+    assert!(lateness < Duration::from_secs(1), "{lateness:?}");
+    assert!(second.shutdown(SOON));
+}
+
+/// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.
+fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
+    const HANGS: Job<String> = Job::new("hangs").timeout(Duration::from_secs(600)).retry(Retry::fixed(SOON));
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (let_go, hang) = channel::<()>();
+    let hang = Mutex::new(hang);
+    let (builder, events) = listen(builder(&database).threads(1, 1).handler(HANGS, move |context, _| {
+        assert_eq!((context.cancellation(), context.is_cancelled()), (None, false));
+        hang.lock().unwrap().recv()?;
+        tell.lock().unwrap().send((context.cancellation(), context.is_cancelled())).unwrap();
+        // Whatever it says by now.
+        Ok(())
+    }));
+    let scheduler = builder.heartbeat_interval(Duration::from_millis(500)).start().unwrap();
+    assert!(scheduler.health().is_ready());
+    let client = scheduler.client();
+    let soon = Trigger::once(Utc::now() + TimeDelta::milliseconds(200)).unwrap();
+    let schedule = Schedule::new("hangs", HANGS, &String::new(), soon).unwrap();
+    client.ensure(&schedule.timeout(Duration::from_millis(300))).run().unwrap();
+    let timed_out = |event: &Event| match event {
+        Event::TimedOut { attempt } => Some(attempt.execution),
+        _ => None,
+    };
+    let execution = wait_for(&events, timed_out);
+    assert!(!scheduler.health().is_ready(), "its only thread hangs: {:?}", scheduler.health());
+    let begun = Instant::now();
+    let row = loop {
+        let row = client.execution(execution).unwrap().execution;
+        if row.stuck && client.nodes().unwrap()[0].stuck == 1 {
+            break row;
+        }
+        assert!(begun.elapsed() < SOON, "{row:?} {:?}", client.nodes());
+        std::thread::yield_now();
+    };
+    assert_eq!(
+        (row.state.as_str(), row.error.as_str()),
+        ("TIMED_OUT", "its time limit of 300 ms has passed")
+    );
+    assert!(matches!(client.retry(execution).run().unwrap(), Retried::NotRetryable(_)), "it runs on");
+    assert_eq!(client.execution(execution).unwrap().attempts.len(), 1);
+    let_go.send(()).unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), (Some(Cancellation::TimeLimit), true));
+    let returned = |event: &Event| match event {
+        Event::Finished { state, retry, .. } => Some((*state, retry.is_some())),
+        _ => None,
+    };
+    assert_eq!(wait_for(&events, returned), (ExecutionState::TimedOut, true));
+    // Once its release is stored.
+    let begun = Instant::now();
+    while !scheduler.health().is_ready() {
+        assert!(begun.elapsed() < SOON, "{:?}", scheduler.health());
+        std::thread::yield_now();
+    }
+    assert!(scheduler.shutdown(SOON));
+    let details = client.execution(execution).unwrap();
+    let state = |row: &ExecutionView| (row.state.clone(), row.failures, row.stuck);
+    let (first, retry) = (("TIMED_OUT".to_owned(), 0, false), ("PENDING".to_owned(), 1, false));
+    assert_eq!(details.attempts.iter().map(state).collect::<Vec<_>>(), [first, retry]);
 }
 
 fn what_nobody_can_decode_is_left_alone(kind: ServerKind) {
@@ -314,6 +452,27 @@ fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
     assert!(skipped.len() == 1 && skipped[0].reason == "paused" && skipped[0].count >= 9, "{skipped:?}");
 }
 
+/// Calls a function with a connection of the test's own, whatever its type.
+macro_rules! on_own_connection {
+    ($database:expr, $run:ident($($argument:expr),*)) => {
+        match $database.kind {
+            #[cfg(feature = "sqlite")]
+            ServerKind::Sqlite => {
+                let file = $database.url.trim_start_matches("sqlite:");
+                $run(diesel::SqliteConnection::establish(file).unwrap(), $($argument),*)
+            }
+            #[cfg(feature = "postgres")]
+            ServerKind::Postgres => {
+                $run(diesel::PgConnection::establish(&$database.url).unwrap(), $($argument),*)
+            }
+            #[cfg(feature = "mysql")]
+            ServerKind::Mariadb => {
+                $run(diesel::MysqlConnection::establish(&$database.url).unwrap(), $($argument),*)
+            }
+        }
+    };
+}
+
 /// Makes a schedule on the test's own connection, in a transaction that ends as asked.
 fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: bool) {
     fn run<C: Connection + firetime::CallerConnection>(
@@ -324,34 +483,82 @@ fn ensure_in(database: &Database, client: &Client, schedule: &Schedule, commit: 
     ) {
         let result = connection.transaction(|connection| {
             assert_eq!(client.ensure(schedule).run_in(connection).unwrap(), Ensured::Created);
+            every_verb_in(connection, client);
             if commit { Ok(()) } else { Err(diesel::result::Error::RollbackTransaction) }
         });
         assert_eq!(result.is_ok(), commit);
     }
-    match database.kind {
-        #[cfg(feature = "sqlite")]
-        ServerKind::Sqlite => {
-            let file = database.url.trim_start_matches("sqlite:");
-            run(diesel::SqliteConnection::establish(file).unwrap(), client, schedule, commit);
-        }
-        #[cfg(feature = "postgres")]
-        ServerKind::Postgres => {
-            run(diesel::PgConnection::establish(&database.url).unwrap(), client, schedule, commit)
-        }
-        #[cfg(feature = "mysql")]
-        ServerKind::Mariadb => {
-            run(diesel::MysqlConnection::establish(&database.url).unwrap(), client, schedule, commit)
-        }
-    }
+    on_own_connection!(database, run(client, schedule, commit));
 }
 
-fn ensure_joins_the_callers_transaction(kind: ServerKind) {
+/// All that a client can ask for, on the schedule "yearly" that the same transaction has made.
+fn every_verb_in(connection: &mut impl firetime::CallerConnection, client: &Client) {
+    let again = client.trigger("yearly").payload(&"8").run_in(connection).unwrap();
+    let Triggered::Pending(execution) = again else { panic!("{again:?}") };
+    assert_eq!(client.cancel(execution).run_in(connection).unwrap(), Cancelled::Cancelled);
+    let Retried::Pending(_) = client.retry(execution).run_in(connection).unwrap() else {
+        panic!("not retried")
+    };
+    let next = chrono::DateTime::parse_from_rfc3339("2090-01-01T00:00:00Z").unwrap().to_utc();
+    let skipped = client.skip("yearly", next).run_in(connection).unwrap();
+    assert!(matches!(skipped, Skipped::Skipped { .. }), "{skipped:?}");
+    assert_eq!(client.pause("yearly").until(next).run_in(connection).unwrap(), Paused::Paused);
+    assert_eq!(client.resume("yearly").run_in(connection).unwrap(), Resumed::Resumed);
+    assert_eq!(client.pause(Target::job("text")).run_in(connection).unwrap(), Paused::Paused);
+    assert_eq!(client.resume(Target::job("text")).run_in(connection).unwrap(), Resumed::Resumed);
+    let nobodys = client.pause("nobody's").run_in(connection).unwrap_err();
+    assert_eq!(nobodys.kind(), ErrorKind::NotFound);
+    let nodes = client.drain("8b0b4b0e-0c57-4c5e-9a53-0d2f8e1f7a11").run_in(connection).unwrap_err();
+    assert_eq!(nodes.kind(), ErrorKind::NotFound);
+    assert_eq!(client.remove("yearly").cancel_running().run_in(connection).unwrap(), Removed::Removed);
+}
+
+fn requests_join_the_callers_transaction(kind: ServerKind) {
     let database = kind.fresh();
     let client = client(&database);
-    ensure_in(&database, &client, &once_now("order", "x"), false);
-    assert!(client.schedules().unwrap().is_empty(), "rolled back with the caller's transaction");
-    ensure_in(&database, &client, &once_now("order", "x"), true);
-    assert_eq!(client.schedules().unwrap().len(), 1);
+    let yearly = Trigger::cron("0 0 0 1 1 ? 2090-2099", "UTC").unwrap();
+    let yearly = Schedule::new("yearly", TEXT, &String::new(), yearly).unwrap();
+    let verbs = || {
+        let rows = client.audit(&AuditFilter::default()).unwrap();
+        rows.into_iter().rev().map(|row| row.verb).collect::<Vec<_>>()
+    };
+    ensure_in(&database, &client, &yearly, false);
+    assert!(verbs().is_empty() && states(&client).is_empty(), "rolled back with the caller's transaction");
+    ensure_in(&database, &client, &yearly, true);
+    let expected =
+        ["ensure", "trigger", "cancel", "retry", "skip", "pause", "resume", "pause", "resume", "remove"];
+    assert_eq!(verbs(), expected);
+    let cancelled = |attempt| ("CANCELLED".to_owned(), attempt);
+    assert_eq!(states(&client), [cancelled(1), cancelled(2), ("SKIPPED".to_owned(), 1)]);
+    assert!(client.schedules().unwrap().is_empty());
+}
+
+/// Somebody else resumes the job after the caller's transaction has seen it paused: the answer depends on how
+/// the database isolates, but there is one.
+fn a_request_in_an_old_transaction_ends(kind: ServerKind) {
+    fn run<C: Connection + firetime::CallerConnection>(mut connection: C, client: &Client) {
+        let ended = connection.transaction::<_, diesel::result::Error, _>(|connection| {
+            connection.batch_execute("SELECT state FROM QRTZ_EXECUTE; SELECT state FROM QRTZ_JOB")?;
+            assert_eq!(client.resume(Target::job("text")).run().unwrap(), Resumed::Resumed);
+            match client.resume(Target::job("text")).run_in(connection) {
+                Ok(answer) => assert!(matches!(answer, Resumed::NotPaused(_)), "{answer:?}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Unavailable),
+                        "{error:?}"
+                    );
+                }
+            }
+            Err(diesel::result::Error::RollbackTransaction)
+        });
+        assert_eq!(ended, Err::<(), _>(diesel::result::Error::RollbackTransaction));
+    }
+    let database = kind.fresh();
+    let client = client(&database);
+    let every = Trigger::every(Duration::from_millis(1)).unwrap();
+    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    assert_eq!(client.pause(Target::job("text")).run().unwrap(), Paused::Paused);
+    on_own_connection!(database, run(&client));
 }
 
 fn shutdown_returns_by_its_deadline(kind: ServerKind) {
@@ -400,7 +607,8 @@ fn a_shutdown_inside_a_handler_does_not_wait_for_it(kind: ServerKind) {
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
-/// Paused as it is, with a payload of its own or its schedule's, from the own client and from another process's.
+/// Paused as it is, with a payload of its own or its schedule's, from the own client and from another
+/// process's.
 fn a_schedule_runs_once_more_by_hand(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
@@ -437,7 +645,7 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
     let database = kind.fresh();
     let (tell, told) = teller();
     let scheduler = builder(&database)
-        .handler(TEXT.retries(2, Duration::ZERO), move |context, text| {
+        .handler(TEXT.retry(Retry::fixed(Duration::ZERO).at_most(2)), move |context, text| {
             tell.lock().unwrap().send(context.execution()).map_err(|_| "gone")?;
             let begun = Instant::now();
             while !context.is_cancelled() {
@@ -474,6 +682,97 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
     assert_eq!(own.cancel(7_000_000_000).run().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(states(&own).len(), 3, "nothing was retried: {:?}", states(&own));
     assert!(scheduler.shutdown(SOON));
+}
+
+/// What a node that drains runs ends there; what comes due meanwhile runs elsewhere.
+fn a_node_drains_while_another_goes_on(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (open, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let first = builder(&database)
+        .handler(TEXT, move |context, _| {
+            tell.lock().unwrap().send(context.execution()).map_err(|_| "gone")?;
+            Ok(gate.lock().unwrap().recv()?)
+        })
+        .start()
+        .unwrap();
+    let client = first.client();
+    client.ensure(&once_now("long", "")).run().unwrap();
+    let running = told.recv_timeout(SOON).unwrap();
+    let drained = first.node().to_string();
+    assert_eq!(client.drain(&drained).actor("ann").reason("new kernel").run().unwrap(), Draining::Begun);
+    assert_eq!(client.drain(&drained).run().unwrap(), Draining::UnderWay);
+
+    let (second, events) = listen(builder(&database).handler(TEXT, |_, _| Ok(())));
+    let second = second.start().unwrap();
+    client.ensure(&once_now("next", "")).run().unwrap();
+    wait_for(&events, |event| matches!(event, Event::Finished { error: None, .. }).then_some(()));
+    let state = || {
+        let nodes = client.nodes().unwrap();
+        let node = nodes.iter().find(|node| node.id == drained).unwrap();
+        assert_eq!((node.paused_by.as_str(), node.reason.as_str()), ("ann", "new kernel"));
+        node.state.clone()
+    };
+    assert_eq!(state(), "draining");
+    open.send(()).unwrap();
+    let deadline = Instant::now() + SOON;
+    while state() != "drained" {
+        assert!(Instant::now() < deadline, "it does not drain");
+        std::thread::yield_now();
+    }
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let ran_here = |row: &&firetime::ExecutionView| row.node == drained;
+    let here: Vec<_> = rows.iter().filter(ran_here).map(|row| (row.id, row.state.as_str())).collect();
+    assert_eq!(here, [(running.get(), "SUCCEEDED")]);
+    assert_eq!(client.drain(&drained).run().unwrap(), Draining::Drained);
+    assert_eq!(client.resume(Target::node(&drained)).run().unwrap(), Resumed::Resumed);
+    assert!(second.shutdown(SOON));
+    open.send(()).unwrap();
+    client.ensure(&once_now("again", "")).run().unwrap();
+    told.recv_timeout(SOON).unwrap();
+    assert!(first.shutdown(SOON));
+}
+
+fn a_jobs_pause_ends_by_itself(kind: ServerKind) {
+    let database = kind.fresh();
+    let (scheduler, events) = listen(builder(&database).handler(TEXT, |_, _| Ok(())));
+    let scheduler = scheduler.start().unwrap();
+    let client = scheduler.client();
+    let every = Trigger::every(Duration::from_millis(200)).unwrap();
+    client.ensure(&Schedule::new("often", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
+    let until = Utc::now() + TimeDelta::seconds(4);
+    let pause = || client.pause(Target::job("text")).reason("out of paper");
+    assert_eq!(
+        pause().until(Utc::now() - TimeDelta::seconds(60)).run().unwrap_err().kind(),
+        ErrorKind::Config
+    );
+    assert_eq!(pause().until(until).run().unwrap(), Paused::Paused);
+    let job = client.jobs().unwrap().remove(0);
+    assert_eq!((job.state.as_str(), job.reason.as_str()), ("paused", "out of paper"));
+    let schedule = client.schedule("often").unwrap().schedule;
+    assert_eq!((schedule.state.as_str(), schedule.held_by.as_str()), ("active", "job"));
+    client.pause(Target::application()).run().unwrap();
+    assert_eq!(client.schedules().unwrap()[0].held_by, "application");
+    client.resume(Target::application()).run().unwrap();
+    assert_eq!(job.paused_until.map(|at| at.timestamp_millis()), Some(until.timestamp_millis()));
+    let ended = |event: &Event| match event {
+        Event::PauseEnded { target_type, target } => Some((*target_type, target.to_string())),
+        _ => None,
+    };
+    assert_eq!(wait_for(&events, ended), ("job", "text".to_owned()));
+    wait_for(&events, |event| matches!(event, Event::Finished { .. }).then_some(()));
+    assert!(scheduler.shutdown(SOON));
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let skipped: Vec<_> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
+    assert!(skipped.iter().all(|row| row.reason == "paused") && !skipped.is_empty(), "{rows:?}");
+    let ended = AuditFilter { verb: Some("resume".to_owned()), ..AuditFilter::default() };
+    let ended = client.audit(&ended).unwrap().remove(0);
+    assert_eq!(
+        (ended.actor.as_str(), ended.target.as_str(), ended.was.as_str()),
+        ("firetime", "text", "paused")
+    );
 }
 
 fn a_removed_schedule_fires_no_more(kind: ServerKind) {

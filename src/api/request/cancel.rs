@@ -1,21 +1,22 @@
 //! Cancel: an execution ends, or does not begin.
 
-use super::{check, ordered};
+use super::{check, joins, ordered};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState};
+use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
 ///
-/// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the node
-/// that runs it reads it with its next heartbeat, and from then on
-/// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an error,
-/// the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. Nothing follows it
-/// in any case: neither a retry, nor another attempt if its node dies. A handler that does not look at
-/// `is_cancelled` runs to its end.
+/// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
+/// node that runs it reads it with its next heartbeat, and from then on
+/// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an
+/// error, the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. Nothing
+/// follows it in any case: neither a retry, nor another attempt if its node dies. A handler that does not
+/// look at `is_cancelled` runs to its end.
 ///
 /// [`Client::executions`] tells when the end was asked for, by whom, and when the node heard of it.
 ///
@@ -50,21 +51,28 @@ impl Cancel<'_> {
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Cancelled, Error> {
+        let client = self.client;
+        let answer = self.over(&client.store)?;
+        if matches!(answer, Cancelled::Asked { .. }) {
+            client.announce_cancel();
+        }
+        Ok(answer)
+    }
+
+    joins!(Cancelled);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Cancelled, Error> {
         check(&self.order)?;
         let Self { client, execution, order } = self;
         let order = ExecutionOrder { application: client.application.clone(), execution, order };
-        let answer = match client.store.cancel(&order)? {
+        Ok(match verbs.cancel(&order)? {
             order::Cancel::Done => Cancelled::Cancelled,
             order::Cancel::Asked { node, is_new: true } => Cancelled::Asked { node },
             order::Cancel::Asked { node, is_new: false } => Cancelled::AlreadyAsked { node },
             order::Cancel::Ended(Some(state)) => Cancelled::AlreadyEnded(state),
             order::Cancel::Ended(None) => return Err(client.unreadable_execution(execution)),
             order::Cancel::Unknown => return Err(client.unknown_execution(execution)),
-        };
-        if matches!(answer, Cancelled::Asked { .. }) {
-            client.announce_cancel();
-        }
-        Ok(answer)
+        })
     }
 }
 

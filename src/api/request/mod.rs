@@ -2,7 +2,7 @@
 //!
 //! A request does nothing until it is run. Its options are methods, each with its default and its range.
 //! `run` answers what happened: that somebody else was faster, or that nothing was left to do, is an answer
-//! and no error. A request that can join a transaction of the caller's has `run_in` beside `run`.
+//! and no error. `run_in` beside `run` joins a transaction of the caller's.
 //!
 //! ```
 //! use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
@@ -20,6 +20,7 @@
 //! ```
 
 pub(super) mod cancel;
+pub(super) mod drain;
 mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
@@ -29,6 +30,7 @@ pub(super) mod skip;
 pub(super) mod trigger;
 
 pub use cancel::Cancel;
+pub use drain::Drain;
 pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;
@@ -40,6 +42,7 @@ pub use trigger::TriggerNow;
 use crate::api::Client;
 use crate::api::config::check_text;
 use crate::domain::{Entry, Error, ScheduleState};
+use crate::store::Verbs;
 use crate::store::audit::{AuditEntry, Order};
 
 /// The options that every request has: who asks, and why.
@@ -63,6 +66,25 @@ macro_rules! ordered {
 
 use ordered;
 
+/// Runs a request within a caller's transaction: as `over` does on the client's own connections.
+macro_rules! joins {
+    ($Answer:ty) => {
+        /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
+        /// force if and when the caller commits, and nodes hear of it as of other processes' requests. What
+        /// it changes is locked until then. Without an open transaction it runs in one of its own.
+        ///
+        /// # Errors
+        /// As `run`; [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if a row has changed since the
+        /// transaction began. Nothing of the request is left then.
+        #[cfg(feature = "sql")]
+        pub fn run_in(self, connection: &mut impl crate::store::CallerConnection) -> Result<$Answer, Error> {
+            crate::store::joined(connection, |verbs| self.over(verbs))
+        }
+    };
+}
+
+use joins;
+
 fn check(order: &Order) -> Result<(), Error> {
     check_text("the actor", &order.actor, 200)?;
     check_text("the reason", &order.reason, 500)
@@ -80,31 +102,16 @@ fn recorded(
     AuditEntry::of_schedule(verb, (&client.application, &entry.name), states, order)
 }
 
-/// How one attempt to change a schedule ended.
-enum Attempt<A> {
-    /// Its row was changed.
-    Won(A),
-    /// Its state asks for no change.
-    Declined(A),
-    /// Another change came first, or more is left to do: the row as it is then decides.
-    Again,
-}
-
-/// Attempts to change the schedule called `name` until one attempt answers; tells the client's own node of a
-/// change.
+/// Attempts to change the schedule called `name` until one attempt answers; one that does not has met another
+/// change, or left more to do, and the row as it is then decides.
 fn decide<A>(
-    client: &Client,
+    (client, verbs): (&Client, &dyn Verbs),
     name: &str,
-    attempt: impl Fn(&Entry) -> Result<Attempt<A>, Error>,
+    attempt: impl Fn(&Entry) -> Result<Option<A>, Error>,
 ) -> Result<A, Error> {
     loop {
-        match attempt(&client.find(name)?)? {
-            Attempt::Won(answer) => {
-                client.announce(name);
-                return Ok(answer);
-            }
-            Attempt::Declined(answer) => return Ok(answer),
-            Attempt::Again => {}
+        if let Some(answer) = attempt(&client.find(verbs, name)?)? {
+            return Ok(answer);
         }
     }
 }

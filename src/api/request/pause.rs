@@ -1,13 +1,20 @@
-//! Pause: an active schedule fires no more until it is resumed.
+//! Pause: nothing planned is claimed until somebody resumes it, or the pause's time is up.
 
-use super::{Attempt, check, decide, ordered, recorded};
-use crate::api::Client;
-use crate::domain::{Entry, Error, ScheduleState};
+use chrono::{DateTime, Utc};
+
+use super::{check, decide, joins, ordered, recorded};
+use crate::api::{Client, Target};
+use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
 use crate::store::audit::Order;
-use crate::store::{self, Applied, Change};
+use crate::store::switch::{SwitchOrder, SwitchVerb, Switched};
+use crate::store::{self, Applied, Change, Verbs};
 
-/// Pauses an active schedule at once: nothing planned of it is claimed until it is [resumed](Client::resume).
-/// Made by [`Client::pause`].
+/// Pauses a schedule, a job, a node or the application until it is [resumed](Client::resume). Made by
+/// [`Client::pause`]; [`Target`] says what each holds back.
+///
+/// Occurrences planned meanwhile are recorded as skipped (`paused`) when the pause ends. A node's pause holds
+/// nothing back: other nodes run its share, and where there are none, what it missed is
+/// misfired ([`MisfirePolicy`](crate::MisfirePolicy)).
 ///
 /// ```
 /// use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
@@ -22,43 +29,86 @@ use crate::store::{self, Applied, Change};
 ///     Paused::NotActive(ScheduleState::Paused) => println!("somebody paused it before"),
 ///     other => println!("nothing to pause: {other:?}"),
 /// }
+/// use firetime::Target;
+/// let tomorrow = chrono::Utc::now() + chrono::TimeDelta::days(1);
+/// client.pause(Target::job("report")).until(tomorrow).reason("the printer is out of paper").run()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct Pause<'a> {
     pub(in crate::api) client: &'a Client,
-    pub(in crate::api) name: String,
+    pub(in crate::api) target: Target,
+    pub(in crate::api) until: Option<DateTime<Utc>>,
     pub(in crate::api) order: Order,
 }
 
 impl Pause<'_> {
     ordered!(order);
 
+    /// When the pause ends by itself, in database time, to the millisecond. Default: never. The misfire
+    /// handler ends it within half a minute of that; whoever resumes it before ends it, too.
+    pub fn until(mut self, until: DateTime<Utc>) -> Self {
+        self.until = Some(until);
+        self
+    }
+
     /// Runs the request.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if
-    /// no schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the
-    /// database's failure.
-    ///
-    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
-    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, if the pause
+    /// would end in the past, or if nothing can have this name or id; [`ErrorKind::NotFound`] if there is no
+    /// such schedule or job, or no such node lives; or the database's failure.
     pub fn run(self) -> Result<Paused, Error> {
-        check(&self.order)?;
-        decide(self.client, &self.name, |entry| self.attempt(entry))
+        let (client, target) = (self.client, self.target.clone());
+        let answer = self.over(&client.store)?;
+        if answer == Paused::Paused {
+            client.announce_target(&target);
+        }
+        Ok(answer)
     }
 
-    fn attempt(&self, entry: &Entry) -> Result<Attempt<Paused>, Error> {
+    joins!(Paused);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Paused, Error> {
+        check(&self.order)?;
+        self.check_until(verbs)?;
+        let scope = match self.target.scope()? {
+            Err(schedule) => {
+                return decide((self.client, verbs), schedule, |entry| self.attempt(verbs, entry));
+            }
+            Ok(scope) => scope,
+        };
+        let Self { client, target, until, order } = self;
+        let verb = SwitchVerb::Pause { until: until.map(|until| until.timestamp_millis()) };
+        let order = SwitchOrder { application: client.application.clone(), scope, verb, order };
+        match verbs.switch(&order)? {
+            Switched::Done => Ok(Paused::Paused),
+            Switched::Already(_) => Ok(Paused::NotActive(ScheduleState::Paused)),
+            Switched::Unknown => Err(client.unknown_target(&target)),
+        }
+    }
+
+    fn check_until(&self, verbs: &dyn Verbs) -> Result<(), Error> {
+        let Some(until) = self.until else { return Ok(()) };
+        if until.timestamp_millis() > verbs.now()? {
+            return Ok(());
+        }
+        let message = format!("pausing {}: the pause would end at {until}, which is past", self.target);
+        Err(Error::new(ErrorKind::Config, message))
+    }
+
+    fn attempt(&self, verbs: &dyn Verbs, entry: &Entry) -> Result<Option<Paused>, Error> {
         if entry.state != ScheduleState::Active {
-            return Ok(Attempt::Declined(Paused::NotActive(entry.state)));
+            return Ok(Some(Paused::NotActive(entry.state)));
         }
         let Order { actor, reason } = self.order.clone();
-        let pause = store::PauseChange { id: entry.id, version: entry.version, by: actor, reason };
+        let until = self.until.map(|until| until.timestamp_millis());
+        let pause = store::PauseChange { id: entry.id, version: entry.version, by: actor, reason, until };
         let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.order);
-        Ok(match self.client.store.apply_audited(Change::Pause(pause), &entry)? {
-            Applied::Done => Attempt::Won(Paused::Paused),
-            Applied::Lost => Attempt::Again,
+        Ok(match verbs.apply_audited(Change::Pause(pause), &entry)? {
+            Applied::Done => Some(Paused::Paused),
+            Applied::Lost => None,
         })
     }
 }
@@ -67,10 +117,10 @@ impl Pause<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Paused {
-    /// The schedule was active, and this request paused it.
+    /// It was active, and this request paused it.
     Paused,
-    /// The schedule was in this state, and nothing was changed. [`ScheduleState::Paused`]: somebody paused it
-    /// before; their name and reason stay.
+    /// It was in this state, and nothing was changed. [`ScheduleState::Paused`]: somebody paused it before,
+    /// or the node drains; their name, reason and end stay.
     NotActive(ScheduleState),
 }
 
@@ -82,10 +132,10 @@ mod tests {
     #[test]
     fn a_pause_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
-        let seen = client.find("s").unwrap();
+        let seen = client.find(&client.store, "s").unwrap();
         assert_eq!(client.pause("s").actor("ann").run().unwrap(), Paused::Paused);
         let late = client.pause("s").actor("bob");
-        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Paused::NotActive(ScheduleState::Paused));
         assert_eq!(client.schedules().unwrap()[0].paused_by, "ann");
     }

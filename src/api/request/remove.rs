@@ -1,11 +1,12 @@
 //! Remove: a schedule is gone.
 
-use super::{check, ordered};
+use super::{check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_name;
-use crate::domain::{Error, ScheduleState};
+use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
 use crate::store::audit::{AuditEntry, Order};
-use crate::store::{Change, RemoveChange, SeenSchedule};
+use crate::store::order::ExecutionOrder;
+use crate::store::{Change, ExecutionQuery, RemoveChange, SeenSchedule, Verbs};
 
 /// Removes a schedule: nothing of it is claimed any more, and what waited to be run is cancelled. What runs
 /// ends normally. Made by [`Client::remove`].
@@ -34,11 +35,22 @@ use crate::store::{Change, RemoveChange, SeenSchedule};
 pub struct Remove<'a> {
     pub(in crate::api) client: &'a Client,
     pub(in crate::api) name: String,
+    pub(in crate::api) cancels: bool,
     pub(in crate::api) order: Order,
 }
 
 impl Remove<'_> {
     ordered!(order);
+
+    /// Cancels what it has running, too: each execution as [`Client::cancel`] does, once the schedule is
+    /// removed. Default: it ends normally.
+    ///
+    /// Within a transaction of yours it finds the executions that the transaction sees: on MariaDB, and
+    /// wherever it is REPEATABLE READ, none that began after its first statement.
+    pub fn cancel_running(mut self) -> Self {
+        self.cancels = true;
+        self
+    }
 
     /// Runs the request, whatever state the schedule is in, and also if its row cannot be understood.
     ///
@@ -50,31 +62,68 @@ impl Remove<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Removed, Error> {
+        let (client, name, cancels) = (self.client, self.name.clone(), self.cancels);
+        let answer = self.over(&client.store)?;
+        if answer == Removed::Removed {
+            client.announce(&name);
+        }
+        if cancels {
+            client.announce_cancel();
+        }
+        Ok(answer)
+    }
+
+    joins!(Removed);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Removed, Error> {
         check(&self.order)?;
         check_name("schedule name", &self.name, 200)?;
-        let Client { application, store, .. } = self.client;
+        let answer = self.remove(verbs)?;
+        if self.cancels {
+            self.cancel_all(verbs)?;
+        }
+        Ok(answer)
+    }
+
+    fn remove(&self, verbs: &dyn Verbs) -> Result<Removed, Error> {
+        let application = &self.client.application;
         loop {
-            let seen = store.seen(application, &self.name)?.ok_or_else(|| self.client.unknown(&self.name))?;
+            let seen = verbs.seen(application, &self.name)?.ok_or_else(|| self.client.unknown(&self.name))?;
             if seen.state == ScheduleState::Removed.as_str() {
                 return Ok(Removed::AlreadyRemoved);
             }
-            if self.attempt(seen)? {
-                self.client.announce(&self.name);
+            if self.attempt(verbs, seen)? {
                 return Ok(Removed::Removed);
             }
         }
     }
 
+    fn cancel_all(&self, verbs: &dyn Verbs) -> Result<(), Error> {
+        let application = &self.client.application;
+        let query = ExecutionQuery {
+            application: Some(application.clone()),
+            schedule: Some(self.name.clone()),
+            states: vec![ExecutionState::Claimed, ExecutionState::Running],
+            limit: usize::MAX,
+            ..ExecutionQuery::default()
+        };
+        for row in verbs.executions(&query)? {
+            let (application, execution) = (application.clone(), ExecutionId(row.id));
+            verbs.cancel(&ExecutionOrder { application, execution, order: self.order.clone() })?;
+        }
+        Ok(())
+    }
+
     /// Whether the row was still as it was seen.
-    fn attempt(&self, seen: SeenSchedule) -> Result<bool, Error> {
-        let Client { application, store, .. } = self.client;
+    fn attempt(&self, verbs: &dyn Verbs, seen: SeenSchedule) -> Result<bool, Error> {
+        let application = &self.client.application;
         let was =
             seen.state.parse().map_or(seen.state.clone(), |state: ScheduleState| state.label().to_owned());
         let states = (was.as_str(), ScheduleState::Removed.label());
         let entry = AuditEntry::of_schedule("remove", (application, &self.name), states, &self.order);
-        let (reason, now) = (self.order.reason.clone(), store.time()?.millis());
+        let (reason, now) = (self.order.reason.clone(), verbs.now()?);
         let removal = RemoveChange { application: application.clone(), seen, reason, now };
-        Ok(store.apply_audited(Change::Remove(removal), &entry)?.is_done())
+        Ok(verbs.apply_audited(Change::Remove(removal), &entry)?.is_done())
     }
 }
 
@@ -99,7 +148,7 @@ mod tests {
         let seen = client.store.seen("app", "s").unwrap().unwrap();
         client.pause("s").run().unwrap();
         let late = client.remove("s");
-        assert!(!late.attempt(seen).unwrap(), "it was paused meanwhile");
+        assert!(!late.attempt(&client.store, seen).unwrap(), "it was paused meanwhile");
         assert_eq!(late.run().unwrap(), Removed::Removed);
         assert_eq!(client.remove("s").run().unwrap(), Removed::AlreadyRemoved);
     }

@@ -1,14 +1,18 @@
 //! Resume: a pause ends, and what it held back is accounted for.
 
-use super::{Attempt, check, decide, ordered, recorded};
-use crate::api::Client;
+use super::{check, decide, joins, ordered, recorded};
+use crate::api::{Client, Target};
+#[cfg(doc)]
+use crate::domain::ErrorKind;
 use crate::domain::{Entry, Error, ScheduleState};
-use crate::repair::resume;
-use crate::store::Change;
+use crate::repair::{pass_paused, resume};
 use crate::store::audit::Order;
+use crate::store::switch::{PassedQuery, Scope, SwitchOrder, SwitchVerb, Switched};
+use crate::store::{Applied, Change, Move, Verbs};
 
-/// Ends a pause: occurrences planned meanwhile are recorded as skipped (`paused`), the next is the first
-/// after now. Made by [`Client::resume`].
+/// Ends a pause, of whatever [`Target`]: occurrences planned meanwhile are recorded as skipped (`paused`),
+/// the next is the first after now. Also lets a node that was [drained](Client::drain) claim again. Made by
+/// [`Client::resume`].
 ///
 /// ```
 /// use firetime::{Client, Job, Resumed, Schedule, ScheduleState, Trigger};
@@ -27,40 +31,85 @@ use crate::store::audit::Order;
 #[must_use = "a request does nothing until it is run"]
 pub struct Resume<'a> {
     pub(in crate::api) client: &'a Client,
-    pub(in crate::api) name: String,
+    pub(in crate::api) target: Target,
     pub(in crate::api) order: Order,
 }
+
+/// The most schedules that pass in one transaction what a pause held back.
+const AT_ONCE: usize = 500;
 
 impl Resume<'_> {
     ordered!(order);
 
-    /// Runs the request. The end of a long pause takes several transactions; the schedule stays paused until
-    /// the last.
+    /// Runs the request. The end of a long pause, or of one that held back many schedules, takes several
+    /// transactions; the pause lasts until the last.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no
-    /// schedule can have this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's
-    /// failure.
-    ///
-    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
-    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if nothing
+    /// can have this name or id; [`ErrorKind::NotFound`] if there is no such schedule or job, or no such node
+    /// lives; or the database's failure.
     pub fn run(self) -> Result<Resumed, Error> {
-        check(&self.order)?;
-        decide(self.client, &self.name, |entry| self.attempt(entry))
+        let (client, target) = (self.client, self.target.clone());
+        let answer = self.over(&client.store)?;
+        if answer == Resumed::Resumed {
+            client.announce_target(&target);
+        }
+        Ok(answer)
     }
 
-    fn attempt(&self, entry: &Entry) -> Result<Attempt<Resumed>, Error> {
-        let store = &self.client.store;
-        let Some(repair) = resume(entry, store.time()?.millis()) else {
-            return Ok(Attempt::Declined(Resumed::NotPaused(entry.state)));
+    joins!(Resumed);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Resumed, Error> {
+        check(&self.order)?;
+        let scope = match self.target.scope()? {
+            Err(schedule) => {
+                return decide((self.client, verbs), schedule, |entry| self.attempt(verbs, entry));
+            }
+            Ok(scope) => scope,
+        };
+        let Self { client, target, order } = self;
+        let application = client.application.clone();
+        let order = SwitchOrder { application, scope, verb: SwitchVerb::Resume, order };
+        pass_held_back(verbs, &order)?;
+        match verbs.switch(&order)? {
+            Switched::Done => Ok(Resumed::Resumed),
+            Switched::Already(_) => Ok(Resumed::NotPaused(ScheduleState::Active)),
+            Switched::Unknown => Err(client.unknown_target(&target)),
+        }
+    }
+
+    fn attempt(&self, verbs: &dyn Verbs, entry: &Entry) -> Result<Option<Resumed>, Error> {
+        let Some(repair) = resume(entry, verbs.now()?) else {
+            return Ok(Some(Resumed::NotPaused(entry.state)));
         };
         // The arrears of a long pause take several repairs; the last one ends the pause.
-        let ends = repair.resume;
+        let ends = repair.how == Move::Resume;
         let entry = recorded(self.client, "resume", entry, ScheduleState::Active, &self.order);
         let change = Change::Repair(repair);
-        let applied = if ends { store.apply_audited(change, &entry)? } else { store.apply_one(change)? };
-        let won = applied.is_done();
-        Ok(if won && ends { Attempt::Won(Resumed::Resumed) } else { Attempt::Again })
+        let won = match ends {
+            true => verbs.apply_audited(change, &entry)?.is_done(),
+            false => verbs.apply(&[change])? == [Applied::Done],
+        };
+        Ok(if won && ends { Some(Resumed::Resumed) } else { None })
+    }
+}
+
+/// The schedules of a paused job or application pass what was planned until now.
+fn pass_held_back(verbs: &dyn Verbs, order: &SwitchOrder) -> Result<(), Error> {
+    let job = match &order.scope {
+        Scope::Job(name) => Some(name.clone()),
+        Scope::Application => None,
+        Scope::Node(_) => return Ok(()),
+    };
+    let (now, application) = (verbs.now()?, order.application.clone());
+    let query = PassedQuery { application, job, before: now + 1, limit: AT_ONCE };
+    loop {
+        let entries = verbs.passed(&query)?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let repairs = entries.iter().filter_map(|entry| pass_paused(entry, now));
+        verbs.apply(&repairs.map(Change::Repair).collect::<Vec<_>>())?;
     }
 }
 
@@ -68,9 +117,9 @@ impl Resume<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resumed {
-    /// The schedule was paused, and this request ended the pause.
+    /// It was paused (a node: or drained), and this request ended that.
     Resumed,
-    /// The schedule was in this state, and nothing was changed.
+    /// It was in this state, and nothing was changed.
     NotPaused(ScheduleState),
 }
 
@@ -83,10 +132,10 @@ mod tests {
     fn a_resume_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
         client.pause("s").run().unwrap();
-        let seen = client.find("s").unwrap();
+        let seen = client.find(&client.store, "s").unwrap();
         assert_eq!(client.resume("s").run().unwrap(), Resumed::Resumed);
         let late = client.resume("s");
-        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Resumed::NotPaused(ScheduleState::Active));
     }
 }

@@ -1,18 +1,19 @@
 //! Retry: another attempt at an execution that has ended without success.
 
-use super::{check, ordered};
+use super::{check, joins, ordered};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
+use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::order::{self, ExecutionOrder};
 
 /// Makes another attempt at an execution that is FAILED, TIMED_OUT, CANCELLED or ABANDONED, and that none has
 /// followed. Made by [`Client::retry`].
 ///
-/// The attempt has the next number, the same fire time and payload, and is due at once, or at its fire time if
-/// that lies ahead. If it fails, it is retried as far as its job's retries reach for its number.
+/// The attempt has the next number, the same fire time and payload, and is due at once, or at its fire time
+/// if that lies ahead. If it fails, it is retried as far as its job's retries reach for its number.
 ///
 /// ```
 /// use firetime::{Client, Job, Retried, Schedule, Trigger, Triggered};
@@ -46,10 +47,17 @@ impl Retry<'_> {
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;
     /// [`ErrorKind::NotFound`] if the application has no such execution; or the database's failure.
     pub fn run(self) -> Result<Retried, Error> {
+        let client = self.client;
+        self.over(&client.store)
+    }
+
+    joins!(Retried);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Retried, Error> {
         check(&self.order)?;
         let Self { client, execution, order } = self;
         let order = ExecutionOrder { application: client.application.clone(), execution, order };
-        Ok(match client.store.retry(&order)? {
+        Ok(match verbs.retry(&order)? {
             order::Retry::Pending(execution) => Retried::Pending(execution),
             order::Retry::State(Some(state)) => Retried::NotRetryable(state),
             order::Retry::State(None) => return Err(client.unreadable_execution(execution)),

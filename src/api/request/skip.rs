@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, check, decide, ordered};
+use super::{check, decide, joins, ordered};
 use crate::api::Client;
 use crate::domain::{Entry, Error, Millis, ScheduleState};
 use crate::repair::skip;
-use crate::store::Change;
 use crate::store::audit::{AuditEntry, Order};
+use crate::store::{Change, Verbs};
 
 /// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
 /// one behind it is the next. Made by [`Client::skip`].
@@ -51,15 +51,25 @@ impl Skip<'_> {
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn run(self) -> Result<Skipped, Error> {
-        check(&self.order)?;
-        decide(self.client, &self.name, |entry| self.attempt(entry))
+        let (client, name) = (self.client, self.name.clone());
+        let answer = self.over(&client.store)?;
+        if matches!(answer, Skipped::Skipped { .. }) {
+            client.announce(&name);
+        }
+        Ok(answer)
     }
 
-    fn attempt(&self, entry: &Entry) -> Result<Attempt<Skipped>, Error> {
-        let store = &self.client.store;
-        let Some(repair) = skip(entry, self.at, store.time()?.millis()) else {
+    joins!(Skipped);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Skipped, Error> {
+        check(&self.order)?;
+        decide((self.client, verbs), &self.name, |entry| self.attempt(verbs, entry))
+    }
+
+    fn attempt(&self, verbs: &dyn Verbs, entry: &Entry) -> Result<Option<Skipped>, Error> {
+        let Some(repair) = skip(entry, self.at, verbs.now()?) else {
             let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
-            return Ok(Attempt::Declined(match is_open {
+            return Ok(Some(match is_open {
                 true => Skipped::NotNext { next: instant(entry.cursor.next) },
                 false => Skipped::NotActive(entry.state),
             }));
@@ -69,8 +79,8 @@ impl Skip<'_> {
         let states = (shown(instant(Some(self.at))), shown(next));
         let names = (self.client.application.as_str(), &*entry.name);
         let entry = AuditEntry::of_schedule("skip", names, (&states.0, &states.1), &self.order);
-        let applied = store.apply_audited(Change::Repair(repair), &entry)?;
-        Ok(if applied.is_done() { Attempt::Won(Skipped::Skipped { next }) } else { Attempt::Again })
+        let applied = verbs.apply_audited(Change::Repair(repair), &entry)?;
+        Ok(if applied.is_done() { Some(Skipped::Skipped { next }) } else { None })
     }
 }
 
@@ -104,12 +114,12 @@ mod tests {
     #[test]
     fn a_skip_that_another_forestalls_is_decided_anew() {
         let (client, _) = client();
-        let seen = client.find("s").unwrap();
+        let seen = client.find(&client.store, "s").unwrap();
         let next = instant(seen.cursor.next).unwrap();
         let later = next + chrono::TimeDelta::hours(1);
         assert_eq!(client.skip("s", next).run().unwrap(), Skipped::Skipped { next: Some(later) });
         let late = client.skip("s", next);
-        assert!(matches!(late.attempt(&seen).unwrap(), Attempt::Again));
+        assert!(late.attempt(&client.store, &seen).unwrap().is_none());
         assert_eq!(late.run().unwrap(), Skipped::NotNext { next: Some(later) });
         let row = &client.executions(&crate::ExecutionFilter::default()).unwrap()[0];
         assert_eq!(

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{check, ordered};
+use super::{check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
+use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::order::{LARGEST_OWN_PAYLOAD, Ordered, RunOrder};
 use crate::store::when::FIRST_PLAUSIBLE;
@@ -14,10 +15,10 @@ use crate::store::when::FIRST_PLAUSIBLE;
 /// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
 /// [`Client::trigger`].
 ///
-/// The execution has an identity of its own, is retried and recovered as its job says, and finds who asked for
-/// it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule is paused, or
-/// after its last fire time. The node whose [client](crate::Scheduler::client) this is looks for it at once,
-/// others with their next poll. Each request makes an execution: one whose answer was lost
+/// The execution has an identity of its own, is retried and recovered as its job says, and finds who asked
+/// for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule is paused,
+/// or after its last fire time. The node whose [client](crate::Scheduler::client) this is looks for it at
+/// once, others with their next poll. Each request makes an execution: one whose answer was lost
 /// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
 ///
 /// ```
@@ -52,9 +53,9 @@ impl<'a> TriggerNow<'a> {
 
     ordered!(order);
 
-    /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when the
-    /// execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the job's
-    /// handler takes: one that cannot be decoded makes the execution fail.
+    /// What the handler is given instead of the schedule's payload. Default: the schedule's, as it is when
+    /// the execution is claimed. Up to 8 KiB of JSON (checked when the request is run). It must be what the
+    /// job's handler takes: one that cannot be decoded makes the execution fail.
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = payload::encode(payload).map(Some).map_err(|error| error.to_string());
         self
@@ -70,18 +71,24 @@ impl<'a> TriggerNow<'a> {
     /// Runs the request.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the payload is too large or cannot be written as JSON, the instant lies before
-    /// 1973, the actor or the reason is too long or has control characters, or no schedule can have this name;
-    /// [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
+    /// [`ErrorKind::Config`] if the payload is too large or cannot be written as JSON, the instant lies
+    /// before 1973, the actor or the reason is too long or has control characters, or no schedule can have
+    /// this name; [`ErrorKind::NotFound`] if there is no such schedule; or the database's failure.
     pub fn run(self) -> Result<Triggered, Error> {
-        let order = self.resolved()?;
-        let answer = match self.client.store.order(&order)? {
-            Ordered::Pending(execution) => Triggered::Pending(execution),
-            Ordered::NotRunnable(state) => Triggered::NotRunnable(state.unwrap_or(ScheduleState::Error)),
-            Ordered::Unknown => return Err(self.client.unknown(&self.name)),
-        };
-        self.client.announce(&self.name);
+        let (client, name) = (self.client, self.name.clone());
+        let answer = self.over(&client.store)?;
+        client.announce(&name);
         Ok(answer)
+    }
+
+    joins!(Triggered);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Triggered, Error> {
+        match verbs.order(&self.resolved()?)? {
+            Ordered::Pending(execution) => Ok(Triggered::Pending(execution)),
+            Ordered::NotRunnable(state) => Ok(Triggered::NotRunnable(state.unwrap_or(ScheduleState::Error))),
+            Ordered::Unknown => Err(self.client.unknown(&self.name)),
+        }
     }
 
     fn resolved(&self) -> Result<RunOrder, Error> {

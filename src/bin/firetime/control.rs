@@ -1,44 +1,79 @@
-//! The commands that change something, and who did.
+//! The commands that change something.
 
 use std::io::Write;
 
 use chrono::{DateTime, Utc};
 use firetime::{
-    AuditFilter, AuditView, Cancelled, Client, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
+    Cancelled, Client, Draining, ErrorKind, ExecutionFilter, ExecutionState, Paused, Removed, Resumed,
     Retried, ScheduleState, Skipped, Triggered,
 };
 
 use crate::failure::Failure;
-use crate::inspect::{TEXT_SHOWN, connect, find_application};
-use crate::output::{self, Column};
+use crate::inspect::{connect, find, schedules};
 use crate::target::Target;
-use crate::text::{escaped, shortened};
+use crate::text::escaped;
 use crate::when::utc;
 
-/// What is done to a schedule.
+/// What is paused and resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Schedule,
+    Job,
+    Node,
+    Application,
+}
+
+/// What is done.
 #[derive(Debug)]
 pub(crate) enum Verb {
-    Pause,
-    Resume,
-    Cancel,
-    Retry,
-    Skip(DateTime<Utc>),
+    /// Until the pause ends by itself, if it does.
+    Pause(Kind, Option<DateTime<Utc>>),
+    Resume(Kind),
+    Drain,
     Run {
         payload: Option<serde_json::Value>,
         at: Option<DateTime<Utc>>,
     },
+    Skip(DateTime<Utc>),
     /// Without `yes` it is only told what would be removed.
     Remove {
+        cancel_running: bool,
+        yes: bool,
+    },
+    Executions(Change, Which),
+}
+
+/// What is done to executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Cancel,
+    Retry,
+}
+
+/// To which executions.
+#[derive(Debug)]
+pub(crate) enum Which {
+    One(i64),
+    /// Without `yes` it is only told how many there are.
+    All {
+        filter: ExecutionFilter,
         yes: bool,
     },
 }
 
-/// To which schedule it is done, by whom and why.
+/// To what it is done, by whom and why.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) name: String,
     pub(crate) actor: Option<String>,
     pub(crate) reason: String,
+}
+
+impl Order {
+    /// A client that acts as whoever orders it.
+    pub(crate) fn client(&self, target: &Target) -> Result<Client, Failure> {
+        Ok(self.actor.iter().fold(connect(target)?, |client, actor| client.acting_as(actor)))
+    }
 }
 
 pub(crate) fn change(
@@ -47,38 +82,101 @@ pub(crate) fn change(
     order: &Order,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let client = connect(target)?;
-    let client = order.actor.iter().fold(client, |client, actor| client.acting_as(actor));
-    let known = |client: &Client| client.schedules().map(|all| all.into_iter().map(|it| it.name).collect());
+    let client = order.client(target)?;
     let Order { name, reason, .. } = order;
-    let done = match verb {
-        Verb::Pause => client.pause(name).reason(reason).run().map(paused),
-        Verb::Resume => client.resume(name).reason(reason).run().map(resumed),
-        Verb::Cancel => return cancel(&client, order, out),
-        Verb::Retry => return retry(&client, order, out),
-        Verb::Skip(at) => client.skip(name, *at).reason(reason).run().map(skipped),
+    let said = match verb {
+        Verb::Pause(kind, until) => {
+            let pause = client.pause(whole(&client, *kind, name)?).reason(reason);
+            let pause = until.iter().fold(pause, |pause, until| pause.until(*until));
+            pause
+                .run()
+                .map(|answer| paused(answer, *until))
+                .map_err(|error| unknown(&client, *kind, name, error))
+        }
+        Verb::Resume(kind) => {
+            let resume = client.resume(whole(&client, *kind, name)?).reason(reason).run();
+            resume.map(resumed).map_err(|error| unknown(&client, *kind, name, error))
+        }
+        Verb::Drain => {
+            let node = node(&client, name)?;
+            client.drain(&node).reason(reason).run().map(drained).map_err(Failure::from)
+        }
+        Verb::Skip(at) => {
+            of_schedule(&client, name, client.skip(name, *at).reason(reason).run().map(skipped))
+        }
         Verb::Run { payload, at } => {
             let run = client.trigger(name).reason(reason);
             let run = payload.iter().fold(run, |run, payload| run.payload(payload));
-            at.iter().fold(run, |run, at| run.at(*at)).run().map(triggered)
+            of_schedule(&client, name, at.iter().fold(run, |run, at| run.at(*at)).run().map(triggered))
         }
-        Verb::Remove { yes: true } => client.remove(name).reason(reason).run().map(removed),
-        Verb::Remove { yes: false } => return preview(&client, name),
-    };
-    let done = match done {
-        Err(error) if error.kind() == firetime::ErrorKind::NotFound => {
-            return Err(Failure::not_found("schedule", name, known(&client)?));
+        Verb::Remove { cancel_running, yes: true } => {
+            let removal = client.remove(name).reason(reason);
+            let removal = if *cancel_running { removal.cancel_running() } else { removal };
+            of_schedule(&client, name, removal.run().map(removed))
         }
-        done => done?,
-    };
-    writeln!(out, "{}: {done}", escaped(name))?;
+        Verb::Remove { cancel_running, yes: false } => {
+            return preview_removal(&client, name, *cancel_running);
+        }
+        Verb::Executions(change, which) => return executions(target, &client, *change, which, reason, out),
+    }?;
+    writeln!(out, "{}: {said}", escaped(name))?;
     Ok(())
 }
 
-fn paused(answer: Paused) -> String {
+/// The target of this name; of a node the beginning of its id will do.
+fn whole(client: &Client, kind: Kind, name: &str) -> Result<firetime::Target, Failure> {
+    Ok(match kind {
+        Kind::Schedule => firetime::Target::schedule(name),
+        Kind::Job => firetime::Target::job(name),
+        Kind::Node => firetime::Target::node(&node(client, name)?),
+        Kind::Application => firetime::Target::application(),
+    })
+}
+
+/// The live node whose id begins so.
+fn node(client: &Client, start: &str) -> Result<String, Failure> {
+    let live: Vec<String> =
+        client.nodes()?.into_iter().filter(|node| node.ended.is_none()).map(|node| node.id).collect();
+    let found: Vec<&String> = live.iter().filter(|id| id.starts_with(&start.to_lowercase())).collect();
+    match found[..] {
+        [id] => Ok(id.clone()),
+        [] => Err(Failure::not_found("live node", start, live)),
+        _ => Err(Failure::Usage(format!(
+            "{} live nodes begin with {start:?}: write more of the id",
+            found.len()
+        ))),
+    }
+}
+
+/// Answers an unknown name with the nearest.
+fn unknown(client: &Client, kind: Kind, name: &str, error: firetime::Error) -> Failure {
+    if error.kind() != ErrorKind::NotFound {
+        return error.into();
+    }
+    let known = match kind {
+        Kind::Schedule => schedules(client).map(|known| ("schedule", known)),
+        Kind::Job => {
+            let jobs = client.jobs().map(|jobs| jobs.into_iter().map(|job| job.name).collect());
+            jobs.map(|known| ("job", known)).map_err(Failure::from)
+        }
+        Kind::Node => return error.into(),
+        Kind::Application => {
+            let all = client.applications().map(|all| all.into_iter().map(|it| it.name).collect());
+            all.map(|known| ("application", known)).map_err(Failure::from)
+        }
+    };
+    known.map_or_else(|failure| failure, |(kind, known)| Failure::not_found(kind, name, known))
+}
+
+fn of_schedule<T>(client: &Client, name: &str, answer: Result<T, firetime::Error>) -> Result<T, Failure> {
+    answer.map_err(|error| unknown(client, Kind::Schedule, name, error))
+}
+
+fn paused(answer: Paused, until: Option<DateTime<Utc>>) -> String {
     match answer {
         Paused::NotActive(state) => unchanged(state),
-        _ => "paused".to_owned(),
+        _ => until
+            .map_or_else(|| "paused".to_owned(), |until| format!("paused until {} UTC", utc(Some(until)))),
     }
 }
 
@@ -89,9 +187,19 @@ fn resumed(answer: Resumed) -> String {
     }
 }
 
+fn drained(answer: Draining) -> String {
+    match answer {
+        Draining::Begun => "will drain from its next poll on; `firetime nodes` tells when it has",
+        Draining::UnderWay => "nothing was changed, it drains",
+        Draining::Drained => "nothing was changed, it has drained",
+        _ => "told to drain",
+    }
+    .to_owned()
+}
+
 fn skipped(answer: Skipped) -> String {
     let at = |next| match utc(next) {
-        never if never.is_empty() => "it fires no more".to_owned(),
+        never if never == "-" => "it fires no more".to_owned(),
         next => format!("it fires next at {next} UTC"),
     };
     match answer {
@@ -100,46 +208,6 @@ fn skipped(answer: Skipped) -> String {
         Skipped::NotActive(state) => unchanged(state),
         other => format!("{other:?}"),
     }
-}
-
-fn cancel(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
-    let id = execution(order)?;
-    let said = match client.cancel(id).reason(&order.reason).run()? {
-        Cancelled::Cancelled => "cancelled before it began".to_owned(),
-        Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
-        Cancelled::AlreadyAsked { node } => {
-            format!("runs on node {node}, which had been asked to end it before")
-        }
-        Cancelled::AlreadyEnded(state) => {
-            format!("nothing was changed, it is {}", state.as_str().to_lowercase())
-        }
-        other => format!("{other:?}"),
-    };
-    writeln!(out, "execution {id}: {said}")?;
-    Ok(())
-}
-
-fn retry(client: &Client, order: &Order, out: &mut dyn Write) -> Result<(), Failure> {
-    let id = execution(order)?;
-    let said = match client.retry(id).reason(&order.reason).run()? {
-        Retried::Pending(attempt) => format!("execution {attempt} waits for a node"),
-        Retried::Followed => "nothing was changed, another attempt has followed it".to_owned(),
-        Retried::NotRetryable(state) => {
-            format!("nothing was changed, it is {}", state.as_str().to_lowercase())
-        }
-        Retried::NotRunnable(state) => format!("nothing was changed, its schedule is {}", state.label()),
-        other => format!("{other:?}"),
-    };
-    writeln!(out, "execution {id}: {said}")?;
-    Ok(())
-}
-
-/// The id that stands where a name does.
-fn execution(order: &Order) -> Result<i64, Failure> {
-    let name = &order.name;
-    let no_id =
-        |_| Failure::Usage(format!("{name:?} is no execution's id: `firetime executions` lists them"));
-    name.parse().map_err(no_id)
 }
 
 fn triggered(answer: Triggered) -> String {
@@ -158,41 +226,106 @@ fn removed(answer: Removed) -> String {
 }
 
 /// What a removal would end.
-fn preview(client: &Client, name: &str) -> Result<(), Failure> {
-    let schedules = client.schedules()?;
-    let Some(schedule) = schedules.iter().find(|it| it.name == name) else {
-        return Err(Failure::not_found("schedule", name, schedules.into_iter().map(|it| it.name).collect()));
+fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result<(), Failure> {
+    let schedule = of_schedule(client, name, client.schedule(name))?.schedule;
+    let count = |states: &[ExecutionState]| {
+        let (schedule, states) = (Some(name.to_owned()), states.to_vec());
+        let filter = ExecutionFilter { schedule, states, limit: usize::MAX, ..ExecutionFilter::default() };
+        client.executions(&filter).map(|found| found.len())
     };
-    let states = vec![ExecutionState::Pending];
-    let filter = ExecutionFilter { schedule: Some(name.to_owned()), states, ..ExecutionFilter::default() };
-    let (waiting, next) = (client.executions(&filter)?.len(), utc(schedule.next));
-    let next = if next.is_empty() { "never again".to_owned() } else { format!("next at {next} UTC") };
+    let waiting = count(&[ExecutionState::Pending])?;
+    let running = count(&[ExecutionState::Claimed, ExecutionState::Running])?;
+    let then = if cancel_running { "be asked to end" } else { "end normally" };
+    let next = match utc(schedule.next) {
+        never if never == "-" => "never again".to_owned(),
+        next => format!("next at {next} UTC"),
+    };
     Err(Failure::Usage(format!(
-        "nothing was changed: {name:?} ({}, {}, {next}) would fire no more, and {waiting} executions that wait \
-         would be cancelled; say --yes to remove it",
+        "nothing was changed: {name:?} ({}, {}, {next}) would fire no more; of its executions {waiting} wait and \
+         would be cancelled, {running} run and would {then}; say --yes to remove it",
         schedule.trigger, schedule.state
     )))
+}
+
+/// Cancels or retries one execution, or those of a filter that can be.
+fn executions(
+    target: &Target,
+    client: &Client,
+    change: Change,
+    which: &Which,
+    reason: &str,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (filter, yes) = match which {
+        Which::One(id) => {
+            writeln!(out, "execution {id}: {}", one(client, change, *id, reason)?)?;
+            return Ok(());
+        }
+        Which::All { filter, yes } => (filter, *yes),
+    };
+    let (states, verb) = match change {
+        Change::Cancel => {
+            (&[ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running][..], "cancel")
+        }
+        Change::Retry => (
+            &[
+                ExecutionState::Failed,
+                ExecutionState::TimedOut,
+                ExecutionState::Cancelled,
+                ExecutionState::Abandoned,
+            ][..],
+            "retry",
+        ),
+    };
+    let is_wanted = |state: &&ExecutionState| filter.states.is_empty() || filter.states.contains(state);
+    let states: Vec<ExecutionState> = states.iter().filter(is_wanted).copied().collect();
+    let found = match states.is_empty() {
+        true => Vec::new(),
+        false => client.executions(&ExecutionFilter { states, ..filter.clone() })?,
+    };
+    if found.is_empty() {
+        find(client, target, filter)?;
+        writeln!(out, "nothing was changed: there is no such execution to {verb}")?;
+    }
+    if !yes && !found.is_empty() {
+        let count = found.len();
+        return Err(Failure::Usage(format!(
+            "nothing was changed: there are {count} executions to {verb}; say --yes to {verb} them"
+        )));
+    }
+    for execution in found {
+        let said = one(client, change, execution.id, reason)?;
+        writeln!(out, "execution {} of {}: {said}", execution.id, escaped(&execution.schedule))?;
+    }
+    Ok(())
+}
+
+fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String, Failure> {
+    let missing = |error| Failure::of_execution(id, error);
+    Ok(match change {
+        Change::Cancel => match client.cancel(id).reason(reason).run().map_err(missing)? {
+            Cancelled::Cancelled => "cancelled before it began".to_owned(),
+            Cancelled::Asked { node } => format!("runs on node {node}, which is asked to end it"),
+            Cancelled::AlreadyAsked { node } => {
+                format!("runs on node {node}, which had been asked to end it before")
+            }
+            Cancelled::AlreadyEnded(state) => {
+                format!("nothing was changed, it is {}", state.as_str().to_lowercase())
+            }
+            other => format!("{other:?}"),
+        },
+        Change::Retry => match client.retry(id).reason(reason).run().map_err(missing)? {
+            Retried::Pending(attempt) => format!("execution {attempt} waits for a node"),
+            Retried::Followed => "nothing was changed, another attempt has followed it".to_owned(),
+            Retried::NotRetryable(state) => {
+                format!("nothing was changed, it is {}", state.as_str().to_lowercase())
+            }
+            Retried::NotRunnable(state) => format!("nothing was changed, its schedule is {}", state.label()),
+            other => format!("{other:?}"),
+        },
+    })
 }
 
 fn unchanged(state: ScheduleState) -> String {
     format!("nothing was changed, it is {}", state.label())
 }
-
-pub(crate) fn audit(target: &Target, filter: &AuditFilter, out: &mut dyn Write) -> Result<(), Failure> {
-    let client = connect(target)?;
-    let rows = client.audit(filter)?;
-    if rows.is_empty() {
-        find_application(&client, target)?;
-    }
-    output::list(out, target.output, AUDIT, &rows)
-}
-
-const AUDIT: [Column<AuditView>; 7] = [
-    ("TIME (UTC)", |row| utc(row.made)),
-    ("ACTOR", |row| row.actor.clone()),
-    ("VERB", |row| row.verb.clone()),
-    ("TARGET", |row| format!("{} {}", row.target_type, row.target)),
-    ("WAS", |row| shortened(&row.was, TEXT_SHOWN)),
-    ("BECAME", |row| shortened(&row.became, TEXT_SHOWN)),
-    ("REASON", |row| shortened(&row.reason, TEXT_SHOWN)),
-];

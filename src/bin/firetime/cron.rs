@@ -49,7 +49,7 @@ pub(crate) fn next(question: &Question, output: Output, out: &mut dyn Write) -> 
     let instants = fire_times.iter().filter_map(|at| DateTime::from_timestamp_millis(*at));
     let rows = instants.map(|at| {
         let shown = local.map(|zone| at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M:%S %:z").to_string());
-        [utc(Some(at)), shown.unwrap_or_default()]
+        vec![utc(Some(at)), shown.unwrap_or_default()]
     });
     output::table(out, ["UTC", zone], rows)?;
     if exhausted {

@@ -15,9 +15,9 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  it worked
   1  it failed: the database, a file, a process
-  2  it was asked wrongly: arguments, configuration, a URL, a cron expression
+  2  it was asked wrongly: arguments, configuration, a URL, a cron expression; or --yes is missing
   3  the demo's verdict is not clean
-  4  there is no application, schedule or node of that name
+  4  there is no application, schedule, job, node or execution of that name
 A reader that goes away early (`| head`) ends the program quietly with 0; the demo, which then has no
 verdict, with 1.";
 
@@ -53,6 +53,16 @@ impl Failure {
             nearest => format!("the nearest of {} is {}", known.len(), nearest.join(", then ")),
         };
         Self::NotFound(format!("there is no {kind} {name:?}; {nearest}"))
+    }
+
+    /// Why nothing could be done with this execution.
+    pub(crate) fn of_execution(id: i64, error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => {
+                Self::NotFound(format!("there is no execution {id}: `firetime executions` lists them"))
+            }
+            _ => error.into(),
+        }
     }
 
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {

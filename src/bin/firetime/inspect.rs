@@ -1,18 +1,44 @@
-//! Looking at a cluster, and preparing its database.
+//! Listings, and preparing a database.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use firetime::{Client, ExecutionFilter, ExecutionView, NodeView, ScheduleView};
+use firetime::{
+    ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
+    ScheduleView,
+};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{self, Column, Output};
+use crate::output::{self, Column, ListOutput, Output};
 use crate::target::{Database, Target};
 use crate::text::{escaped, shortened};
-use crate::when::utc;
+use crate::when::{self, utc};
 
 /// Errors are stored with up to 4,000 characters; a table shows the beginning of a text.
 pub(crate) const TEXT_SHOWN: usize = 100;
+
+/// What is listed.
+#[derive(Debug)]
+pub(crate) enum Listing {
+    Nodes,
+    Jobs,
+    Applications,
+    Schedules,
+    Executions(ExecutionFilter),
+    Audit(AuditFilter),
+}
+
+/// How it is listed.
+#[derive(Debug)]
+pub(crate) struct How {
+    pub(crate) output: ListOutput,
+    pub(crate) limit: usize,
+    /// Again and again, with this pause.
+    pub(crate) watch: Option<Duration>,
+}
 
 pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) -> Result<(), Failure> {
     let report = firetime::migrate(&database.url)?;
@@ -32,106 +58,222 @@ pub(crate) fn migrate(database: &Database, output: Output, out: &mut dyn Write) 
     Ok(())
 }
 
-pub(crate) fn nodes(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
-    let client = connect(target)?;
-    let nodes = client.nodes()?;
-    if nodes.is_empty() {
-        find_application(&client, target)?;
+pub(crate) fn list(
+    target: &Target,
+    listing: &Listing,
+    how: &How,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match how.watch {
+        Some(pause) => watch(target, listing, how, pause, out),
+        None => once(target, listing, how, out),
     }
-    output::list(out, target.output, NODES, &nodes)
 }
 
-const NODES: [Column<NodeView>; 11] = [
-    ("NODE", |node| node.id.clone()),
-    ("HOST", |node| format!("{} {}", node.host_name, node.host_ip).trim_end().to_owned()),
-    ("PID", |node| node.pid.to_string()),
-    ("STATE", node_state),
-    ("BEAT", |node| node.beat.to_string()),
-    ("LAST BEAT (UTC)", |node| utc(node.last_beat)),
-    ("STARTED (UTC)", |node| utc(node.started)),
-    ("THREADS", |node| node.threads.to_string()),
-    ("BUSY", |node| node.busy.to_string()),
-    ("QUEUED", |node| node.queued.to_string()),
-    ("JOBS", |node| node.jobs.join(", ")),
+/// Lists again and again, until somebody ends the program. A database that is away is told and tried again.
+fn watch(
+    target: &Target,
+    listing: &Listing,
+    how: &How,
+    pause: Duration,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+    let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
+    // Nobody sends: it only waits.
+    let (_nobody, nothing) = mpsc::channel::<()>();
+    loop {
+        let seconds = pause.as_secs();
+        writeln!(out, "{clear}{} UTC, every {seconds} s, until Ctrl-C", utc(Some(when::now())))?;
+        match once(target, listing, how, out) {
+            Err(Failure::Firetime(error)) => writeln!(out, "{}", escaped(&error.to_string()))?,
+            listed => listed?,
+        }
+        writeln!(out)?;
+        out.flush()?;
+        nothing.recv_timeout(pause).ok();
+    }
+}
+
+fn once(target: &Target, listing: &Listing, how: &How, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = connect(target)?;
+    let one_more = how.limit.saturating_add(1);
+    match listing {
+        Listing::Nodes => of_application(&client, target, how, out, NODES, client.nodes()?),
+        Listing::Jobs => of_application(&client, target, how, out, JOBS, client.jobs()?),
+        Listing::Schedules => of_application(&client, target, how, out, SCHEDULES, client.schedules()?),
+        Listing::Applications => shown(how, out, APPLICATIONS, client.applications()?),
+        Listing::Executions(filter) => {
+            let executions = client.executions(&ExecutionFilter { limit: one_more, ..filter.clone() })?;
+            if executions.is_empty() {
+                find(&client, target, filter)?;
+            }
+            shown(how, out, EXECUTIONS, executions)
+        }
+        Listing::Audit(filter) => {
+            let rows = client.audit(&AuditFilter { limit: one_more, ..filter.clone() })?;
+            if rows.is_empty() {
+                find_target(&client, target, filter)?;
+            }
+            shown(how, out, AUDIT, rows)
+        }
+    }
+}
+
+fn of_application<T: Serialize>(
+    client: &Client,
+    target: &Target,
+    how: &How,
+    out: &mut dyn Write,
+    columns: &[Column<T>],
+    rows: Vec<T>,
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        find_application(client, target)?;
+    }
+    shown(how, out, columns, rows)
+}
+
+/// Writes so many rows, and says if there are more.
+fn shown<T: Serialize>(
+    how: &How,
+    out: &mut dyn Write,
+    columns: &[Column<T>],
+    mut rows: Vec<T>,
+) -> Result<(), Failure> {
+    if rows.len() > how.limit {
+        rows.truncate(how.limit);
+        let limit = how.limit;
+        writeln!(
+            io::stderr(),
+            "firetime: these are the first {limit}, there are more: see --limit, and filters"
+        )?;
+    }
+    output::list(out, how.output, columns, &rows)
+}
+
+const NODES: &[Column<NodeView>] = &[
+    Column::new("NODE", |node| node.id.clone()),
+    Column::new("HOST", |node| format!("{} {}", node.host_name, node.host_ip).trim_end().to_owned()),
+    Column::new("PID", |node| node.pid.to_string()),
+    Column::new("STATE", |node| match node.ended {
+        Some(_) => format!("{} {}", node.end_reason, utc(node.ended)),
+        None => node.state.clone(),
+    }),
+    Column::new("LAST BEAT (UTC)", |node| utc(node.last_beat)),
+    Column::wide("BEAT", |node| node.beat.to_string()),
+    Column::wide("STARTED (UTC)", |node| utc(node.started)),
+    Column::new("THREADS", |node| node.threads.to_string()),
+    Column::new("BUSY", |node| node.busy.to_string()),
+    Column::new("QUEUED", |node| node.queued.to_string()),
+    Column::new("STUCK", |node| node.stuck.to_string()),
+    Column::new("JOBS", |node| node.jobs.join(", ")),
+    Column::wide("PAUSED BY", |node| node.paused_by.clone()),
+    Column::wide("SINCE (UTC)", |node| utc(node.paused)),
+    Column::wide("UNTIL (UTC)", |node| utc(node.paused_until)),
+    Column::new("REASON", |node| shortened(&node.reason, TEXT_SHOWN)),
 ];
 
-fn node_state(node: &NodeView) -> String {
-    match (node.ended.is_some(), node.enabled) {
-        (true, _) => format!("{} {}", node.end_reason, utc(node.ended)),
-        (false, true) => "live".to_owned(),
-        (false, false) => "disabled".to_owned(),
-    }
-}
-
-pub(crate) fn schedules(target: &Target, out: &mut dyn Write) -> Result<(), Failure> {
-    let client = connect(target)?;
-    let schedules = client.schedules()?;
-    if schedules.is_empty() {
-        find_application(&client, target)?;
-    }
-    output::list(out, target.output, SCHEDULES, &schedules)
-}
-
-const SCHEDULES: [Column<ScheduleView>; 13] = [
-    ("ID", |schedule| schedule.id.to_string()),
-    ("NAME", |schedule| schedule.name.clone()),
-    ("JOB", |schedule| schedule.job.clone()),
-    ("NODES", |schedule| schedule.nodes.to_string()),
-    ("STATE", |schedule| schedule.state.clone()),
-    ("TRIGGER", |schedule| schedule.trigger.clone()),
-    ("LAST (UTC)", |schedule| utc(schedule.prev)),
-    ("NEXT (UTC)", |schedule| utc(schedule.next)),
-    ("TRIGGERED", |schedule| schedule.triggered.to_string()),
-    ("PAUSED BY", |schedule| schedule.paused_by.clone()),
-    ("SINCE (UTC)", |schedule| utc(schedule.paused)),
-    ("REASON", schedule_reason),
-    ("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
+const JOBS: &[Column<JobView>] = &[
+    Column::new("JOB", |job| job.name.clone()),
+    Column::new("STATE", |job| job.state.clone()),
+    Column::new("NODES", |job| job.nodes.to_string()),
+    Column::new("SCHEDULES", |job| job.schedules.to_string()),
+    Column::wide("RECOVERED", |job| if job.recover { "yes" } else { "no" }.to_owned()),
+    Column::wide("DEATHS", |job| job.max_attempts.to_string()),
+    Column::wide("RETRIES", retries),
+    Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
+    Column::new("PAUSED BY", |job| job.paused_by.clone()),
+    Column::new("SINCE (UTC)", |job| utc(job.paused)),
+    Column::new("UNTIL (UTC)", |job| utc(job.paused_until)),
+    Column::new("REASON", |job| shortened(&job.reason, TEXT_SHOWN)),
 ];
+
+pub(crate) fn time_limit(millis: Option<u128>) -> String {
+    millis.map_or_else(|| "none".to_owned(), |millis| format!("{millis} ms"))
+}
+
+fn retries(job: &JobView) -> String {
+    let JobView { max_retries, retry_delay, retry_cap, retry_jitter, .. } = job;
+    if *max_retries == 0 {
+        return "none".to_owned();
+    }
+    let grows = if retry_cap > retry_delay { format!(" to {retry_cap}") } else { String::new() };
+    let jitter = if *retry_jitter > 0 { format!(", jitter {retry_jitter} %") } else { String::new() };
+    format!("{max_retries} after {retry_delay}{grows} ms{jitter}")
+}
+
+const APPLICATIONS: &[Column<ApplicationView>] = &[
+    Column::new("APPLICATION", |it| it.name.clone()),
+    Column::new("STATE", |it| it.state.clone()),
+    Column::new("PAUSED BY", |it| it.paused_by.clone()),
+    Column::new("SINCE (UTC)", |it| utc(it.paused)),
+    Column::new("UNTIL (UTC)", |it| utc(it.paused_until)),
+    Column::new("REASON", |it| shortened(&it.reason, TEXT_SHOWN)),
+];
+
+const SCHEDULES: &[Column<ScheduleView>] = &[
+    Column::wide("ID", |schedule| schedule.id.to_string()),
+    Column::new("NAME", |schedule| schedule.name.clone()),
+    Column::new("JOB", |schedule| schedule.job.clone()),
+    Column::new("NODES", |schedule| schedule.nodes.to_string()),
+    Column::new("STATE", schedule_state),
+    Column::new("TRIGGER", |schedule| schedule.trigger.clone()),
+    Column::new("LAST (UTC)", |schedule| utc(schedule.prev)),
+    Column::new("NEXT (UTC)", |schedule| utc(schedule.next)),
+    Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
+    Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),
+    Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused)),
+    Column::wide("UNTIL (UTC)", |schedule| utc(schedule.paused_until)),
+    Column::new("REASON", schedule_reason),
+    Column::wide("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
+];
+
+pub(crate) fn schedule_state(schedule: &ScheduleView) -> String {
+    match schedule.held_by.as_str() {
+        "" => schedule.state.clone(),
+        above => format!("{}, its {above} is paused", schedule.state),
+    }
+}
 
 fn schedule_reason(schedule: &ScheduleView) -> String {
     match (schedule.state.as_str(), schedule.nodes) {
-        ("active", 0) => "no live node has a handler for its job".to_owned(),
+        ("active", 0) if schedule.held_by.is_empty() => "no live node has a handler for its job".to_owned(),
         _ => shortened(&schedule.reason, TEXT_SHOWN),
     }
 }
 
-pub(crate) fn executions(
-    target: &Target,
-    filter: &ExecutionFilter,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let client = connect(target)?;
-    let one_more = ExecutionFilter { limit: filter.limit.saturating_add(1), ..filter.clone() };
-    let mut executions = client.executions(&one_more)?;
-    if executions.is_empty() {
-        find(&client, target, filter)?;
-    }
-    if executions.len() > filter.limit {
-        executions.truncate(filter.limit);
-        writeln!(
-            io::stderr(),
-            "firetime: these are the newest {}, there are more: see --limit, --since, --schedule, --state, --node",
-            filter.limit
-        )?;
-    }
-    output::list(out, target.output, EXECUTIONS, &executions)
-}
-
-const EXECUTIONS: [Column<ExecutionView>; 10] = [
-    ("ID", |execution| execution.id.to_string()),
-    ("SCHEDULE", |execution| execution.schedule.clone()),
-    ("FIRE TIME (UTC)", execution_fire_time),
-    ("TRY", |execution| execution.attempt.to_string()),
-    ("STATE", execution_state),
-    ("NODE", |execution| execution.node.clone()),
-    ("STARTED (UTC)", |execution| utc(execution.started)),
-    ("FINISHED (UTC)", |execution| utc(execution.finished)),
-    ("REASON", |execution| execution.reason.clone()),
-    ("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
+pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
+    Column::new("ID", |execution| execution.id.to_string()),
+    Column::new("SCHEDULE", |execution| execution.schedule.clone()),
+    Column::wide("JOB", |execution| execution.job.clone()),
+    Column::new("FIRE TIME (UTC)", execution_fire_time),
+    Column::new("TRY", |execution| execution.attempt.to_string()),
+    Column::wide("FAILURES", |execution| execution.failures.to_string()),
+    Column::wide("SNOOZES", |execution| execution.snoozes.to_string()),
+    Column::new("CAUSE", execution_cause),
+    Column::new("STATE", execution_state),
+    Column::wide("FENCE", |execution| execution.fence.to_string()),
+    Column::wide("NODE", |execution| execution.node.clone()),
+    Column::wide("CLAIMED (UTC)", |execution| utc(execution.claimed)),
+    Column::new("STARTED (UTC)", |execution| utc(execution.started)),
+    Column::new("FINISHED (UTC)", |execution| utc(execution.finished)),
+    Column::new("REASON", |execution| execution.reason.clone()),
+    Column::new("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
 
-fn execution_state(execution: &ExecutionView) -> String {
+fn execution_cause(execution: &ExecutionView) -> String {
+    match execution.asked_by.as_str() {
+        "" => execution.cause.clone(),
+        by => format!("{} ({})", execution.cause, shortened(by, TEXT_SHOWN)),
+    }
+}
+
+pub(crate) fn execution_state(execution: &ExecutionView) -> String {
     let state = execution.state.to_lowercase();
+    if execution.stuck {
+        return format!("{state}, runs on");
+    }
     let by = shortened(&execution.cancel_asked_by, TEXT_SHOWN);
     match (execution.cancel_asked, execution.cancel_seen) {
         (None, _) => state,
@@ -147,17 +289,27 @@ fn execution_fire_time(execution: &ExecutionView) -> String {
     }
 }
 
+const AUDIT: &[Column<AuditView>] = &[
+    Column::new("TIME (UTC)", |row| utc(row.made)),
+    Column::new("ACTOR", |row| row.actor.clone()),
+    Column::new("VERB", |row| row.verb.clone()),
+    Column::new("TARGET", |row| format!("{} {}", row.target_type, row.target)),
+    Column::new("WAS", |row| shortened(&row.was, TEXT_SHOWN)),
+    Column::new("BECAME", |row| shortened(&row.became, TEXT_SHOWN)),
+    Column::new("REASON", |row| shortened(&row.reason, TEXT_SHOWN)),
+];
+
 /// Nothing was found: is there anything of these names at all?
-fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<(), Failure> {
+pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<(), Failure> {
     find_application(client, target)?;
     if let Some(name) = &filter.schedule {
-        let known: Vec<String> = client.schedules()?.into_iter().map(|schedule| schedule.name).collect();
+        let known = schedules(client)?;
         if !known.contains(name) {
             return Err(Failure::not_found("schedule", name, known));
         }
     }
     if let Some(start) = &filter.node {
-        let known: Vec<String> = client.nodes()?.into_iter().map(|node| node.id).collect();
+        let known = nodes(client)?;
         if !known.iter().any(|id| id.starts_with(start.as_str())) {
             return Err(Failure::not_found("node", start, known));
         }
@@ -165,8 +317,27 @@ fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<()
     Ok(())
 }
 
+/// Nothing was recorded: is there anything of this name at all? Removed schedules are not known any more.
+fn find_target(client: &Client, target: &Target, filter: &AuditFilter) -> Result<(), Failure> {
+    find_application(client, target)?;
+    let Some(name) = &filter.target else { return Ok(()) };
+    let mut known = schedules(client)?;
+    known.extend(client.jobs()?.into_iter().map(|job| job.name));
+    known.extend(nodes(client)?);
+    known.push(target.application.clone());
+    if known.contains(name) { Ok(()) } else { Err(Failure::not_found("target", name, known)) }
+}
+
+pub(crate) fn schedules(client: &Client) -> Result<Vec<String>, Failure> {
+    Ok(client.schedules()?.into_iter().map(|schedule| schedule.name).collect())
+}
+
+fn nodes(client: &Client) -> Result<Vec<String>, Failure> {
+    Ok(client.nodes()?.into_iter().map(|node| node.id).collect())
+}
+
 pub(crate) fn find_application(client: &Client, target: &Target) -> Result<(), Failure> {
-    let known = client.applications()?;
+    let known: Vec<String> = client.applications()?.into_iter().map(|it| it.name).collect();
     if known.contains(&target.application) {
         return Ok(());
     }
@@ -174,5 +345,7 @@ pub(crate) fn find_application(client: &Client, target: &Target) -> Result<(), F
 }
 
 pub(crate) fn connect(target: &Target) -> Result<Client, Failure> {
-    Ok(Client::connect(&target.application, &target.database.url)?)
+    // Whoever lists all applications names none.
+    let application = if target.application.is_empty() { "-" } else { &target.application };
+    Ok(Client::connect(application, &target.database.url)?)
 }

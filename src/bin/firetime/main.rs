@@ -5,23 +5,29 @@
 //! args     text -> Command, once
 //! target   what a command works on: an application and its database
 //! logging  log4rs
-//! inspect  migrate, nodes, schedules, executions
-//! control  the commands that change something, and the audit
+//! inspect  migrate, and the listings
+//! show     one schedule or execution whole
+//! add      schedules add
+//! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
 //! demo/    three processes, one of them killed, and the ledger's verdict
 //! output   tables for people, JSON for scripts
+//! help     completions, man pages
 //! failure  what went wrong, and its exit code
 //! ```
 
+mod add;
 mod args;
 mod batch;
 mod control;
 mod cron;
 mod demo;
 mod failure;
+mod help;
 mod inspect;
 mod logging;
 mod output;
+mod show;
 mod target;
 // The library's own file: a public function would be a promise to keep.
 #[path = "../../domain/text.rs"]
@@ -78,13 +84,15 @@ fn run(args: RawArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match invocation.command {
         Command::Migrate(database, output) => inspect::migrate(&database, output, &mut out),
-        Command::Nodes(target) => inspect::nodes(&target, &mut out),
-        Command::Schedules(target) => inspect::schedules(&target, &mut out),
-        Command::Executions(target, filter) => inspect::executions(&target, &filter, &mut out),
+        Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
+        Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
+        Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
+        Command::Add(target, schedule, order) => add::add(&target, &schedule, &order, &mut out),
         Command::Change(target, verb, order) => control::change(&target, &verb, &order, &mut out),
-        Command::Audit(target, filter) => control::audit(&target, &filter, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),
         Command::CronBatch(source) => cron::batch(&source, &mut out),
+        Command::Completions(shell) => help::completions(shell, &mut out),
+        Command::Man(folder) => help::man(&folder, &mut out),
         Command::Demo(options) => demo::run(&options, &mut out),
         Command::DemoNode(database) => {
             drop(out);

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::output::Output;
-
 /// The environment variable that holds the database's URL, unless the command line names a file with it.
 pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
 
@@ -12,7 +10,6 @@ pub(crate) const URL_VARIABLE: &str = "FIRETIME_DATABASE_URL";
 pub(crate) struct Target {
     pub(crate) application: String,
     pub(crate) database: Database,
-    pub(crate) output: Output,
 }
 
 /// A database by its URL, which may hold a password and so is never shown.

@@ -45,7 +45,44 @@ pub(crate) fn parse_or_millis(text: &str) -> Result<When, String> {
     }
 }
 
+/// An instant as a person names it; one to come may be given as the time until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    At(DateTime<Utc>),
+    In(TimeDelta),
+}
+
+impl Ahead {
+    /// The instant, seen from `now`. A time beyond the calendar is its end.
+    pub(crate) fn from(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::At(at) => at,
+            Self::In(span) => now.checked_add_signed(span).unwrap_or(DateTime::<Utc>::MAX_UTC),
+        }
+    }
+}
+
+/// Reads `2025-01-31T09:00:00Z` (RFC 3339, any offset) or a time from now: `90s`, `15m`, `2h`, `1d`.
+pub(crate) fn parse_ahead(text: &str) -> Result<Ahead, String> {
+    let at = || DateTime::parse_from_rfc3339(text).ok().map(|at| Ahead::At(at.to_utc()));
+    span(text).map(Ahead::In).or_else(at).ok_or_else(|| {
+        "write an instant such as 2025-01-31T09:00:00Z or 2025-01-31T10:00:00+01:00 (RFC 3339), or how long from \
+         now: 90s, 15m, 2h or 1d"
+            .to_owned()
+    })
+}
+
+/// Reads `90s`, `15m`, `2h` or `1d`.
+pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
+    let span = span(text).and_then(|span| span.to_std().ok());
+    span.ok_or_else(|| "write a time such as 90s, 15m, 2h or 1d".to_owned())
+}
+
 fn age(text: &str) -> Option<When> {
+    span(text).map(When::Ago)
+}
+
+fn span(text: &str) -> Option<TimeDelta> {
     let unit = text.chars().next_back()?;
     let seconds = match unit {
         's' => 1,
@@ -55,7 +92,7 @@ fn age(text: &str) -> Option<When> {
         _ => return None,
     };
     let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
-    TimeDelta::try_seconds(i64::from(count).checked_mul(seconds)?).map(When::Ago)
+    TimeDelta::try_seconds(i64::from(count).checked_mul(seconds)?)
 }
 
 /// `2025-01-31 09:00:00.000`: for tables, whose headings say UTC.
@@ -107,6 +144,18 @@ mod tests {
         assert_eq!(second - first, TimeDelta::hours(1));
         assert!(parse_or_millis("99999999999999999").unwrap_err().contains("calendar"));
         assert_eq!(parse_or_millis("-1").unwrap(), When::At(at("1969-12-31T23:59:59.999Z")));
+    }
+
+    #[test]
+    fn what_is_to_come_is_an_instant_or_a_time_from_now() {
+        let now = at("2025-01-02T00:00:00Z");
+        assert_eq!(parse_ahead("1d").unwrap().from(now), at("2025-01-03T00:00:00Z"));
+        let instant = "2025-01-03T01:00:00+01:00";
+        assert_eq!(parse_ahead(instant).unwrap().from(now), at("2025-01-03T00:00:00Z"));
+        assert_eq!(parse_ahead("4294967295d").unwrap().from(now), DateTime::<Utc>::MAX_UTC);
+        assert!(parse_ahead("tomorrow").unwrap_err().contains("2h"));
+        assert_eq!(parse_span("2h").unwrap().as_secs(), 7_200);
+        assert!(parse_span("2025-01-03T00:00:00Z").unwrap_err().contains("15m"));
     }
 
     #[test]

@@ -50,6 +50,39 @@ fn a_node_that_stops_claiming_says_so_at_once() {
     }
 }
 
+/// What a heartbeat that was sent before shows may have been claimed since.
+#[test]
+fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
+    let mut now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
+    let mut machine = machine(now);
+    let (token, held) = (Token::fresh(), Arc::clone(&machine.held));
+    held.add(token);
+    let mut beat = |machine: &mut NodeMachine<fn() -> Figures>, meanwhile: Option<NodeInput>| {
+        now.boot += machine.window.beat;
+        let said = loop {
+            match machine.next(now) {
+                Step::Do(NodeOp::Heartbeat(beat)) => break beat.drained,
+                Step::Tell(_) => {}
+                _ => panic!("a heartbeat is due"),
+            }
+        };
+        meanwhile.into_iter().for_each(|input| machine.receive(now, input));
+        now.boot += 10;
+        let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: Vec::new() };
+        machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse)));
+        said
+    };
+    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))));
+    assert!(!beat(&mut machine, None), "the last was sent before it was told to");
+    held.remove(token);
+    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))), "it answered for a claim");
+    assert!(beat(&mut machine, None));
+    assert!(beat(&mut machine, Some(NodeInput::Drain(false))), "until it is told otherwise");
+    assert!(!beat(&mut machine, Some(NodeInput::Drain(true))), "it begins anew");
+    assert!(!beat(&mut machine, None));
+    assert!(beat(&mut machine, None));
+}
+
 #[test]
 fn revocations_that_are_refused_do_not_pile_up() {
     let mut now = Now { db: 1_000_000, boot: 1_000_000, apart: 0 };
@@ -59,9 +92,11 @@ fn revocations_that_are_refused_do_not_pile_up() {
         id: ExecutionId(n),
         schedule: ScheduleId(n),
         name: "nightly".into(),
+        job: "report".into(),
         state: ExecutionState::Running,
         token: Token::fresh(),
         attempt: 1,
+        failures: 0,
         deaths: 0,
         is_cancelled: false,
         policy,
@@ -223,9 +258,11 @@ fn owned(id: i64) -> Stranded {
         id: ExecutionId(id),
         schedule: ScheduleId(1),
         name: "nightly".into(),
+        job: "report".into(),
         state: ExecutionState::Claimed,
         token: Token::fresh(),
         attempt: 1,
+        failures: 0,
         deaths: 0,
         is_cancelled: false,
         policy: JobPolicy::DEFAULT,
@@ -306,7 +343,7 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let mut machine = beating(Window::default());
     let (asked, beside) = (Stranded { is_cancelled: true, ..owned(1) }, owned(2));
     [asked.token, beside.token].into_iter().for_each(|token| machine.held.add(token));
-    let cancels = Arc::clone(&machine.cancels);
+    let standing = Arc::clone(&machine.standing);
     let seen = |machine: &mut NodeMachine<fn() -> Figures>, at, owned| {
         beat(machine, at, HeartbeatReply::Alive { peers: Vec::new(), owned });
         let steps = all(machine, at).0;
@@ -317,10 +354,10 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
         seen.collect::<Vec<_>>()
     };
     assert_eq!(seen(&mut machine, 5_000, vec![asked.clone(), beside.clone()]), [[ExecutionId(1)]]);
-    assert!(cancels.contains(ExecutionId(1)) && !cancels.contains(ExecutionId(2)));
+    assert!(standing.is_cancelled(ExecutionId(1)) && !standing.is_cancelled(ExecutionId(2)));
     assert!(seen(&mut machine, 10_000, vec![asked, beside.clone()]).is_empty());
     assert!(seen(&mut machine, 15_000, vec![beside]).is_empty());
-    assert!(!cancels.contains(ExecutionId(1)));
+    assert!(!standing.is_cancelled(ExecutionId(1)));
 }
 
 /// Others work on the new file by now, and would not hear that it leaves.

@@ -51,6 +51,10 @@ impl Seats for Chairs {
         Vec::new()
     }
 
+    fn empty(&mut self) -> Vec<Claimed> {
+        Vec::new()
+    }
+
     fn is_awaited(&self) -> bool {
         false
     }

@@ -23,6 +23,8 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
         token,
         cause: Cause::Planned,
         payload: None,
+        failures: 0,
+        snoozes: 0,
     }
 }
 

@@ -26,15 +26,18 @@ pub(crate) enum PollInput {
 pub(crate) enum PollOutput {
     /// For dispatch: what to do next.
     Planned(PollPlan),
-    /// For the misfire handler: the states of application and node, the election mark, whether anything is
-    /// late, and the floor, before which no schedule is due.
+    /// For the misfire handler: the states of application and node, whether some pause has ended, the
+    /// election mark, whether anything is late, and the floor, before which no schedule is due.
     Seen {
         app: bool,
         node: bool,
+        pause_ended: bool,
         election: Option<Millis>,
         late: bool,
         from: Millis,
     },
+    /// The node drains, said with each poll; or it does so no more.
+    Drain(bool),
     /// From now on database time is the host's time plus this.
     Offset(Micros),
     /// Drop the plan: the clock it was made by has stepped.

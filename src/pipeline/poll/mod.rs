@@ -57,6 +57,8 @@ pub(crate) struct PollMachine {
     /// When the call under way began, boot clock.
     called: Millis,
     outbox: Vec<PollOutput>,
+    /// The last poll said that the node drains.
+    drains: bool,
     stopping: bool,
 }
 
@@ -82,6 +84,7 @@ impl PollMachine {
             poll: None,
             called: now.boot,
             outbox: Vec::new(),
+            drains: false,
             stopping: false,
         }
     }
@@ -144,8 +147,14 @@ impl PollMachine {
         }
     }
 
-    fn seen(&mut self, now: Now, Signs { app, node, election, late }: Signs) {
-        self.outbox.push(PollOutput::Seen { app, node, election, late, from: self.skipping.floor(now) });
+    fn seen(&mut self, now: Now, signs: Signs) {
+        let (Signs { app, node, drains, pause_ended, election, late }, from) =
+            (signs, self.skipping.floor(now));
+        self.outbox.push(PollOutput::Seen { app, node, pause_ended, election, late, from });
+        if drains || self.drains {
+            self.outbox.push(PollOutput::Drain(drains));
+        }
+        self.drains = drains;
     }
 
     /// The next page or large payloads.

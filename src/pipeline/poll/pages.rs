@@ -57,6 +57,10 @@ pub(super) struct Poll {
 pub(super) struct Signs {
     pub app: bool,
     pub node: bool,
+    /// The node is to hand back what waits.
+    pub drains: bool,
+    /// The time of some pause is up.
+    pub pause_ended: bool,
     pub election: Option<Millis>,
     /// Something is late, whatever its shard.
     pub late: bool,
@@ -64,8 +68,9 @@ pub(super) struct Signs {
 
 impl Signs {
     pub(super) fn of(polled: &Polled) -> Self {
-        let Polled { app_enabled: app, node_enabled: node, election, late, .. } = *polled;
-        Self { app, node, election, late }
+        let Polled { app_enabled: app, node_enabled: node, drains, pause_ended, election, late, .. } =
+            *polled;
+        Self { app, node, drains, pause_ended, election, late }
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
         time: sample(now, now),
         app_enabled: true,
         node_enabled: true,
+        drains: false,
+        pause_ended: false,
         election: None,
         late: false,
         earliest: None,

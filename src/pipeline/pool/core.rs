@@ -69,6 +69,12 @@ impl<T: Send + 'static> Pool<T> {
         self.core.change(|floor, hire| floor.tick(now, hire))
     }
 
+    /// Returns the items that wait.
+    #[must_use = "these items were not run"]
+    pub fn empty(&self) -> Vec<T> {
+        self.core.change(|floor, _| floor.empty())
+    }
+
     /// Gives out no more permits and returns the items that wait.
     ///
     /// Permits given out before stay good: their items start, or wait. Once the last permit is

@@ -73,10 +73,15 @@ impl<T> Floor<T> {
         given_back
     }
 
+    /// Gives back those who wait.
+    pub(crate) fn empty(&mut self) -> Vec<T> {
+        std::iter::from_fn(|| self.dequeue()).collect()
+    }
+
     /// No more seats; gives back those who wait.
     pub(crate) fn close(&mut self) -> Vec<T> {
         self.admission.close();
-        std::iter::from_fn(|| self.dequeue()).collect()
+        self.empty()
     }
 
     /// A thread is done with its item.

@@ -282,6 +282,17 @@ fn closing_beside_submits_loses_nothing() {
     });
 }
 
+#[test]
+fn an_emptied_queue_beside_submits_loses_nothing() {
+    explore(|| {
+        let bench = Bench::new(PoolLimits::new(1, 2, 2), |_| {});
+        let submitting = aside(&bench, |bench| (0..4).for_each(|item| bench.submit(item)));
+        let handed_back = join([aside(&bench, |bench| bench.pool.empty())]).concat();
+        join([submitting]);
+        bench.finish(4 - handed_back.len(), handed_back, 4);
+    });
+}
+
 /// The first item ends only when the second has run: the pool must grow for it.
 #[test]
 fn a_tick_grows_the_pool_beside_submits_and_finishes() {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{CUT, Cluster, STEPPED};
-use crate::domain::{ExecutionId, Millis, ScheduleId};
+use super::{CUT, Cluster, NodeSlot, STEPPED};
+use crate::domain::{ExecutionId, Millis, NodeId, ScheduleId};
 use crate::sim::faults::Faults;
-use crate::sim::jobs::APPLICATION;
+use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::process::Process;
 use crate::sim::switches::ONE_POLL;
 use crate::sim::wire::Wire;
+use crate::store::switch::SwitchVerb;
 use crate::time::Window;
 
 /// A process that is stopped or cut off for longer may be declared dead.
@@ -244,7 +245,11 @@ impl Cluster {
     fn switch(&mut self) {
         let (now, is_over) = (self.now, self.now >= self.ends);
         self.tell_of_switches();
-        self.switches.turn_on(now, is_over, &self.database);
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        self.switches.turn_on(now, (is_over, self.faults == Faults::LEVELLED), &self.database, &wire);
+        if !is_over && self.verbs.strikes(self.faults.levels) {
+            self.order_switch();
+        }
         if now == self.script.off_at {
             let known = now + ONE_POLL + Window::default().call;
             self.switches.turn_off(None, (now, known), std::iter::empty(), &self.database);
@@ -258,17 +263,41 @@ impl Cluster {
             Some(None) => return,
             None => None,
         };
-        if !self.switches.are_off(node) {
-            let known = now + if self.faults == Faults::SWITCHED { ONE_POLL } else { 1_000 };
-            let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
-            let concerned = processes.filter(|process| node.is_none_or(|id| id == process.id));
-            let concerned = concerned.map(|process| process.first_id);
-            self.switches.turn_off(node, (now, known), concerned, &self.database);
+        if !self.switches.are_off(node, None) {
+            let concerned = concerned(&self.slots, node);
+            self.switches.turn_off(node, (now, self.known()), concerned, &self.database);
         }
     }
 
+    /// Somebody pauses the application, a job or a node, now and then for a while, or drains a node.
+    fn order_switch(&mut self) {
+        let chosen = usize::try_from(self.verbs.below(2 + self.slots.len() as Millis)).unwrap();
+        let jobs = jobs::all();
+        let node = chosen.checked_sub(2).map(|n| self.slots[n].process.as_ref().map(|process| process.id));
+        let job = (chosen == 1).then(|| &*jobs[usize::try_from(self.verbs.below(3)).unwrap()].name);
+        if node == Some(None) || self.switches.are_off(node.flatten(), job) {
+            return;
+        }
+        let until = self.verbs.one_in(2).then(|| self.now + 20_000 + self.verbs.below(120_000));
+        let drains = node.is_some() && self.verbs.one_in(2);
+        let verb = if drains { SwitchVerb::Drain } else { SwitchVerb::Pause { until } };
+        let (node, times) = (node.flatten(), (self.now, self.known()));
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        self.switches.order((node, job), verb, times, concerned(&self.slots, node), &wire);
+    }
+
+    /// When whoever is switched off now must know.
+    fn known(&self) -> Millis {
+        self.now + if self.is_quiet() { ONE_POLL } else { 1_000 }
+    }
+
+    /// Nothing goes wrong but switches.
+    fn is_quiet(&self) -> bool {
+        self.faults == Faults::SWITCHED || self.faults == Faults::LEVELLED
+    }
+
     fn tell_of_switches(&mut self) {
-        if self.faults == Faults::SWITCHED {
+        if self.is_quiet() {
             return;
         }
         let is_reachable = self.is_reachable();
@@ -277,4 +306,10 @@ impl Cluster {
             self.switches.tell(self.now, process.first_id, is_able);
         }
     }
+}
+
+/// The processes that a switch concerns, by their first names.
+fn concerned(slots: &[NodeSlot], node: Option<NodeId>) -> impl Iterator<Item = NodeId> {
+    let processes = slots.iter().filter_map(|slot| slot.process.as_ref());
+    processes.filter(move |process| node.is_none_or(|id| id == process.id)).map(|process| process.first_id)
 }

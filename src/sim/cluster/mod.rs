@@ -8,6 +8,7 @@ use super::database::Database;
 use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, RETENTION};
+use super::jobs;
 use super::judge::{Effect, History, Pause};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
@@ -15,8 +16,8 @@ use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Wire, Wires};
-use crate::domain::{Millis, NodeId, ScheduleId};
-use crate::store::{ExecutionQuery, NodeRow};
+use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId};
+use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
@@ -139,6 +140,11 @@ impl Cluster {
             clock_errors: Vec::new(),
             database,
         };
+        if let (Database::Memory(store), true) =
+            (&cluster.database, sabotages.contains(&Sabotage::FollowTheCancelled))
+        {
+            store.follow_cancelled();
+        }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
         }
@@ -156,13 +162,20 @@ impl Cluster {
         self.stranded
     }
 
-    /// Of each execution that was asked to end, and not handed back: how long it went on at least, and after how
-    /// long its node heard of it.
+    /// Of each execution that was asked to end, and not handed back: how long it went on at least, or had
+    /// until its time limit, and after how long its node heard of it.
     pub(super) fn asked_to_end(&self) -> Vec<(Millis, Option<Millis>)> {
         let all = ExecutionQuery { limit: usize::MAX, ..ExecutionQuery::default() };
         let rows = self.database.store().executions(&all).unwrap().into_iter();
         let rows = rows.filter(|row| !["cancelled", "given back"].contains(&row.reason.as_str()));
-        let asked = rows.filter_map(|row| Some((row.finished.unwrap_or(self.now), row.cancel?)));
+        // The limit tells the handler by itself; the row ends when that returns.
+        let until = |row: &ExecutionRow| match row.state == ExecutionState::TimedOut.as_str() {
+            true => {
+                row.started.zip(jobs::limit(&row.job)).map_or(self.now, |(started, limit)| started + limit)
+            }
+            false => row.finished.unwrap_or(self.now),
+        };
+        let asked = rows.filter_map(|row| Some((until(&row), row.cancel?)));
         asked.map(|(end, it)| (end - it.asked, it.seen.map(|seen| seen - it.asked))).collect()
     }
 
@@ -191,7 +204,11 @@ impl Cluster {
     pub(super) fn violations(&self) -> Vec<String> {
         let kept = (self.kept > KEPT).then(|| format!("a node keeps {} bytes of texts to store", self.kept));
         let left = self.wires.left_behind().into_iter();
-        kept.into_iter().chain(left.map(|it| format!("its node left before its outcome: {it:?}"))).collect()
+        let overdue = self.switches.overdue().iter().cloned().chain(self.wires.misdrained());
+        kept.into_iter()
+            .chain(overdue)
+            .chain(left.map(|it| format!("its node left before its outcome: {it:?}")))
+            .collect()
     }
 
     pub(super) fn effects(&self) -> &[Effect] {

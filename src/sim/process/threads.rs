@@ -3,8 +3,8 @@
 use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{Job, Process, Surroundings};
-use crate::domain::{Millis, Outcome};
-use crate::node::lifecycle::Lifecycle;
+use crate::domain::{Answer, JobPolicy, Millis};
+use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::route::Output;
 use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::pool::Notice;
@@ -32,7 +32,8 @@ impl Process {
             let Some(claimed) = ready else { break };
             said = true;
             let now = self.now(around.time);
-            self.perform(Lifecycle::of(claimed, now, false), around);
+            let is_cancelled = self.standing.is_cancelled(claimed.execution());
+            self.perform(Lifecycle::of(claimed, now, false, is_cancelled), around);
         }
         let mut floor = lock(&self.floor);
         while floor.retires() {}
@@ -47,7 +48,11 @@ impl Process {
                 self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
                 self.starting.push((starting, settled));
             }
-            Lifecycle::Run(running) => {
+            Lifecycle::Run(mut running) => {
+                let job = policy_of(&running);
+                let limited = running.begin(job, now);
+                let limited = limited.filter(|_| !around.wire.is(Sabotage::NoLimits));
+                limited.into_iter().for_each(|it| self.complete.receive(CompleteInput::Limit(it)));
                 let claimed = running.claimed();
                 around.effects.push(Effect {
                     execution: claimed.execution().0,
@@ -58,11 +63,13 @@ impl Process {
                     fence: claimed.fence(),
                     at: around.time,
                     ended: None,
+                    took: None,
+                    snoozed: None,
                 });
-                let (outcome, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
-                self.running.push(Job { running, outcome, ends: around.time + takes });
+                let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
+                self.running.push(Job { running, answer, began: now.boot, ends: around.time + takes });
             }
-            Lifecycle::GiveBack(settlement) => {
+            Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
                 self.thread_is_free(now);
             }
@@ -82,7 +89,8 @@ impl Process {
                 }
                 answer => answer.ok(),
             };
-            self.perform(starting.settled(answer, now, false), around);
+            let is_cancelled = self.standing.is_cancelled(starting.execution());
+            self.perform(starting.settled(answer, now, false, is_cancelled), around);
             said = true;
         }
         self.heed_cancels(around.time);
@@ -99,23 +107,24 @@ impl Process {
     /// Some handlers look whether they are to end, and do; the others run on.
     fn heed_cancels(&mut self, time: Millis) {
         let heeds = |it: &Job| it.running.claimed().execution().0 % 3 > 0;
-        let asked = |it: &Job| self.cancels.contains(it.running.claimed().execution());
+        let asked = |it: &Job| self.standing.is_cancelled(it.running.claimed().execution());
         for it in self.running.iter_mut().filter(|it| it.ends > time && heeds(it) && asked(it)) {
-            (it.ends, it.outcome) = (time, Outcome::Failed("cancelled".to_owned()));
+            (it.ends, it.answer) = (time, Answer::Failed("cancelled".to_owned()));
         }
     }
 
     fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
         let claimed = it.running.claimed();
         let (id, fence) = (claimed.execution().0, claimed.fence());
+        let retries = !around.wire.is(Sabotage::NoRetries);
+        let policy = policy_of(&it.running).filter(|_| retries);
+        let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
+        let settlement = it.running.ended(it.answer, is_cancelled, policy, now);
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
-            effect.ended = Some(around.time);
+            (effect.ended, effect.snoozed) = (Some(around.time), settlement.due);
+            effect.took = Some(now.boot - it.began);
         }
-        let retries = !around.wire.is(Sabotage::NoRetries);
-        let job = jobs::all().into_iter().find(|job| retries && *job.name == *claimed.entry().job);
-        let is_cancelled = self.cancels.contains(it.running.claimed().execution());
-        let settlement = it.running.ended(it.outcome, is_cancelled, job.map(|job| job.policy), now.db);
         self.complete.receive(CompleteInput::Settle(settlement, None));
         self.thread_is_free(now);
     }
@@ -129,4 +138,9 @@ impl Process {
             self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
         }
     }
+}
+
+fn policy_of(running: &Running) -> Option<JobPolicy> {
+    let name = &*running.claimed().entry().job;
+    jobs::all().into_iter().find(|job| *job.name == *name).map(|job| job.policy)
 }

@@ -21,7 +21,7 @@ impl Bench {
 
     fn pause_audited(&self, entry: &Entry) -> Applied {
         let (by, reason) = ("ann".to_owned(), "why".to_owned());
-        let pause = PauseChange { id: entry.id, version: entry.version, by, reason };
+        let pause = PauseChange { id: entry.id, version: entry.version, by, reason, until: None };
         let order = self.order("stock-taking");
         let names = (self.app.as_str(), &*entry.name);
         let entry = AuditEntry::of_schedule("pause", names, ("active", "paused"), &order);

@@ -28,7 +28,7 @@ fn is_quarantined(db: &Bench, definition: Definition, columns: &[(&str, String)]
     assert!(!db.store.quarantine(broken).unwrap());
 
     let shown = db.schedule_row(id);
-    assert_eq!((shown.state.as_str(), shown.reason.as_str()), ("ERROR", broken.reason.as_str()));
+    assert_eq!((shown.state.as_str(), shown.pause.reason.as_str()), ("ERROR", broken.reason.as_str()));
     assert!(shown.version > broken.seen.version);
     assert!(db.unreadable().is_empty());
     assert_eq!(db.polled(Millis::MAX), ["healthy"]);
@@ -134,7 +134,7 @@ pub(crate) fn an_unknown_misfire_policy(db: &Bench) {
 }
 
 pub(crate) fn an_unknown_rule_for_a_change_of_the_clocks(db: &Bench) {
-    is_quarantined(db, cron(db), &[("dst_gap", text("WAIT")), ("dst_overlap", text("SECOND"))], "dst_gap");
+    is_quarantined(db, cron(db), &[("dst_gap", text("WAIT")), ("dst_fold", text("SECOND"))], "dst_gap");
 }
 
 pub(crate) fn an_orphaned_pid(db: &Bench) {

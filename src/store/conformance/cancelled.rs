@@ -25,13 +25,20 @@ impl Bench {
     /// The executions that the node's heartbeat is told to cancel, of all it owns.
     fn told(&self) -> (Vec<ExecutionId>, usize) {
         let (node, application, now) = (self.node, self.app.clone(), self.now);
-        let beat = Heartbeat { node, application, figures: Default::default(), withdraw: false, now };
+        let beat = Heartbeat {
+            node,
+            application,
+            figures: Default::default(),
+            withdraw: false,
+            drained: false,
+            now,
+        };
         let HeartbeatReply::Alive { owned, .. } = self.store.beat(&beat).unwrap() else { panic!("it lives") };
         (owned.iter().filter(|it| it.is_cancelled).map(|it| it.id).collect(), owned.len())
     }
 
     fn fails(&self, claimed: Claimed) {
-        let failure = claimed.finish(Outcome::Failed("no".to_owned()), Some(self.now), self.now);
+        let failure = claimed.finish(Answer::Failed("no".to_owned()), Some(self.now), self.now);
         assert_eq!(self.settle(&failure), Applied::Done);
     }
 
@@ -82,7 +89,7 @@ pub(crate) fn what_runs_is_asked_and_its_node_hears_of_it(db: &Bench) {
     let seen = db.execution(id).cancel.unwrap().seen.expect("its node has heard of it");
     db.store.saw_cancels(&[id]).unwrap();
     assert_eq!(db.execution(id).cancel.unwrap().seen, Some(seen), "the first time counts");
-    let cancelled = asked.finish(Outcome::Cancelled("enough".to_owned()), None, db.now);
+    let cancelled = asked.finish(Answer::Cancelled("enough".to_owned()), None, db.now);
     assert_eq!(db.settle(&cancelled), Applied::Done);
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.error.as_str()), ("CANCELLED", "enough"));
@@ -102,7 +109,7 @@ pub(crate) fn nothing_follows_what_was_asked_to_end(db: &Bench) {
     assert_eq!(db.pendings(), 0, "no retry");
     assert_eq!(db.settle(&back.give_back(db.now)), Applied::Done);
     let [withdrawn] = &db.store.withdrawn(&db.app, 10).unwrap()[..] else { panic!("one was handed back") };
-    assert_eq!(withdrawn.execution, back_id);
+    assert_eq!(withdrawn.attempt.execution, back_id);
     assert!(db.applied(&withdrawn.cancel(db.now).into()));
     assert_eq!(db.execution(back_id).reason, "cancelled");
     db.store.apply(&[Change::End(crate::store::NodeEnd { node: db.node, beat: None, now: db.now })]).unwrap();
@@ -140,7 +147,7 @@ pub(crate) fn requests_go_with_their_executions(db: &Bench) {
 pub(crate) fn what_has_ended_without_success_is_tried_again_by_hand(db: &Bench) {
     let failed = db.run_head(&db.schedule("failed"));
     let (failed_id, cancelled_id) = (failed.execution(), db.pending("cancelled").id);
-    let failure = failed.finish(Outcome::Failed("no".to_owned()), None, db.now);
+    let failure = failed.finish(Answer::Failed("no".to_owned()), None, db.now);
     assert_eq!(db.settle(&failure), Applied::Done);
     assert_eq!(db.cancel(cancelled_id), Cancel::Done);
     for id in [failed_id, cancelled_id] {

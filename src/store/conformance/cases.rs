@@ -43,6 +43,8 @@ macro_rules! conformance {
                 a_revocation_loses_if_only_the_token_differs,
                 a_superseding_loses_if_only_the_state_differs,
                 a_superseding_loses_if_only_the_token_differs,
+                a_release_loses_if_only_the_state_differs,
+                a_release_loses_if_only_the_token_differs,
                 a_policy_loses_if_only_one_of_its_values_differs,
                 a_pause_loses_if_only_the_id_differs,
                 a_pause_loses_if_only_the_state_differs,
@@ -53,6 +55,13 @@ macro_rules! conformance {
                 a_removal_loses_if_only_the_version_differs,
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
+            }
+            timed_out {
+                a_time_limit_is_stored_while_the_handler_runs_on,
+                a_retry_waits_until_the_handler_has_returned,
+                what_runs_on_is_released_with_its_nodes_end,
+                what_was_asked_to_end_is_not_tried_again_after_its_time,
+                an_outcome_before_the_limit_keeps_the_limit_away,
             }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,
@@ -78,6 +87,9 @@ macro_rules! conformance {
                 what_runs_but_has_not_begun_is_given_back_too,
                 giving_back_is_said_twice_without_harm,
                 an_old_token_claims_nothing_that_was_given_back,
+                a_snooze_leaves_the_same_attempt_pending_until_later,
+                giving_up_is_a_failure_with_its_reason,
+                failures_are_counted_apart_from_attempts,
                 settlements_are_answered_in_order,
             }
             races {
@@ -131,6 +143,7 @@ macro_rules! conformance {
                 a_resume_ends_a_pause,
                 a_resume_with_nothing_left_completes_the_schedule,
                 cursors_ahead_of_the_clock_are_found_and_planned_anew,
+                a_cursor_that_a_skip_has_moved_stays_ahead,
                 a_claim_in_hand_loses_to_a_repair,
                 a_paused_row_is_not_repaired_as_misfire,
                 error_rows_are_not_revived_by_repair,
@@ -303,6 +316,14 @@ macro_rules! conformance {
                 what_was_asked_for_goes_beside_what_is_planned,
                 purges_at_once_remove_each_occurrence_once,
             }
+            switched {
+                a_paused_job_brings_nothing_until_it_is_resumed,
+                a_node_drains_and_says_when_it_has,
+                a_paused_application_says_so_to_polls,
+                a_switch_loses_if_only_one_of_its_values_differs,
+                what_a_pause_held_back_is_passed_as_paused,
+                pauses_whose_time_is_up_are_found_until_they_have_ended,
+            }
         }
     };
 }
@@ -316,6 +337,7 @@ macro_rules! conformance_of_row_locks {
                 a_locked_row_stays_in_doubt_and_the_others_do_not,
                 what_carries_the_token_is_won_although_its_row_is_locked,
                 nothing_is_claimed_by_a_node_that_is_off,
+                a_claim_that_was_given_up_is_lost_however_late_it_comes,
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Cursor, ErrorKind, ExecutionState, ScheduleState};
-use crate::trigger::{Cron, Gap, Overlap};
+use crate::trigger::{Cron, Fold, Gap};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -234,7 +234,7 @@ pub(crate) fn a_changed_trigger_leaves_a_pause(db: &Bench) {
 
 pub(crate) fn a_definition_reads_back_as_it_was_written(db: &Bench) {
     let cron = Cron::parse("0 30 2 ? * MON-FRI", "America/New_York").unwrap();
-    let trigger = Trigger::Cron(cron.gap(Gap::Skip).overlap(Overlap::Both));
+    let trigger = Trigger::Cron(cron.gap(Gap::Skip).fold(Fold::Both));
     let payload = "{\"text\":\"it's \\\"ünïcode\\\" 100 %\"}".to_owned();
     let definition = Definition {
         trigger: trigger.clone(),
@@ -263,7 +263,7 @@ pub(crate) fn names_are_apart_by_application(db: &Bench) {
     let other = db.store.find(&elsewhere.application, "s").unwrap().unwrap();
     assert_ne!(other.id, entry.id);
     assert_eq!(db.store.schedules(Some(&elsewhere.application)).unwrap().len(), 1);
-    let known = db.store.applications().unwrap();
+    let known: Vec<String> = db.store.applications().unwrap().into_iter().map(|it| it.name).collect();
     assert!(known.is_sorted() && [&db.app, &elsewhere.application].iter().all(|it| known.contains(it)));
     assert!(!known.contains(&fresh_name()));
 }
@@ -282,8 +282,8 @@ pub(crate) fn a_pause_ends_planned_claims(db: &Bench) {
     assert!(is_lost(&db.resolve(&in_hand)));
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next, row.version), ("PAUSED", Some(db.base), entry.version + 1));
-    assert_eq!((row.reason.as_str(), row.paused_by.as_str()), ("why", "op"));
-    assert!(row.paused.is_some_and(|at| (db.now..db.now + 60_000).contains(&at)), "{row:?}");
+    assert_eq!((row.pause.reason.as_str(), row.pause.by.as_str()), ("why", "op"));
+    assert!(row.pause.since.is_some_and(|at| (db.now..db.now + 60_000).contains(&at)), "{row:?}");
     assert!(db.polled(Millis::MAX).is_empty());
 }
 

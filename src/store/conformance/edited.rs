@@ -96,7 +96,7 @@ fn numbers_at_their_ends(db: &Bench, definition: &Definition, broken: &[(&str, &
         let row = db.schedule_row(id);
         let expected = broken.iter().any(|(name, ends)| *name == column && ends.contains(&end));
         assert_eq!(row.state == "ERROR", expected, "{row:?}");
-        assert!(!expected || row.reason.contains(word(column)), "{row:?}");
+        assert!(!expected || row.pause.reason.contains(word(column)), "{row:?}");
         assert!(row.version >= 0 && row.version < Millis::MAX, "{row:?}");
     }
     assert!(db.schedule_row(healthy.id).triggered > 0, "the healthy one went on");
@@ -309,6 +309,7 @@ pub(crate) fn a_beat_that_can_grow_no_more_ends_the_node(db: &Bench) {
         application,
         figures: crate::store::Figures::default(),
         withdraw: false,
+        drained: false,
         now: db.now,
     };
     assert!(matches!(db.store.beat(&beat).unwrap(), crate::store::HeartbeatReply::Ended));

@@ -5,9 +5,9 @@ use super::*;
 use crate::domain::{ExecutionState, Reason, ScheduleState};
 use crate::repair::Revocation;
 use crate::store::change::PolicyChange;
+use crate::store::columns::{POLICY, policy_value};
 use crate::store::conformance::repairs::fire_once;
 use crate::store::rules::ChangeKind;
-use crate::time::millis;
 
 /// Far beyond any id a test database hands out.
 const NO_ID: i64 = 1 << 50;
@@ -281,17 +281,35 @@ pub(crate) fn a_superseding_loses_if_only_the_token_differs(db: &Bench) {
     });
 }
 
+fn a_release_loses(db: &Bench, altered: impl Fn(&ExecutionChange) -> Altered<'static>) {
+    let (_, release) = db.timed_out(db.node, Some(db.now));
+    altered(&release).decides(db, || {
+        let done = db.settle(&release) == Applied::Done;
+        assert_eq!(db.executions().len(), 1 + usize::from(done));
+        done
+    });
+}
+
+pub(crate) fn a_release_loses_if_only_the_state_differs(db: &Bench) {
+    a_release_loses(db, |it| {
+        let row = RowKey::Execution(it.execution);
+        Altered::text(row, "state", "TIMED_OUT", ExecutionState::Cancelled.as_str())
+    });
+}
+
+pub(crate) fn a_release_loses_if_only_the_token_differs(db: &Bench) {
+    a_release_loses(db, |it| {
+        let (row, token) = (RowKey::Execution(it.execution), it.token.to_string());
+        Altered::text(row, "claim_token", &token, &Token::fresh().to_string())
+    });
+}
+
 /// Another node has told its own policy meanwhile.
 pub(crate) fn a_policy_loses_if_only_one_of_its_values_differs(db: &Bench) {
     let row = RowKey::Job(&db.app, JOB);
-    let (id, becomes) = (db.number(row, "id"), JobPolicy { max_tries: 9, ..JobPolicy::DEFAULT });
+    let (id, becomes) = (db.number(row, "id"), JobPolicy { max_attempts: 9, ..JobPolicy::DEFAULT });
     let seen = job(JOB).policy;
-    for (column, before) in [
-        ("recover", i64::from(seen.recover)),
-        ("max_attempts", i64::from(seen.max_attempts)),
-        ("max_tries", i64::from(seen.max_tries)),
-        ("retry_delay", millis(seen.retry_delay)),
-    ] {
+    for (column, before) in POLICY.map(|column| (column.name(), policy_value(&seen, column))) {
         let change = Change::Policy(PolicyChange { job: id, seen, becomes, now: db.now });
         Altered::number(row, column, before, 1 - before.min(1)).decides(db, || db.applied(&change));
         let back = Change::Policy(PolicyChange { job: id, seen: becomes, becomes: seen, now: db.now });

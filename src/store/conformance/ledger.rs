@@ -96,7 +96,7 @@ pub(crate) fn claims_and_repairs_together_leave_no_gap(db: &Bench) {
         match round % 3 {
             0 => assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done),
             1 => {
-                let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
+                let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
                 assert_eq!(db.settle(&failed), Applied::Done);
             }
             _ => assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done),

@@ -41,6 +41,8 @@ pub(crate) mod repairs;
 pub(crate) mod resolve;
 pub(crate) mod settle;
 pub(crate) mod stranded;
+pub(crate) mod switched;
+pub(crate) mod timed_out;
 pub(crate) mod traps;
 
 use std::sync::Arc;
@@ -48,7 +50,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence, Outcome,
+    Answer, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence,
     Pending, ScheduleId, Token,
 };
 use crate::fixtures::Changes;
@@ -430,7 +432,7 @@ pub(crate) fn fresh_name() -> String {
 }
 
 pub(crate) fn job(name: &str) -> JobSpec {
-    let policy = JobPolicy { max_attempts: 3, retry_delay: Duration::from_secs(10), ..JobPolicy::DEFAULT };
+    let policy = JobPolicy { max_attempts: 3, ..JobPolicy::DEFAULT };
     JobSpec { name: name.to_owned(), policy }
 }
 
@@ -455,7 +457,7 @@ pub(crate) fn is_lost(claim: &Claim) -> bool {
 }
 
 pub(crate) fn succeeded(claimed: Claimed, now: Millis) -> ExecutionChange {
-    claimed.finish(Outcome::Succeeded, None, now)
+    claimed.finish(Answer::Done, None, now)
 }
 
 fn names<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {

@@ -1,14 +1,23 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
+use crate::domain::Retry;
+use crate::store::switch::Switch;
 use crate::store::{Figures, Heartbeat, HeartbeatReply, Peer};
 
 impl Bench {
     fn beat(&self, node: NodeId) -> HeartbeatReply {
-        let figures = Figures { threads: 4, busy: 3, queued: 2 };
+        let figures = Figures { threads: 4, busy: 3, queued: 2, stuck: 1 };
         let now = self.now + 5_000;
         self.store
-            .beat(&Heartbeat { node, application: self.app.clone(), figures, withdraw: false, now })
+            .beat(&Heartbeat {
+                node,
+                application: self.app.clone(),
+                figures,
+                withdraw: false,
+                drained: false,
+                now,
+            })
             .unwrap()
     }
 
@@ -66,7 +75,7 @@ pub(crate) fn a_beat_tells_what_each_peer_claims(db: &Bench) {
 pub(crate) fn a_node_that_withdraws_claims_nothing_more(db: &Bench) {
     let node = db.another_node();
     let (application, figures) = (db.app.clone(), Figures::default());
-    let beat = Heartbeat { node, application, figures, withdraw: true, now: db.now };
+    let beat = Heartbeat { node, application, figures, withdraw: true, drained: false, now: db.now };
     assert!(matches!(db.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
     let seen = |peers: &[Peer]| {
         peers.iter().filter(|peer| !peer.jobs.is_empty()).map(|peer| peer.id).collect::<Vec<_>>()
@@ -123,17 +132,21 @@ pub(crate) fn the_nodes_are_shown(db: &Bench) {
     let live = find(db.node);
     assert_eq!((live.host_ip.as_str(), live.host_name.as_str(), live.pid), ("192.0.2.1", "bench", 4_711));
     assert_eq!(
-        (live.jobs.as_slice(), live.enabled, live.ended.is_none()),
+        (live.jobs.as_slice(), live.switch == Switch::On, live.ended.is_none()),
         (&[JOB.to_owned()][..], true, true)
     );
-    assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2 });
+    assert_eq!(live.figures, Figures { threads: 4, busy: 3, queued: 2, stuck: 1 });
     assert_eq!((live.started, live.last_beat), (db.now, db.now + 5_000));
     assert!(db.store.nodes(None).unwrap().len() >= 2);
     assert!(db.store.nodes(Some(&fresh_name())).unwrap().is_empty());
 }
 
-const POLICY: JobPolicy =
-    JobPolicy { recover: false, max_attempts: 9, max_tries: 5, retry_delay: Duration::from_millis(1_500) };
+const POLICY: JobPolicy = JobPolicy {
+    recover: false,
+    max_attempts: 9,
+    retry: Retry::exponential(Duration::from_millis(1_500), Duration::from_secs(60)).jitter(30).at_most(4),
+    time_limit: Some(Duration::from_secs(90)),
+};
 
 impl Bench {
     fn join_with_policy(&self) {

@@ -1,4 +1,5 @@
-//! Executions that somebody asks for: beside those that are planned, with a payload and an origin of their own.
+//! Executions that somebody asks for: beside those that are planned, with a payload and an origin of their
+//! own.
 
 use super::*;
 use crate::domain::{Cause, ScheduleState};
@@ -59,7 +60,7 @@ pub(crate) fn a_retry_keeps_the_orders_payload(db: &Bench) {
         at_once: true,
         ..db.request(Candidate::Pending(db.find_pending(id).unwrap()))
     }));
-    let failure = first.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
+    let failure = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failure), Applied::Done);
     let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
     assert_eq!((retry.attempt, retry.payload.as_deref(), &retry.cause), (2, Some("7"), &Cause::Retry));

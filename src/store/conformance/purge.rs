@@ -75,7 +75,7 @@ impl Bench {
     /// Fails the next occurrence long ago; its retry, PENDING.
     fn fail(&self, name: &str) -> Pending {
         let (entry, at) = (self.entry(name), self.long_ago());
-        let failed = self.run_head(&entry).finish(Outcome::Failed("no".to_owned()), Some(at), at);
+        let failed = self.run_head(&entry).finish(Answer::Failed("no".to_owned()), Some(at), at);
         assert_eq!(self.settle(&failed), Applied::Done);
         self.pendings_of(entry.id)
             .into_iter()

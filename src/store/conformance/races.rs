@@ -129,6 +129,8 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             reason: Some(Reason::GivenBack),
             error: None,
             next: None,
+            due: None,
+            attempt: None,
             now: db.now,
         };
         assert_eq!(db.settle(&settlement), Applied::Done);
@@ -165,6 +167,7 @@ fn all_join(db: &Bench) {
         application: app.clone(),
         figures: Figures::default(),
         withdraw: false,
+        drained: false,
         now: db.now,
     };
     let HeartbeatReply::Alive { peers, .. } = db.store.beat(&beat).unwrap() else { panic!("it joined") };

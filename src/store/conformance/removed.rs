@@ -63,19 +63,19 @@ pub(crate) fn what_runs_of_a_removed_schedule_ends_and_is_not_run_again(db: &Ben
     let (ended_id, back_id) = (ended.execution(), back.execution());
     ["ends", "fails", "back"].iter().for_each(|name| db.remove(name));
     assert_eq!(db.settle(&succeeded(ended, db.now)), Applied::Done);
-    let failure = failed.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
+    let failure = failed.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failure), Applied::Done);
     assert_eq!(db.settle(&back.give_back(db.now)), Applied::Done);
     assert_eq!(db.execution(ended_id).state, "SUCCEEDED");
     let mut left = db.withdrawn();
-    left.sort_by_key(|it| it.name.clone());
-    assert_eq!(left.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["back", "fails"]);
+    left.sort_by_key(|it| it.attempt.schedule.clone());
+    assert_eq!(left.iter().map(|it| &*it.attempt.schedule).collect::<Vec<_>>(), ["back", "fails"]);
     for it in &left {
         assert!(db.applied(&it.cancel(db.now).into()));
         assert!(!db.applied(&it.cancel(db.now).into()), "its token is gone");
-        assert_eq!(db.ending(it.execution), cancelled());
+        assert_eq!(db.ending(it.attempt.execution), cancelled());
     }
-    assert_eq!(left[0].execution, back_id);
+    assert_eq!(left[0].attempt.execution, back_id);
     assert!(db.withdrawn().is_empty());
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn a_removed_schedule_that_is_made_again_is_a_new_one(db: &Bench) {
     let anew = db.create(&Definition { payload: "7".to_owned(), ..definition });
     assert_eq!((anew.id, anew.generation, anew.state), (entry.id, 1, ScheduleState::Active));
     assert_eq!(anew.cursor, Cursor { prev: None, next: Some(db.base) }, "its first fire time lies ahead");
-    assert_eq!(db.schedule_row(anew.id).reason, "");
+    assert_eq!(db.schedule_row(anew.id).pause.reason, "");
     assert_eq!(db.ending(first_id), cancelled(), "what was handed back since does not run with its payload");
     assert!(db.claim_head(&anew).fence() > fence);
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
-use crate::repair::plan_anew;
-use crate::store::{Lane, LedgerRow};
+use crate::repair::{plan_anew, skip};
+use crate::store::{CursorAhead, Lane, LedgerRow, Move, PauseRow};
 
 impl Bench {
     /// The schedule's executions as (scheduled, state, reason), by fire time.
@@ -177,7 +177,7 @@ pub(crate) fn a_resume_ends_a_pause(db: &Bench) {
     let entry = db.schedule("s");
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
     let paused = db.entry("s");
-    let resume = Repair { resume: true, ..fire_once(db, &paused) };
+    let resume = Repair { how: Move::Resume, ..fire_once(db, &paused) };
     assert_eq!(resume.state, ScheduleState::Paused);
     assert!(db.repaired(&resume));
     let after = db.entry("s");
@@ -185,18 +185,18 @@ pub(crate) fn a_resume_ends_a_pause(db: &Bench) {
     assert!(after.version > paused.version);
     assert_eq!(after.cursor, resume.to);
     assert_eq!(db.rows_of(&entry).len(), 2);
-    assert_eq!(db.schedule_row(entry.id).reason, "");
+    assert_eq!(db.schedule_row(entry.id).pause.reason, "");
     assert_eq!(db.polled(Millis::MAX), ["s"]);
     drop_claimed(db.claim(&db.head(&after)));
     let row = db.schedule_row(entry.id);
-    assert_eq!((row.reason.as_str(), row.paused_by.as_str(), row.paused), ("", "", None));
+    assert_eq!(row.pause, PauseRow::default());
 }
 
 pub(crate) fn a_resume_with_nothing_left_completes_the_schedule(db: &Bench) {
     let entry = db.create(&Definition { trigger: every(db.base, 0, 0), ..db.definition("once") });
     assert!(db.store.pause(entry.id, entry.version, "op", "why").unwrap());
     let paused = db.entry("once");
-    assert!(db.repaired(&Repair { resume: true, ..db.repair(&paused) }));
+    assert!(db.repaired(&Repair { how: Move::Resume, ..db.repair(&paused) }));
     let row = db.schedule_row(entry.id);
     assert_eq!((row.state.as_str(), row.next), ("COMPLETE", None));
 }
@@ -230,9 +230,10 @@ pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) 
         (Some(0), &["ahead", "later"]),
         (Some(ahead - 1), &["ahead", "later"]),
     ] {
-        assert_eq!(found(asked).iter().map(|entry| &*entry.name).collect::<Vec<_>>(), names, "{asked:?}");
+        assert_eq!(found(asked).iter().map(|it| &*it.entry.name).collect::<Vec<_>>(), names, "{asked:?}");
     }
-    for entry in found(Some(0)) {
+    for CursorAhead { entry, seen } in found(Some(0)) {
+        assert!((seen - db.now).abs() < 60_000, "by the database's clock");
         let repair = plan_anew(&entry, db.now).unwrap();
         assert!(db.repaired(&repair));
         assert!(!db.repaired(&repair), "its version has grown");
@@ -243,6 +244,17 @@ pub(crate) fn cursors_ahead_of_the_clock_are_found_and_planned_anew(db: &Bench) 
     assert_eq!(seen, (Cursor { prev: None, next: Some(db.base) }, 1, ScheduleState::Active));
     drop_claimed(db.claim(&db.head(&after)));
     assert_eq!(db.executions()[0].generation, 1);
+}
+
+/// Planned anew, tonight's occurrence would be run although somebody had skipped it.
+pub(crate) fn a_cursor_that_a_skip_has_moved_stays_ahead(db: &Bench) {
+    let entry = db.schedule("s");
+    let at = entry.cursor.next.unwrap();
+    assert!(at > db.now + 60_000, "it is an hour ahead");
+    assert!(db.repaired(&skip(&entry, at, db.now).unwrap()));
+    let page = db.store.unreadable(&walk(db, Some(0))).unwrap();
+    assert_eq!((page.broken, page.ahead), (Vec::new(), Vec::new()));
+    assert_eq!(db.entry("s").cursor, Cursor { prev: Some(at), next: Some(at + 1_000) });
 }
 
 fn walk(db: &Bench, ahead: Option<Millis>) -> UnreadableQuery {
@@ -284,9 +296,9 @@ pub(crate) fn error_rows_are_not_revived_by_repair(db: &Bench) {
     assert!(db.overdue(Millis::MAX).is_empty());
     assert!(db.polled(Millis::MAX).is_empty());
     assert!(db.unreadable().is_empty());
-    for resume in [false, true] {
+    for how in [Move::Repair, Move::Pass, Move::Resume] {
         for state in [ScheduleState::Active, ScheduleState::Paused] {
-            assert!(!db.repaired(&Repair { version, state, resume, ..fire_once(db, &entry) }));
+            assert!(!db.repaired(&Repair { version, state, how, ..fire_once(db, &entry) }));
         }
     }
     let as_now = Arc::new(Entry { version, ..(*entry).clone() });

@@ -35,6 +35,19 @@ pub(crate) fn nothing_is_claimed_by_a_node_that_is_off(db: &Bench) {
     assert_eq!(db.executions().len(), 2);
 }
 
+/// A call that reaches the database after its node has given it up would leave an execution of nobody's.
+pub(crate) fn a_claim_that_was_given_up_is_lost_however_late_it_comes(db: &Bench) {
+    let planned = db.head(&db.schedule("planned"));
+    let pending = db.request(Candidate::Pending(db.pending("pending")));
+    let requests = [planned, pending];
+    let claims = db.store.resolve(&requests, false).unwrap();
+    assert!(matches!(claims[..], [Claim::Lost, Claim::Lost]), "{claims:?}");
+    for request in &requests {
+        assert!(is_lost(&db.claim(request)));
+    }
+    assert!(matches!(db.claim(&db.head(&db.entry("planned"))), Claim::Won(_)), "others may claim it");
+}
+
 pub(crate) fn what_carries_the_token_is_won_and_not_claimed_again(db: &Bench) {
     for at_once in [false, true] {
         let entry = db.schedule(if at_once { "running" } else { "claimed" });

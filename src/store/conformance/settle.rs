@@ -1,7 +1,8 @@
 //! Starts, outcomes, retries, work given back.
 
 use super::*;
-use crate::domain::ExecutionState;
+use crate::domain::{Answer, ExecutionState};
+use crate::repair::recover;
 
 pub(crate) fn a_start_moves_claimed_to_running(db: &Bench) {
     let claimed = db.claim_head(&db.schedule("s"));
@@ -31,7 +32,7 @@ pub(crate) fn a_failure_is_recorded_with_its_error(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();
     let error = "it's \"broken\": 100 % \\ ünïcode".to_owned();
-    assert_eq!(db.settle(&claimed.finish(Outcome::Failed(error.clone()), None, db.now)), Applied::Done);
+    assert_eq!(db.settle(&claimed.finish(Answer::Failed(error.clone()), None, db.now)), Applied::Done);
     let row = db.execution(id);
     assert_eq!((row.state.as_str(), row.error), ("FAILED", error));
     assert_eq!(db.executions().len(), 1);
@@ -58,7 +59,7 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
     let entry = db.schedule("s");
     let claimed = db.run_head(&entry);
     let (id, due) = (claimed.execution(), db.now + 10_000);
-    let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(due), db.now);
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(due), db.now);
     assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!(db.execution(id).state, "FAILED");
     let pendings = db.pendings_of(entry.id);
@@ -70,14 +71,14 @@ pub(crate) fn a_retry_appears_with_the_failure(db: &Bench) {
     assert_eq!((again.attempt(), again.scheduled()), (2, db.base));
     // Why it was made is not why it failed.
     assert_eq!(db.execution(retry.id).reason, "retry");
-    assert_eq!(db.settle(&again.finish(Outcome::Failed("still no".to_owned()), None, db.now)), Applied::Done);
+    assert_eq!(db.settle(&again.finish(Answer::Failed("still no".to_owned()), None, db.now)), Applied::Done);
     let last = db.execution(retry.id);
     assert_eq!((last.state.as_str(), last.reason.as_str(), last.error.as_str()), ("FAILED", "", "still no"));
 }
 
 pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
-    let failed = claimed.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now);
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!(db.settle(&failed), Applied::Done);
     assert_eq!(db.executions().len(), 2);
@@ -86,7 +87,7 @@ pub(crate) fn a_retry_is_not_made_twice(db: &Bench) {
 /// As after a restored backup: a batch of outcomes must not be refused for ever because of it.
 pub(crate) fn an_outcome_is_kept_though_its_retry_is_there_already(db: &Bench) {
     let [a, b] = ["a", "b"].map(|name| db.run_head(&db.schedule(name)));
-    let batch = [a, b].map(|run| run.finish(Outcome::Failed("no".to_owned()), Some(db.now), db.now));
+    let batch = [a, b].map(|run| run.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now));
     assert_eq!(db.settle(&batch[1]), Applied::Done);
     db.set(RowKey::Execution(batch[1].execution), "state", "'RUNNING'");
     assert_eq!(db.store.settle(&batch).unwrap(), [Applied::Done, Applied::Done]);
@@ -135,6 +136,74 @@ pub(crate) fn giving_back_is_said_twice_without_harm(db: &Bench) {
     assert_eq!(db.execution(id).state, "CLAIMED");
 }
 
+/// It runs again as it was: the same attempt, later.
+pub(crate) fn a_snooze_leaves_the_same_attempt_pending_until_later(db: &Bench) {
+    let entry = db.schedule("s");
+    let mut candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    for snoozes in 0..3 {
+        let request = ClaimRequest { at_once: true, ..db.request(candidate) };
+        let claimed = won(db.claim(&request));
+        assert_eq!((claimed.attempt(), claimed.snoozes(), claimed.failures()), (1, snoozes, 0));
+        let (id, old) = (claimed.execution(), claimed.token());
+        let snoozed = claimed.finish(Answer::Snooze(Duration::from_secs(30)), None, db.now);
+        assert_eq!(db.settle(&snoozed), Applied::Done);
+        assert_eq!(db.settle(&snoozed), Applied::Done, "said twice");
+        let row = db.execution(id);
+        assert_eq!((row.state.as_str(), row.reason.as_str(), row.node.as_str()), ("PENDING", "snoozed", ""));
+        assert_eq!((row.due, row.snoozes, row.started), (db.now + 30_000, i64::from(snoozes) + 1, None));
+        let pending = db.find_pending(id).unwrap();
+        assert_ne!(pending.token, old);
+        candidate = Candidate::Pending(pending);
+    }
+    assert_eq!(db.executions().len(), 1);
+}
+
+pub(crate) fn giving_up_is_a_failure_with_its_reason(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let id = claimed.execution();
+    let gave_up = claimed.finish(Answer::GiveUp("no such bill".to_owned()), None, db.now);
+    assert_eq!(db.settle(&gave_up), Applied::Done);
+    assert_eq!(db.settle(&gave_up), Applied::Done, "said twice");
+    let row = db.execution(id);
+    assert_eq!(
+        (row.state.as_str(), row.reason.as_str(), row.error.as_str()),
+        ("FAILED", "gave up", "no such bill")
+    );
+    assert_eq!((row.finished, db.executions().len()), (Some(db.now), 1));
+}
+
+/// Deaths and snoozes use up no retries.
+pub(crate) fn failures_are_counted_apart_from_attempts(db: &Bench) {
+    let entry = db.schedule("s");
+    let mut candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
+    let failed = || Answer::Failed("no".to_owned());
+    let snooze = Answer::Snooze(Duration::ZERO);
+    let answers = [Some(failed()), None, Some(snooze), Some(failed()), None];
+    let expected = [(1, 0), (2, 1), (3, 1), (3, 1), (4, 2)];
+    for (answer, expected) in answers.into_iter().zip(expected) {
+        let node = if answer.is_some() { db.node } else { NodeId::fresh() };
+        let request = ClaimRequest { at_once: true, node, ..db.request(candidate) };
+        let claimed = won(db.claim(&request));
+        assert_eq!((claimed.attempt(), claimed.failures()), expected);
+        let id = claimed.execution();
+        let row = db.executions().into_iter().find(|row| row.id == id.0).unwrap();
+        assert_eq!((row.attempt, row.failures), (expected.0.into(), expected.1.into()));
+        match answer {
+            Some(answer) => {
+                let retry = answer.may_be_retried().then_some(db.now);
+                assert_eq!(db.settle(&claimed.finish(answer, retry, db.now)), Applied::Done);
+            }
+            // Its node has died.
+            None => {
+                let stranded = db.stranded().remove(0);
+                let revocation = recover(stranded, db.now, db.now);
+                assert_eq!(db.settle(&revocation.change()), Applied::Done);
+            }
+        }
+        candidate = Candidate::Pending(db.pendings_of(entry.id).remove(0));
+    }
+}
+
 pub(crate) fn an_old_token_claims_nothing_that_was_given_back(db: &Bench) {
     let seen = db.pending("s");
     let claimed = won(db.claim(&db.request(Candidate::Pending(seen.clone()))));
@@ -151,7 +220,7 @@ pub(crate) fn settlements_are_answered_in_order(db: &Bench) {
     let ids = [a.execution(), b.execution(), c.execution(), d.execution()];
     let mut revoked = succeeded(b, db.now);
     revoked.token = Token::fresh();
-    let failed = c.finish(Outcome::Failed("no".to_owned()), None, db.now);
+    let failed = c.finish(Answer::Failed("no".to_owned()), None, db.now);
     let batch = [failed, d.start(db.now), revoked, a.give_back(db.now)];
     let settled = db.store.settle(&batch).unwrap();
     assert_eq!(settled, [Applied::Done, Applied::Done, Applied::Lost, Applied::Done]);

@@ -164,7 +164,7 @@ pub(crate) fn a_revoked_token_finishes_nothing(db: &Bench) {
     let (entry, claimed, stranded) = strand(db, "s", true);
     assert!(db.revoked(&revocation(db, stranded, ExecutionState::Abandoned, true)));
     let before = db.executions();
-    let late = claimed.finish(Outcome::Failed("late".to_owned()), Some(db.now), db.now);
+    let late = claimed.finish(Answer::Failed("late".to_owned()), Some(db.now), db.now);
     assert_eq!(db.settle(&late), Applied::Lost);
     assert_eq!(db.executions(), before);
 

@@ -37,7 +37,14 @@ pub(crate) fn a_node_is_not_its_ip_address(db: &Bench) {
     let pulse = |node| {
         let application = db.app.clone();
         db.store
-            .beat(&Heartbeat { node, application, figures: Figures::default(), withdraw: false, now: db.now })
+            .beat(&Heartbeat {
+                node,
+                application,
+                figures: Figures::default(),
+                withdraw: false,
+                drained: false,
+                now: db.now,
+            })
             .unwrap()
     };
     let beats = |node| db.number(RowKey::Node(node), "beat");
@@ -61,7 +68,10 @@ pub(crate) fn repair_does_not_update_where_id_alone(db: &Bench) {
     assert!(db.store.pause(paused.id, paused.version, "op", "a moment ago").unwrap());
     assert!(!db.repaired(&repair));
     let row = db.schedule_row(paused.id);
-    assert_eq!((row.state.as_str(), row.reason.as_str()), (ScheduleState::Paused.as_str(), "a moment ago"));
+    assert_eq!(
+        (row.state.as_str(), row.pause.reason.as_str()),
+        (ScheduleState::Paused.as_str(), "a moment ago")
+    );
     assert_eq!(db.entry("paused").cursor, paused.cursor);
 
     let claimed = db.schedule("claimed");

@@ -1,11 +1,14 @@
 //! The table of changes on the tables in memory.
 
+use std::sync::Arc;
+
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Millis, Reason, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
-use crate::store::rules::{ChangeValue, HeldRow, Rule, Set};
+use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
+use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
 
 impl Tables {
@@ -28,7 +31,15 @@ impl Tables {
         let done = match change {
             Change::Execution(execution) => return self.change_execution(change, execution),
             Change::Repair(repair) => return self.repair(change, repair),
-            Change::Pause(pause) => self.change_schedule(change, pause.id.0),
+            Change::Pause(pause) => {
+                let application = self.schedule(pause.id.0).map(|row| Arc::clone(&row.application));
+                let done = self.change_schedule(change, pause.id.0);
+                if done {
+                    self.note_pause_end(application.as_deref().unwrap_or_default(), pause.until);
+                }
+                done
+            }
+            Change::Switch(switch) => self.change_switch(change, switch),
             Change::Quarantine(broken) => self.change_schedule(change, broken.seen.id.0),
             Change::Remove(removal) => {
                 let done = self.change_schedule(change, removal.seen.id.0);
@@ -38,16 +49,7 @@ impl Tables {
                 done
             }
             Change::Policy(policy) => self.change_job(change, policy.job),
-            Change::End(end) => {
-                let now = self.now;
-                let node = self.nodes.get_mut(&end.node);
-                node.is_some_and(|node| {
-                    let after = after(change, now, |column| node.value(end.node, column));
-                    let done = after.is_some();
-                    after.into_iter().flatten().for_each(|(column, value)| node.set(column, value));
-                    done
-                })
-            }
+            Change::End(end) => self.change_node(change, end.node),
         };
         Ok(done.into())
     }
@@ -60,9 +62,15 @@ impl Tables {
             return Ok((change.rule().repeats && is_so).into());
         };
         self.edit_run(id, |run| after.into_iter().for_each(|(column, value)| run.set(column, value)));
-        let next = execution.next.filter(|_| !self.cancels.contains_key(&id.0));
+        match execution.kind {
+            ChangeKind::TimeOut => drop(self.stuck.insert(id.0)),
+            ChangeKind::Release => drop(self.stuck.remove(&id.0)),
+            _ => {}
+        }
+        let ends = self.cancels.contains_key(&id.0) && !self.hooks.follows_cancelled;
+        let next = execution.next.filter(|_| !ends);
         if let (Some(next), Some(run)) = (next, self.run(id)) {
-            self.follow_up(run.again(next.reason.as_str(), next.due, next.token))?;
+            self.follow_up(run.again((next.reason.as_str(), next.reason.as_str()), next.due, next.token))?;
         }
         Ok(Applied::Done)
     }
@@ -101,6 +109,30 @@ impl Tables {
                 (run.finished, run.token) = (Some(now), None);
             });
         }
+    }
+
+    fn change_switch(&mut self, change: &Change, switch: &SwitchChange) -> bool {
+        let now = self.now;
+        match &switch.seen.row {
+            SwitchRow::Job(id, _) => self.change_job(change, *id),
+            SwitchRow::Node(id) => self.change_node(change, *id),
+            SwitchRow::Application(name) => {
+                let Some(app) = self.apps.get_mut(name.as_str()) else { return false };
+                let after = after(change, now, |column| app.value(name, column));
+                let done = after.is_some();
+                after.into_iter().flatten().for_each(|(column, value)| app.set(column, value));
+                done
+            }
+        }
+    }
+
+    fn change_node(&mut self, change: &Change, id: NodeId) -> bool {
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(&id) else { return false };
+        let after = after(change, now, |column| node.value(id, column));
+        let done = after.is_some();
+        after.into_iter().flatten().for_each(|(column, value)| node.set(column, value));
+        done
     }
 
     fn change_job(&mut self, change: &Change, id: i64) -> bool {
@@ -150,6 +182,7 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
         Set::Give(value) => change.brings(value),
         Set::Clock => Datum::Number(now),
         Set::OneMore => Datum::Number(count + 1),
+        Set::Tally => Datum::Number(count.max(0) + 1),
         Set::Recount => Datum::Number(when::count("version", count).map_or(0, |version| version + 1)),
         Set::More(value) => match change.brings(value) {
             Datum::Number(more) => Datum::Number(count.saturating_add(more)),
@@ -176,6 +209,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         attempt: 1,
         state: line.state.as_str().into(),
         reason: line.reason.as_str().into(),
+        cause: (line.state == ExecutionState::Pending).then_some(line.reason.as_str()),
         payload: None,
         due: line.due,
         token: line.token,
@@ -187,5 +221,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         prev: line.prev,
         following: line.following,
         error: String::new(),
+        failures: 0,
+        snoozes: 0,
     }
 }

@@ -3,7 +3,7 @@
 use super::rows::{Run, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState,
+    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::Column;
@@ -32,7 +32,23 @@ impl Tables {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
             None if claims => self.claim(request),
             None if self.is_held(request.candidate.entry().id) => Claim::Skipped,
-            None => Claim::Lost,
+            None => {
+                self.give_up(&request.candidate);
+                Claim::Lost
+            }
+        }
+    }
+
+    /// Changes what the candidate's guard compares, if it still matches.
+    fn give_up(&mut self, candidate: &Candidate) {
+        match candidate {
+            Candidate::Planned(occurrence) if self.is_claimable(occurrence) => {
+                self.edit_schedule(occurrence.entry.id.0, |row| row.version += 1);
+            }
+            Candidate::Pending(pending) if self.is_takeable(pending) => {
+                self.edit_run(pending.id, |run| run.token = Some(Token::fresh()));
+            }
+            Candidate::Planned(_) | Candidate::Pending(_) => {}
         }
     }
 
@@ -48,18 +64,7 @@ impl Tables {
 
     fn claim_planned(&mut self, request: &ClaimRequest, occurrence: &Occurrence) -> Result<Option<Claimed>> {
         let id = occurrence.entry.id.0;
-        let Some(row) = self.schedule(id) else { return Ok(None) };
-        let seen = |column| match column {
-            Column::Id => Datum::Number(id),
-            Column::State => Datum::Text(ScheduleState::Active.as_str()),
-            Column::PrevFireTime => Datum::time(occurrence.prev),
-            Column::NextFireTime => Datum::Number(occurrence.at),
-            Column::Version => Datum::Number(occurrence.entry.version),
-            _ => column.absent(Datum::Null),
-        };
-        if !matches(&guard::CLAIM, |column| row.value(id, column), seen) {
-            return Ok(None);
-        }
+        let Some(row) = self.schedule(id).filter(|_| self.is_claimable(occurrence)) else { return Ok(None) };
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
         let state = owned_state(request);
         let run = Run {
@@ -73,6 +78,7 @@ impl Tables {
             attempt: 1,
             state: state.as_str().into(),
             reason: Text::default(),
+            cause: None,
             payload: None,
             due: occurrence.at,
             token: Some(request.token),
@@ -84,6 +90,8 @@ impl Tables {
             prev: occurrence.prev,
             following: occurrence.following,
             error: String::new(),
+            failures: 0,
+            snoozes: 0,
         };
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
@@ -101,11 +109,7 @@ impl Tables {
     fn claim_pending(&mut self, request: &ClaimRequest, pending: &Pending) -> Result<Option<Claimed>> {
         let schedule = pending.entry.id.0;
         let (Some(row), Some(run)) = (self.schedule(schedule), self.run(pending.id)) else { return Ok(None) };
-        if run.schedule != schedule || !self.lets_run(schedule, run.origin) {
-            return Ok(None);
-        }
-        let seen = seen_execution(pending.id, ExecutionState::Pending, pending.token);
-        if !matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen) {
+        if run.schedule != schedule || !self.lets_run(schedule, run.origin) || !self.is_takeable(pending) {
             return Ok(None);
         }
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
@@ -122,6 +126,27 @@ impl Tables {
         Ok(Some(Claimed::won(request, pending.id, fence)))
     }
 
+    /// Whether a planned claim's guard matches.
+    fn is_claimable(&self, occurrence: &Occurrence) -> bool {
+        let id = occurrence.entry.id.0;
+        let seen = |column| match column {
+            Column::Id => Datum::Number(id),
+            Column::State => Datum::Text(ScheduleState::Active.as_str()),
+            Column::PrevFireTime => Datum::time(occurrence.prev),
+            Column::NextFireTime => Datum::Number(occurrence.at),
+            Column::Version => Datum::Number(occurrence.entry.version),
+            _ => column.absent(Datum::Null),
+        };
+        self.schedule(id).is_some_and(|row| matches(&guard::CLAIM, |column| row.value(id, column), seen))
+    }
+
+    /// Whether the guard of a PENDING execution's claim matches.
+    fn is_takeable(&self, pending: &Pending) -> bool {
+        let seen = seen_execution(pending.id, ExecutionState::Pending, pending.token);
+        let is = |run: &Run| matches(&guard::TAKE, |column| run.value(pending.id.0, column), seen);
+        self.run(pending.id).is_some_and(is)
+    }
+
     /// Whether a schedule's state lets its PENDING executions run: a pause holds the planned ones.
     pub(super) fn lets_run(&self, schedule: i64, origin: i64) -> bool {
         self.schedule(schedule).is_some_and(|row| {
@@ -133,11 +158,7 @@ impl Tables {
 }
 
 /// The values a guard of an execution compares with.
-fn seen_execution(
-    id: ExecutionId,
-    state: ExecutionState,
-    token: crate::domain::Token,
-) -> impl Fn(Column) -> Datum<'static> {
+fn seen_execution(id: ExecutionId, state: ExecutionState, token: Token) -> impl Fn(Column) -> Datum<'static> {
     move |column| match column {
         Column::Id => Datum::Number(id.0),
         Column::State => Datum::Text(state.as_str()),

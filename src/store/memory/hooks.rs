@@ -14,14 +14,16 @@ use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, T
 use crate::sim::judge;
 use crate::store::Result;
 use crate::store::change::Datum;
-use crate::store::columns::{Cell, Column};
+use crate::store::columns::{Cell, Column, POLICY};
 use crate::store::conformance::RowKey;
+use crate::store::when::NONE;
 
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     held: BTreeSet<ScheduleId>,
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
+    pub(super) follows_cancelled: bool,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
     /// Registrations wait until its other side is gone.
@@ -64,6 +66,11 @@ impl MemoryStore {
         } else {
             refused.remove(&id.0)
         };
+    }
+
+    /// Attempts follow also those that were cancelled as they ran.
+    pub(crate) fn follow_cancelled(&self) {
+        self.tables().hooks.follows_cancelled = true;
     }
 
     /// From now on every heartbeat fails.
@@ -177,8 +184,7 @@ enum Literal {
 
 /// The column of QRTZ_JOB that holds this part of a policy.
 fn policy_column(name: &str) -> Option<Column> {
-    let columns = [Column::Recover, Column::MaxAttempts, Column::MaxTries, Column::RetryDelay];
-    columns.into_iter().find(|column| column.name() == name)
+    POLICY.into_iter().find(|column| column.name() == name)
 }
 
 impl Literal {
@@ -259,6 +265,7 @@ impl Tables {
             "time_next" => app.time_next = value.number()?,
             "ledger_from" => app.ledger_from = value.number()?,
             "fence_from" => app.fence_from = value.number()?,
+            "paused_time" => app.pause.since = since(value),
             _ => return None,
         }
         Some(())
@@ -269,6 +276,8 @@ impl Tables {
         match column {
             "state" => node.state = value.text()?.into(),
             "beat" => node.beat = value.number()?,
+            "paused_time" => node.pause.since = since(value),
+            "ended_time" => node.ended = since(value),
             _ => return None,
         }
         Some(())
@@ -279,6 +288,7 @@ impl Tables {
         let job = self.jobs.get_mut(&id)?;
         match (column, value) {
             ("state", value) => job.state = value.text()?.into(),
+            ("paused_time", value) => job.pause.since = since(value),
             (_, Literal::Number(number)) => job.set(policy_column(column)?, Datum::Number(number)),
             _ => return None,
         }
@@ -327,6 +337,8 @@ impl Tables {
             "time_next" => Some(app.time_next.to_string()),
             "ledger_from" => Some(app.ledger_from.to_string()),
             "fence_from" => Some(app.fence_from.to_string()),
+            "paused_time" => Some(written(app.pause.since)),
+            "pause_ends" => Some(written(app.pause_ends)),
             _ => return None,
         })
     }
@@ -336,6 +348,8 @@ impl Tables {
         Some(match column {
             "state" => Some(node.state.to_string()),
             "beat" => Some(node.beat.to_string()),
+            "paused_time" => Some(written(node.pause.since)),
+            "ended_time" => Some(written(node.ended)),
             _ => return None,
         })
     }
@@ -346,6 +360,7 @@ impl Tables {
         Some(match column {
             "id" => Some(id.to_string()),
             "state" => Some(job.state.to_string()),
+            "paused_time" => Some(written(job.pause.since)),
             _ => match job.value(id, policy_column(column)?) {
                 Datum::Number(number) => Some(number.to_string()),
                 _ => return None,
@@ -380,4 +395,13 @@ impl Tables {
             _ => return None,
         })
     }
+}
+
+/// An instant as a column holds it: -1 for none.
+fn since(value: Literal) -> Option<Millis> {
+    value.number().filter(|time| *time != NONE)
+}
+
+fn written(time: Option<Millis>) -> String {
+    time.unwrap_or(NONE).to_string()
 }

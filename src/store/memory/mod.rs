@@ -14,6 +14,7 @@ mod purge;
 mod repairs;
 mod rows;
 mod schedules;
+mod switch;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -24,11 +25,12 @@ use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
+use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
-    Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage,
-    UnreadableQuery, Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
+    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
+    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
+    UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -213,6 +215,18 @@ impl Store for MemoryStore {
         self.transaction(|tables| tables.retry(order))
     }
 
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.transaction(|tables| tables.switch(order))
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        Ok(self.tables().passed(query))
+    }
+
+    fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
+        self.transaction(|tables| Ok(tables.ended_pauses(application)))
+    }
+
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.tables().saw_cancels(executions);
         Ok(())
@@ -230,12 +244,24 @@ impl Store for MemoryStore {
         Ok(self.tables().node_rows(application))
     }
 
-    fn applications(&self) -> Result<Vec<String>> {
-        Ok(self.tables().applications())
+    fn applications(&self) -> Result<Vec<ApplicationRow>> {
+        Ok(self.tables().application_rows())
+    }
+
+    fn jobs(&self, application: &str) -> Result<Vec<JobRow>> {
+        Ok(self.tables().job_rows(application))
     }
 
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         Ok(self.tables().schedule_rows(application))
+    }
+
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        Ok(self.tables().schedule_rows(Some(application)).into_iter().find(|row| row.name == name))
+    }
+
+    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
+        Ok(self.tables().counts(schedule))
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::{Node, Schedule, Text};
+use super::rows::{Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
 use crate::domain::{
     Cause, Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
 };
 use crate::store::columns::Column;
 use crate::store::guard;
+use crate::store::switch::Switch;
 use crate::store::{
     DueRows, Figures, Heartbeat, HeartbeatReply, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
     Polled, Result, SMALL_PAYLOAD, when,
@@ -37,6 +38,7 @@ impl Tables {
             host_name: new.host_name.clone(),
             pid: new.pid,
             state: "Y".into(),
+            pause: Pause::default(),
             beat: 0,
             jobs: new.jobs.iter().map(|job| job.name.clone()).collect(),
             figures: Figures::default(),
@@ -64,6 +66,8 @@ impl Tables {
                 node.beat += 1;
                 if beat.withdraw {
                     node.state = "N".into();
+                } else if beat.drained && node.state == Switch::Draining.word(false) {
+                    node.state = Switch::Drained.word(false).into();
                 }
                 node.figures = beat.figures;
                 node.last_beat = beat.now;
@@ -86,6 +90,10 @@ impl Tables {
             time,
             app_enabled: self.is_enabled(&query.application),
             node_enabled: node.is_some_and(|node| node.state == "Y" && node.ended.is_none()),
+            drains: node.is_some_and(|node| {
+                matches!(Switch::read(&node.state, false), Switch::Draining | Switch::Drained)
+            }),
+            pause_ended: self.has_ended_pause(&query.application),
             election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
             late: false,
             earliest: None,
@@ -238,8 +246,10 @@ impl Tables {
             attempt: run.attempt,
             origin: run.origin,
             token: run.token?,
-            cause: Cause::of_pending(run.reason.as_ref(), run.attempt, self.ordered_by(run.origin)),
+            cause: Cause::read(run.cause, self.ordered_by(run.origin)),
             payload: run.payload.clone(),
+            failures: run.failures,
+            snoozes: run.snoozes,
         })
     }
 
@@ -284,7 +294,8 @@ fn node_row(id: NodeId, node: &Node) -> NodeRow {
         host_ip: node.host_ip.clone(),
         host_name: node.host_name.clone(),
         pid: i64::from(node.pid),
-        enabled: node.state == "Y",
+        switch: Switch::read(&node.state, false),
+        pause: node.pause.row(),
         beat: node.beat,
         jobs: node.jobs.clone(),
         figures: node.figures,

@@ -28,6 +28,7 @@ impl Tables {
             attempt: 1,
             state: ExecutionState::Pending.as_str().into(),
             reason: Reason::ByHand.as_str().into(),
+            cause: Some(Reason::ByHand.as_str()),
             payload: order.payload.as_deref().map(Into::into),
             due,
             token: Some(Token::fresh()),
@@ -39,6 +40,8 @@ impl Tables {
             prev: None,
             following: None,
             error: String::new(),
+            failures: 0,
+            snoozes: 0,
         };
         self.insert_run(run).map(Ordered::Pending)
     }
@@ -70,7 +73,12 @@ impl Tables {
             Ok(ExecutionState::Running) => {
                 let node = run.node.map(|node| node.to_string()).unwrap_or_default();
                 let is_new = !self.cancels.contains_key(&order.execution.0);
-                let row = CancelRow { asked: self.now, actor: order.order.actor.clone(), seen: None };
+                let row = CancelRow {
+                    asked: self.now,
+                    actor: order.order.actor.clone(),
+                    reason: order.order.reason.clone(),
+                    seen: None,
+                };
                 self.cancels.entry(order.execution.0).or_insert(row);
                 (Cancel::Asked { node, is_new }, ExecutionState::Running)
             }
@@ -99,8 +107,11 @@ impl Tables {
         if self.ledger(run.schedule).any(|(_, it)| key(it) == key(&run) && it.attempt > run.attempt) {
             return Ok(Retry::Followed);
         }
+        if self.stuck.contains(&order.execution.0) {
+            return Ok(Retry::State(Some(ExecutionState::Running)));
+        }
         let due = self.now.max(run.scheduled);
-        let again = run.again(Reason::ByHand.as_str(), due, Token::fresh());
+        let again = run.again((Reason::ByHand.as_str(), Reason::Retry.as_str()), due, Token::fresh());
         self.record(&order.retry_entry(&name, state, i64::from(again.attempt)));
         self.insert_run(again).map(Retry::Pending)
     }

@@ -6,19 +6,15 @@ use std::sync::Arc;
 use super::rows::Run;
 use super::tables::{Index, Tables};
 use crate::domain::{
-    Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason, ScheduleId,
-    ScheduleState,
+    Attempt, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, MisfirePolicy, NodeId, Reason,
+    ScheduleId, ScheduleState,
 };
 use crate::store::columns::Column;
 use crate::store::{
-    Applied, Lane, OverduePage, OverdueQuery, SeenSchedule, Stranded, StrandedPage, UnreadablePage,
-    UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, called, guard,
+    Applied, CursorAhead, Lane, OverduePage, OverdueQuery, SeenSchedule, Stranded, StrandedPage,
+    UnreadablePage, UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, called, guard,
 };
 use crate::time::is_election_due;
-
-/// What a job's executions get when its row is gone: they are not run again.
-const ORPHANED: JobPolicy =
-    JobPolicy { recover: false, max_attempts: 1, max_tries: 1, retry_delay: std::time::Duration::ZERO };
 
 impl Tables {
     pub(super) fn elect(&mut self, application: &str, now: Millis, interval: Millis) -> Applied {
@@ -93,6 +89,7 @@ impl Tables {
         let lost = self.owned().iter().filter(|(node, _)| !self.is_live(**node));
         let mut page: Vec<(i64, &Run)> = lost
             .flat_map(|(_, ids)| ids.iter().filter(|id| **id > after.0))
+            .chain(self.stuck.iter().filter(|id| **id > after.0 && self.is_stuck_nowhere(**id)))
             .filter_map(|id| Some((*id, self.run(ExecutionId(*id))?)))
             .filter(|(_, run)| &*run.application == application)
             .collect();
@@ -103,6 +100,10 @@ impl Tables {
             stranded: page.into_iter().filter_map(|(id, run)| self.as_stranded(id, run)).collect(),
             next,
         }
+    }
+
+    fn is_stuck_nowhere(&self, id: i64) -> bool {
+        self.run(ExecutionId(id)).is_some_and(|run| !self.is_live(run.node))
     }
 
     fn is_live(&self, node: Option<NodeId>) -> bool {
@@ -116,12 +117,14 @@ impl Tables {
             id: ExecutionId(id),
             schedule,
             name: called(row.map_or("", |row| &row.name), schedule),
+            job: job.map_or_else(|| "".into(), |job| Arc::clone(&job.name)),
             state: run.state.parse().ok()?,
             token: run.token?,
             attempt: run.attempt,
+            failures: run.failures,
             deaths: self.deaths_before(run),
             is_cancelled: self.cancels.contains_key(&id),
-            policy: job.map_or(ORPHANED, |job| job.policy),
+            policy: job.map_or(JobPolicy::NO_JOB, |job| job.policy),
         })
     }
 
@@ -139,7 +142,10 @@ impl Tables {
                 true => Reason::Removed,
                 false => self.cancels.get(id).map(|_| Reason::Cancelled)?,
             };
-            Some(Withdrawn { execution, token: run.token?, name: Arc::clone(&row.name), reason })
+            let job = self.jobs.get(&row.job()).map_or_else(|| "".into(), |job| Arc::clone(&job.name));
+            let schedule = Arc::clone(&row.name);
+            let attempt = Attempt { execution, schedule, job, number: run.attempt };
+            Some(Withdrawn { attempt, token: run.token?, reason })
         });
         withdrawn.take(limit).collect()
     }
@@ -169,13 +175,25 @@ impl Tables {
     }
 
     /// A schedule that the walk is to bring: unreadable, or ahead of the clock.
-    fn sought(&self, id: i64, query: &UnreadableQuery) -> Option<Result<Entry, UnreadableRow>> {
+    fn sought(&self, id: i64, query: &UnreadableQuery) -> Option<Result<CursorAhead, UnreadableRow>> {
         if let Some(broken) = self.as_broken(id) {
             return Some(Err(broken));
         }
         let row = self.schedule(id)?;
         let entry = row.understand(id, self.jobs.get(&row.job())).ok()?;
-        query.wants(&entry, self.now).then_some(Ok(entry))
+        if !query.wants(&entry, self.now) || self.is_skipped_by_hand(&entry) {
+            return None;
+        }
+        Some(Ok(CursorAhead { entry, seen: self.now }))
+    }
+
+    /// Whether the last occurrence that a schedule has passed was skipped by hand.
+    fn is_skipped_by_hand(&self, entry: &Entry) -> bool {
+        let is_last = |run: &Run| {
+            run.generation == entry.generation && run.origin == 0 && Some(run.scheduled) == entry.cursor.prev
+        };
+        let by_hand = |run: &Run| run.is(ExecutionState::Skipped) && *run.reason == *Reason::ByHand.as_str();
+        self.ledger(entry.id.0).any(|(_, run)| is_last(run) && by_hand(run))
     }
 
     fn overdue_unreadable(&self, query: &UnreadableQuery) -> impl Iterator<Item = UnreadableRow> {

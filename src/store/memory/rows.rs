@@ -9,12 +9,11 @@ use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
-use crate::store::Figures;
 use crate::store::change::Datum;
-use crate::store::columns::{Column, Settings, When};
+use crate::store::columns::{Column, POLICY, Settings, When, policy_value, set_policy};
 use crate::store::guard::Guard;
 use crate::store::when::{self, NONE};
-use crate::time::{millis, span};
+use crate::store::{Figures, PauseRow};
 use crate::trigger::Timing;
 
 /// A text column. Words of our own are never copied.
@@ -36,6 +35,9 @@ pub(super) fn matches<'row, 'seen>(
 #[derive(Clone, Debug)]
 pub(super) struct App {
     pub state: Text,
+    pub pause: Pause,
+    /// When the next pause in it ends by itself, or earlier.
+    pub pause_ends: Option<Millis>,
     pub time_pre: Millis,
     pub time_next: Millis,
     pub ledger_from: Millis,
@@ -44,7 +46,68 @@ pub(super) struct App {
 
 impl Default for App {
     fn default() -> Self {
-        Self { state: "Y".into(), time_pre: NONE, time_next: NONE, ledger_from: NONE, fence_from: 0 }
+        Self {
+            state: "Y".into(),
+            pause: Pause::default(),
+            pause_ends: None,
+            time_pre: NONE,
+            time_next: NONE,
+            ledger_from: NONE,
+            fence_from: 0,
+        }
+    }
+}
+
+/// What the row of an application, a node or a job says of its pause.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pause {
+    pub by: String,
+    pub reason: String,
+    pub since: Option<Millis>,
+    pub until: Option<Millis>,
+}
+
+impl Pause {
+    fn value(&self, column: Column) -> Datum<'_> {
+        match column {
+            Column::PausedBy => Datum::Text(&self.by),
+            Column::Reason => Datum::Text(&self.reason),
+            Column::PausedTime => Datum::time(self.since),
+            Column::PausedUntil => Datum::time(self.until),
+            _ => column.absent(Datum::Null),
+        }
+    }
+
+    fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::PausedBy => self.by = text(value).into_owned(),
+            Column::Reason => self.reason = text(value).into_owned(),
+            Column::PausedTime => self.since = time(value),
+            Column::PausedUntil => self.until = time(value),
+            _ => column.absent(()),
+        }
+    }
+
+    pub(super) fn row(&self) -> PauseRow {
+        let Self { by, reason, since, until } = self.clone();
+        PauseRow { by, reason, since, until }
+    }
+}
+
+impl App {
+    pub(super) fn value<'a>(&'a self, name: &'a str, column: Column) -> Datum<'a> {
+        match column {
+            Column::Application => Datum::Text(name),
+            Column::State => Datum::Text(&self.state),
+            column => self.pause.value(column),
+        }
+    }
+
+    pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
+        match column {
+            Column::State => self.state = text(value),
+            column => self.pause.set(column, value),
+        }
     }
 }
 
@@ -56,6 +119,7 @@ pub(super) struct Node {
     pub host_name: String,
     pub pid: u32,
     pub state: Text,
+    pub pause: Pause,
     pub beat: i64,
     pub jobs: Vec<String>,
     pub figures: Figures,
@@ -73,7 +137,7 @@ impl Node {
             Column::State => Datum::Text(&self.state),
             Column::EndedTime => Datum::time(self.ended),
             Column::EndReason => Datum::Text(&self.end_reason),
-            _ => column.absent(Datum::Null),
+            column => self.pause.value(column),
         }
     }
 
@@ -81,7 +145,8 @@ impl Node {
         match column {
             Column::EndedTime => self.ended = time(value),
             Column::EndReason => self.end_reason = text(value),
-            _ => column.absent(()),
+            Column::State => self.state = text(value),
+            column => self.pause.set(column, value),
         }
     }
 }
@@ -91,6 +156,7 @@ impl Node {
 pub(super) struct Job {
     pub name: Arc<str>,
     pub state: Text,
+    pub pause: Pause,
     pub policy: JobPolicy,
 }
 
@@ -98,25 +164,20 @@ impl Job {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),
-            Column::Recover => Datum::Number(self.policy.recover.into()),
-            Column::MaxAttempts => Datum::Number(self.policy.max_attempts.into()),
-            Column::MaxTries => Datum::Number(self.policy.max_tries.into()),
-            Column::RetryDelay => Datum::Number(millis(self.policy.retry_delay)),
+            _ if POLICY.contains(&column) => Datum::Number(policy_value(&self.policy, column)),
             // No question is about it.
             Column::UpdateTime => Datum::Null,
-            _ => column.absent(Datum::Null),
+            Column::State => Datum::Text(&self.state),
+            column => self.pause.value(column),
         }
     }
 
     pub(super) fn set(&mut self, column: Column, value: Datum<'_>) {
-        let count = |value| u32::try_from(number(value)).unwrap_or(u32::MAX);
         match column {
-            Column::Recover => self.policy.recover = number(value) != 0,
-            Column::MaxAttempts => self.policy.max_attempts = count(value),
-            Column::MaxTries => self.policy.max_tries = count(value),
-            Column::RetryDelay => self.policy.retry_delay = span(number(value)),
+            _ if POLICY.contains(&column) => set_policy(&mut self.policy, column, number(value)),
             Column::UpdateTime => {}
-            _ => column.absent(()),
+            Column::State => self.state = text(value),
+            column => self.pause.set(column, value),
         }
     }
 }
@@ -239,6 +300,7 @@ impl Schedule {
             misfire,
             threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
             recover: job.policy.recover,
+            time_limit: when::time_limit(settings.time_limit)?,
         })
     }
 }
@@ -257,6 +319,8 @@ pub(super) struct Run {
     pub attempt: u32,
     pub state: Text,
     pub reason: Text,
+    /// Why it is run; none if it was planned.
+    pub cause: Option<&'static str>,
     /// Its own, in place of its schedule's.
     pub payload: Option<Arc<str>>,
     pub due: Millis,
@@ -269,6 +333,9 @@ pub(super) struct Run {
     pub prev: Option<Millis>,
     pub following: Option<Millis>,
     pub error: String,
+    /// How many attempts before it failed, and how often it was snoozed.
+    pub failures: u32,
+    pub snoozes: u32,
 }
 
 /// Where an execution is looked up besides by its id.
@@ -299,6 +366,8 @@ impl Run {
             Column::ClaimedTime => Datum::time(self.claimed),
             Column::StartedTime => Datum::time(self.started),
             Column::FinishedTime => Datum::time(self.finished),
+            Column::DueTime => Datum::Number(self.due),
+            Column::Snoozes => Datum::Number(self.snoozes.into()),
             _ => column.absent(Datum::Null),
         }
     }
@@ -313,12 +382,18 @@ impl Run {
             Column::ClaimedTime => self.claimed = time(value),
             Column::StartedTime => self.started = time(value),
             Column::FinishedTime => self.finished = time(value),
+            Column::DueTime => self.due = number(value),
+            Column::Snoozes => self.snoozes = u32::try_from(number(value)).unwrap_or(u32::MAX),
             _ => column.absent(()),
         }
     }
 
     pub(super) fn is(&self, state: ExecutionState) -> bool {
         self.state == state.as_str()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.is(ExecutionState::Failed) || self.is(ExecutionState::TimedOut)
     }
 
     pub(super) fn key(&self) -> Key {
@@ -335,8 +410,14 @@ impl Run {
     }
 
     /// The next attempt at the same occurrence, nobody's yet.
-    pub(super) fn again(&self, reason: &'static str, due: Millis, token: Token) -> Self {
+    pub(super) fn again(
+        &self,
+        (reason, cause): (&'static str, &'static str),
+        due: Millis,
+        token: Token,
+    ) -> Self {
         Self {
+            cause: Some(cause),
             attempt: self.attempt.saturating_add(1),
             state: ExecutionState::Pending.as_str().into(),
             reason: reason.into(),
@@ -348,6 +429,7 @@ impl Run {
             started: None,
             finished: None,
             error: String::new(),
+            failures: self.failures + u32::from(self.has_failed()),
             ..self.clone()
         }
     }

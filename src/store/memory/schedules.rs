@@ -1,14 +1,17 @@
 //! What clients do with schedules, and what people see of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape};
 use super::tables::Tables;
-use crate::domain::{Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
+use crate::domain::{Cause, Entry, Error, ErrorKind, Millis, ScheduleId, ScheduleState, shards};
 use crate::store::columns::Settings;
 use crate::store::definition::{Edit, PlannedRow, StoredSchedule, WorkedOut};
 use crate::store::when::{self, NONE, Present};
-use crate::store::{Definition, Ensured, ExecutionQuery, ExecutionRow, Result, ScheduleRow, SeenSchedule};
+use crate::store::{
+    Definition, Ensured, ExecutionQuery, ExecutionRow, PauseRow, Result, ScheduleRow, SeenSchedule,
+};
 
 impl Tables {
     pub(super) fn ensure(&mut self, definition: &Definition) -> Result<Ensured> {
@@ -131,9 +134,12 @@ impl Tables {
             next: some(row.next),
             triggered: row.triggered,
             version: row.version,
-            reason: row.reason.to_string(),
-            paused_by: row.paused_by.to_string(),
-            paused: row.paused,
+            pause: PauseRow {
+                by: row.paused_by.to_string(),
+                reason: row.reason.to_string(),
+                since: row.paused,
+                until: row.paused_until,
+            },
         }
     }
 
@@ -142,8 +148,19 @@ impl Tables {
             let name = self.schedule(run.schedule).map(|row| &*row.name);
             query.schedule.as_deref().is_none_or(|only| name == Some(only))
         };
-        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && of_schedule(run));
+        let occurrence = |run: &Run| (run.schedule, run.generation, run.origin, run.scheduled);
+        let of = query.of.map(|id| self.run(id).map(occurrence));
+        let is_of = |run: &Run| of.is_none_or(|of| of == Some(occurrence(run)));
+        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && of_schedule(run) && is_of(run));
         wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
+    }
+
+    pub(super) fn counts(&self, schedule: ScheduleId) -> Vec<(String, i64)> {
+        let mut counts = BTreeMap::new();
+        for (_, run) in self.ledger(schedule.0) {
+            *counts.entry(run.state.to_string()).or_default() += run.count;
+        }
+        counts.into_iter().collect()
     }
 
     fn execution_row(&self, id: i64, run: &Run) -> ExecutionRow {
@@ -168,6 +185,13 @@ impl Tables {
             finished: run.finished,
             error: run.error.clone(),
             cancel: self.cancels.get(&id).cloned(),
+            cause: Cause::read(run.cause, self.ordered_by(run.origin)),
+            fence: run.fence,
+            due: run.due,
+            payload: run.payload.as_deref().map(str::to_owned),
+            failures: i64::from(run.failures),
+            snoozes: i64::from(run.snoozes),
+            stuck: self.stuck.contains(&id),
         }
     }
 }

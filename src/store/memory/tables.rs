@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rows::{App, IndexedBy, Job, Key, Node, Run, Schedule};
+use super::rows::{App, IndexedBy, Job, Key, Node, Pause, Run, Schedule};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
@@ -44,6 +44,8 @@ pub(super) struct Tables {
     last_id: i64,
     /// Requests to cancel, by execution.
     pub cancels: BTreeMap<i64, CancelRow>,
+    /// QRTZ_STUCK: executions that ran out of time and whose handlers have not returned.
+    pub stuck: BTreeSet<i64>,
     /// Oldest first.
     pub audit: Vec<AuditRow>,
     undo: Vec<Before>,
@@ -124,7 +126,7 @@ impl Tables {
         let name: Arc<str> = spec.name.as_str().into();
         self.indexes.entry(application).or_default().jobs.insert(Arc::clone(&name), id);
         let state = ScheduleState::Active.as_str().into();
-        self.jobs.insert(id, Job { name, state, policy: spec.policy });
+        self.jobs.insert(id, Job { name, state, pause: Pause::default(), policy: spec.policy });
         id
     }
 

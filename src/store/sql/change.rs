@@ -11,7 +11,7 @@ use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
-use crate::domain::{ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
+use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
@@ -35,7 +35,8 @@ pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
 }
 
 fn has_follow_ups(change: &Change) -> bool {
-    change.next_attempt().is_some() || matches!(change, Change::Repair(_) | Change::Remove(_))
+    let is_stuck = matches!(change, Change::Execution(change) if change.concerns_stuck());
+    is_stuck || change.next_attempt().is_some() || matches!(change, Change::Repair(_) | Change::Remove(_))
 }
 
 /// The changes of one transaction.
@@ -123,6 +124,7 @@ fn guarded_update(dialect: Dialect, rule: &Rule, rows: &[&Change], want: &BatchR
 /// A table's name, and that of its rows in a statement.
 fn named(table: Table) -> (&'static str, &'static str) {
     match table {
+        Table::Application => ("QRTZ_APP", "a"),
         Table::Node => ("QRTZ_NODE", "n"),
         Table::Job => ("QRTZ_JOB", "j"),
         Table::Schedule => ("QRTZ_EXECUTE", "e"),
@@ -138,6 +140,7 @@ fn assigned(dialect: Dialect, alias: &str, column: Column, set: Set) -> String {
         Set::Give(value) => format!("w.{}", value.name()),
         Set::Clock => dialect.clock().to_owned(),
         Set::OneMore => format!("{old} + 1"),
+        Set::Tally => format!("COALESCE({old}, 0) + 1"),
         Set::Recount => {
             let old = dialect.loosely(&old);
             format!("CASE WHEN {old} BETWEEN 0 AND 9223372036854775806 THEN {old} + 1 ELSE 0 END")
@@ -186,7 +189,7 @@ fn want(rule: &Rule, rows: &[&Change]) -> BatchRows {
             .zip(["state", OTHER_STATE])
             .fold(want, |want, (state, name)| want.same(name, state.as_str())),
         Column::State => want.alike(column.name(), rows.iter().map(|row| as_text(datum(row, column)))),
-        Column::ClaimToken | Column::Uuid => {
+        Column::ClaimToken | Column::Uuid | Column::Application => {
             want.texts(column.name(), rows.iter().map(|row| as_text(datum(row, column)).into_owned()))
         }
         _ => want.ints(column.name(), rows.iter().map(|row| number(row, column))),
@@ -269,12 +272,19 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     let (mut attempts, mut repairs) = (Vec::new(), Vec::new());
     for change in done {
         match change {
-            Change::Execution(change) => attempts.extend(change.next.map(|next| (change, next))),
+            Change::Execution(change) => {
+                attempts.extend(change.next.map(|next| (change, next)));
+                stuck(session, change)?;
+            }
             Change::Repair(repair) => repairs.push(repair),
             Change::Remove(RemoveChange { application, seen, now, .. }) => {
                 withdraw(session, application, seen.id, *now)?;
             }
-            Change::Pause(_) | Change::Quarantine(_) | Change::Policy(_) | Change::End(_) => {}
+            Change::Pause(_)
+            | Change::Quarantine(_)
+            | Change::Policy(_)
+            | Change::Switch(_)
+            | Change::End(_) => {}
         }
     }
     for attempts in attempts.chunks(session.dialect().batch()) {
@@ -289,6 +299,22 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     for rows in rows.chunks(session.dialect().batch()) {
         insert_ledger(session, rows)?;
     }
+    Ok(())
+}
+
+/// Notes that a handler runs on although its time is up, or that it does no longer.
+fn stuck(session: &mut dyn Session, change: &ExecutionChange) -> Step<()> {
+    let statement = match change.kind {
+        ChangeKind::TimeOut => {
+            let insert = "INSERT INTO QRTZ_STUCK (execution_id, application, node) \
+                          SELECT r.id, r.application, r.node FROM QRTZ_RUN r WHERE r.id = ?";
+            let leave = session.dialect().or_leave("QRTZ_STUCK", "execution_id");
+            sql(insert).bind(change.execution.0).push(&leave)
+        }
+        ChangeKind::Release => sql("DELETE FROM QRTZ_STUCK WHERE execution_id = ?").bind(change.execution.0),
+        _ => return Ok(()),
+    };
+    session.execute(&statement)?;
     Ok(())
 }
 
@@ -311,22 +337,25 @@ pub(super) fn withdraw(
 /// The PENDING executions of removed schedules, and those that were asked to cancel.
 pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
     let question = sql(format!(
-        "SELECT p.id, p.claim_token, p.execute_id, CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name \
-         FROM (SELECT r.id, r.claim_token, r.execute_id \
+        "SELECT p.id, p.claim_token, p.attempt, p.execute_id, \
+         CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name, j.job_class \
+         FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id \
          FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{}) AS p \
-         LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id WHERE e.state = 'REMOVED' \
+         LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE e.state = 'REMOVED' \
          OR EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = p.id) LIMIT ?",
         session.dialect().pending()
     ));
     let mut withdrawn = Vec::new();
     for mut row in session.rows(&question.bind(application).bind(limit))? {
         let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
-        let schedule = ScheduleId(row.int()?);
+        let (number, schedule) = (row.loose_int()?, ScheduleId(row.int()?));
         let reason = if row.int()? == 1 { Reason::Removed } else { Reason::Cancelled };
-        let name = called(&row.loose_text()?, schedule);
+        let (schedule, job) = (called(&row.loose_text()?, schedule), row.loose_text()?.into());
+        let attempt = Attempt { execution, schedule, job, number: u32::try_from(number).unwrap_or(u32::MAX) };
         // One without a readable token was written by hand and stays.
         if let Ok(token) = uuid::Uuid::parse_str(&token) {
-            withdrawn.push(Withdrawn { execution, token: Token(token), name, reason });
+            withdrawn.push(Withdrawn { attempt, token: Token(token), reason });
         }
     }
     Ok(withdrawn)
@@ -347,13 +376,13 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload) \
-                      SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
-                      r.occurrences, r.attempt + 1, 'PENDING', w.reason, w.due, w.fresh, r.prev_fire_time, \
-                      r.following_fire_time, r.payload FROM ",
+                      following_fire_time, payload, cause, failures, snoozes) SELECT "
+            .to_owned()
+            + &again("w.reason", "w.reason", "w.due", "w.fresh")
+            + " FROM ",
     );
-    // Somebody wrote an attempt that no poll can read the next of, or asked to cancel: it ends here. And SQLite needs a WHERE to
-    // tell the join's ON from that of ON CONFLICT.
+    // Somebody wrote an attempt that no poll can read the next of, or asked to cancel: it ends here. And
+    // SQLite needs a WHERE to tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
         " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294 \
          AND NOT EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id){}",
@@ -363,6 +392,16 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     ));
     session.execute(&insert)?;
     Ok(())
+}
+
+/// The columns of the attempt that follows `r`, in the order in which they are inserted.
+pub(super) fn again(reason: &str, cause: &str, due: &str, token: &str) -> String {
+    format!(
+        "r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
+         r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, r.following_fire_time, r.payload, \
+         {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') THEN COALESCE(r.failures, 0) + 1 \
+         ELSE r.failures END, r.snoozes"
+    )
 }
 
 /// The unstarted work of earlier misfire repairs gives way to that of these. What began meanwhile stays.
@@ -401,9 +440,10 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
-                      following_fire_time) \
+                      following_fire_time, cause) \
                       SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
-                      w.due, w.token, w.finished, w.behind, w.following FROM ",
+                      w.due, w.token, w.finished, w.behind, w.following, \
+                      CASE WHEN w.state = 'PENDING' THEN w.reason END FROM ",
     );
     let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
         " {} QRTZ_EXECUTE e ON {}",

@@ -23,7 +23,7 @@ use super::planned::{
 };
 use super::session::Session;
 use super::statement::{ids, sql};
-use crate::domain::{Candidate, Error, ErrorKind, ExecutionId, ExecutionState, Pending};
+use crate::domain::{Candidate, Error, ErrorKind, ExecutionId, ExecutionState, Pending, Token};
 use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
 
 /// A PENDING execution's claim.
@@ -261,15 +261,36 @@ fn resolve_once(
             mine(session, &pending_want(pending.iter()), "r.id", &dialect.seek("r.id", "w.id"))
         })?,
     };
-    if !claims {
-        return Ok((wins, held));
-    }
     let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
     let planned: Vec<PlannedRequest<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
     let pending: Vec<PendingRequest<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
-    wins.planned.extend(win_planned(session, &planned)?);
-    wins.pending.extend(win_pending(session, &pending)?);
+    if claims {
+        wins.planned.extend(win_planned(session, &planned)?);
+        wins.pending.extend(win_pending(session, &pending)?);
+    } else {
+        give_up(session, &planned, &pending)?;
+    }
     Ok((wins, held))
+}
+
+/// Changes what the guards of these claims compare: one whose call has not reached the database yet is lost.
+fn give_up(
+    session: &mut dyn Session,
+    planned: &[PlannedRequest<'_>],
+    pending: &[PendingRequest<'_>],
+) -> Step<()> {
+    let dialect = session.dialect();
+    for planned in planned.chunks(dialect.batch()) {
+        let (want, set) = (planned_want(planned).of(LOCKED), [("version", "e.version + 1")]);
+        session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &set, &want, &claimable(dialect)))?;
+    }
+    for pending in pending.chunks(dialect.batch()) {
+        let fresh = pending.iter().map(|_| Token::fresh().to_string());
+        let want = pending_want(pending.iter()).of(&["id", "state", "claim_token"]).texts("fresh", fresh);
+        let (set, take) = ([("claim_token", "w.fresh")], guarded(dialect, &guard::TAKE, "r"));
+        session.execute(&update(dialect, ("QRTZ_RUN", "r"), &set, &want, &take))?;
+    }
+    Ok(())
 }
 
 /// Locks the rows that nobody holds; gives those that others do. One that is gone is neither: no transaction

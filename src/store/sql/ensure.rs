@@ -24,12 +24,12 @@ use crate::trigger::Timing;
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {
-    use super::{Ensured, Fault, Session, Step};
+    use super::{Fault, Session, Step};
 
     /// Runs statements inside the connection's transaction, under a savepoint.
     pub trait Joined {
         #[doc(hidden)]
-        fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<Ensured>) -> Step<Ensured>;
+        fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()>;
     }
 
     /// How a diesel transaction of ours ends early.
@@ -50,7 +50,7 @@ macro_rules! caller_connection {
         impl CallerConnection for $connection {}
 
         impl joined::Joined for $connection {
-            fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<Ensured>) -> Step<Ensured> {
+            fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()> {
                 use joined::Abort;
                 let ended = diesel::Connection::transaction(self, |session: &mut Self| {
                     body(session).map_err(Abort::Fault)
@@ -77,7 +77,12 @@ pub(crate) fn ensure_in(
     definition: &Definition,
     prepared: Option<Prepared>,
 ) -> Result<Ensured> {
-    connection.joined(&mut |session| ensure(session, definition, prepared)).map_err(|fault| {
+    let mut ensured = Ensured::Unchanged;
+    let mut body = |session: &mut dyn Session| {
+        ensured = ensure(session, definition, prepared)?;
+        Ok(())
+    };
+    connection.joined(&mut body).map(|()| ensured).map_err(|fault| {
         let again = match fault.kind {
             FaultKind::Conflict => {
                 ": its row has changed since your transaction began; roll back and try again"
@@ -299,16 +304,47 @@ fn retimed(update: Statement, when: &When, planned: PlannedRow) -> Statement {
 
 /// A schedule's row, whether or not it can be understood.
 pub(super) fn seen(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<SeenSchedule>> {
-    let question = sql("SELECT id, version, state FROM QRTZ_EXECUTE WHERE application = ? AND name = ?");
+    seen_by(session, application, name, "")
+}
+
+/// With its row locked until the transaction ends.
+pub(super) fn seen_locked(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+) -> Step<Option<SeenSchedule>> {
+    let lock = session.dialect().lock("e");
+    seen_by(session, application, name, &lock)
+}
+
+fn seen_by(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+    lock: &str,
+) -> Step<Option<SeenSchedule>> {
+    let question =
+        "SELECT e.id, e.version, e.state FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?";
+    let question = sql(format!("{question}{lock}"));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };
     let (id, version, state) = (ScheduleId(row.int()?), row.loose_int()?, row.loose_text()?);
     Ok(Some(SeenSchedule { id, version, state }))
 }
 
 pub(super) fn find(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
+    find_by(session, application, name, "")
+}
+
+/// With its row locked until the transaction ends.
+pub(super) fn find_locked(session: &mut dyn Session, application: &str, name: &str) -> Step<Option<Entry>> {
+    let lock = session.dialect().lock("e");
+    find_by(session, application, name, &lock)
+}
+
+fn find_by(session: &mut dyn Session, application: &str, name: &str, lock: &str) -> Step<Option<Entry>> {
     let question = sql(format!(
         "SELECT {} FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.application = ? AND e.name = ?",
+         WHERE e.application = ? AND e.name = ?{lock}",
         entry::columns(Payload::Whole)
     ));
     let Some(mut row) = session.rows(&question.bind(application).bind(name))?.pop() else { return Ok(None) };

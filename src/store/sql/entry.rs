@@ -29,7 +29,7 @@ pub(super) fn columns(payload: Payload) -> String {
     };
     format!(
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
-         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.shard, \
+         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.shard, \
          CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence",
         listed("e.", When::COLUMNS)
     )
@@ -52,6 +52,7 @@ pub(super) struct Raw {
     priority: i64,
     misfire: String,
     threshold: i64,
+    time_limit: Option<i64>,
     shard: i64,
     has_job: bool,
     recover: bool,
@@ -80,6 +81,7 @@ impl Raw {
             priority: row.maybe_int()?.unwrap_or(i64::MIN),
             misfire: row.loose_text()?,
             threshold: row.loose_int()?,
+            time_limit: row.maybe_int()?,
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
@@ -120,6 +122,7 @@ impl Raw {
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
             threshold: when::threshold(self.threshold)?,
             recover: self.recover,
+            time_limit: when::time_limit(self.time_limit)?,
         })
     }
 }

@@ -1,12 +1,19 @@
 //! What people look at: read loosely, so that a row written by hand is shown with the others.
 
+use std::collections::BTreeMap;
+
 use super::dialect::Dialect;
 use super::fault::Step;
+use super::policy::policy_columns;
 use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
+use crate::domain::{Cause, ScheduleId};
 use crate::store::columns::{Settings, When};
 use crate::store::order::CancelRow;
-use crate::store::{ExecutionQuery, ExecutionRow, Figures, NodeRow, ScheduleRow};
+use crate::store::switch::Switch;
+use crate::store::{
+    ApplicationRow, ExecutionQuery, ExecutionRow, Figures, JobRow, NodeRow, PauseRow, ScheduleRow,
+};
 
 /// The most rows that one statement of a view brings, so that its time does not grow with the table.
 pub(super) const PAGE: usize = 10_000;
@@ -18,9 +25,49 @@ pub(super) fn of_application(statement: Statement, alias: &str, application: Opt
     }
 }
 
-pub(super) fn applications(session: &mut dyn Session) -> Step<Vec<String>> {
-    let question = sql("SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB ORDER BY 1");
-    session.rows(&question)?.into_iter().map(|mut row| row.loose_text()).collect()
+/// What [`pause`] reads, of the row `alias`.
+fn pause_columns(alias: &str) -> String {
+    format!("{alias}.paused_by, {alias}.reason, {alias}.paused_time, {alias}.paused_until")
+}
+
+fn pause(row: &mut Row) -> Step<PauseRow> {
+    Ok(PauseRow { by: row.loose_text()?, reason: row.loose_text()?, since: row.time()?, until: row.time()? })
+}
+
+pub(super) fn applications(session: &mut dyn Session) -> Step<Vec<ApplicationRow>> {
+    let question = sql(format!(
+        "SELECT p.application, COALESCE(a.state, 'Y') AS state, {} \
+         FROM (SELECT application FROM QRTZ_APP UNION SELECT application FROM QRTZ_JOB) AS p \
+         LEFT JOIN QRTZ_APP a ON a.application = p.application ORDER BY 1",
+        pause_columns("a")
+    ));
+    let read = |mut row: Row| {
+        let (name, state) = (row.loose_text()?, row.loose_text()?);
+        Ok(ApplicationRow { name, switch: Switch::read(&state, false), pause: pause(&mut row)? })
+    };
+    session.rows(&question)?.into_iter().map(read).collect()
+}
+
+pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<Vec<JobRow>> {
+    let question = sql(format!(
+        "SELECT j.job_class, j.state, {}, {}, \
+         (SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application AND e.pid = j.id \
+         AND (e.state IS NULL OR e.state <> 'REMOVED')) AS schedules \
+         FROM QRTZ_JOB j WHERE j.application = ? ORDER BY j.job_class",
+        pause_columns("j"),
+        policy_columns("j")
+    ));
+    let read = |mut row: Row| {
+        let (name, state) = (row.loose_text()?, row.loose_text()?);
+        Ok(JobRow {
+            name,
+            switch: Switch::read(&state, true),
+            pause: pause(&mut row)?,
+            policy: super::policy::policy(&mut row)?,
+            schedules: row.int()?,
+        })
+    };
+    session.rows(&question.bind(application))?.into_iter().map(read).collect()
 }
 
 /// A page by key.
@@ -30,11 +77,11 @@ pub(super) fn nodes(
     after: Option<&NodeRow>,
     limit: usize,
 ) -> Step<Vec<NodeRow>> {
-    let question = sql(
-        "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, n.beat, n.jobs, n.threads, \
-                        n.busy, n.queued, n.started_time, n.beat_time, n.ended_time, n.end_reason \
-                        FROM QRTZ_NODE n WHERE 1 = 1",
-    );
+    let question = sql(format!(
+        "SELECT n.uuid, n.application, n.host_ip, n.host_name, n.pid, n.state, {}, n.beat, n.jobs, n.threads, \
+         n.busy, n.queued, n.stuck, n.started_time, n.beat_time, n.ended_time, n.end_reason FROM QRTZ_NODE n WHERE 1 = 1",
+        pause_columns("n")
+    ));
     let mut question = of_application(question, "n", application);
     if let Some(after) = after {
         question = question.push(" AND n.uuid > ?").bind(after.id.as_str());
@@ -50,10 +97,11 @@ fn node(row: &mut Row) -> Step<NodeRow> {
         host_ip: row.loose_text()?,
         host_name: row.loose_text()?,
         pid: row.loose_int()?,
-        enabled: row.loose_text()? == "Y",
+        switch: Switch::read(&row.loose_text()?, false),
+        pause: pause(row)?,
         beat: row.loose_int()?,
         jobs: super::node::jobs(&row.loose_text()?),
-        figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)? },
+        figures: Figures { threads: count(row)?, busy: count(row)?, queued: count(row)?, stuck: count(row)? },
         started: row.loose_int()?,
         last_beat: row.loose_int()?,
         ended: {
@@ -78,20 +126,47 @@ pub(super) fn schedules(
     rows.into_iter().map(|mut row| schedule(&mut row)).collect()
 }
 
+/// Schedules that were not removed, whole: conditions may follow.
+fn all_schedules() -> Statement {
+    sql(format!(
+        "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
+         e.time_triggered, e.version, {} \
+         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
+         WHERE (e.state IS NULL OR e.state <> 'REMOVED')",
+        listed("e.", Settings::COLUMNS),
+        listed("e.", When::COLUMNS),
+        pause_columns("e")
+    ))
+}
+
+pub(super) fn schedule_named(
+    session: &mut dyn Session,
+    application: &str,
+    name: &str,
+) -> Step<Option<ScheduleRow>> {
+    let question = of_application(all_schedules(), "e", Some(application)).push(" AND e.name = ?").bind(name);
+    session.rows(&question)?.pop().map(|mut row| schedule(&mut row)).transpose()
+}
+
+pub(super) fn counts(session: &mut dyn Session, schedule: ScheduleId) -> Step<Vec<(String, i64)>> {
+    let question = sql("SELECT r.state, r.occurrences, COUNT(*) AS attempts FROM QRTZ_RUN r \
+                        WHERE r.execute_id = ? GROUP BY r.state, r.occurrences");
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+    for mut row in session.rows(&question.bind(schedule.0))? {
+        let (state, occurrences, attempts) = (row.loose_text()?, row.loose_int()?, row.int()?);
+        let count = counts.entry(state).or_default();
+        *count = count.saturating_add(occurrences.saturating_mul(attempts));
+    }
+    Ok(counts.into_iter().collect())
+}
+
 pub(super) fn schedules_page(
     dialect: Dialect,
     application: Option<&str>,
     after: Option<&ScheduleRow>,
     limit: usize,
 ) -> Statement {
-    let question = sql(format!(
-        "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
-         e.time_triggered, e.version, e.reason, e.paused_by, e.paused_time \
-         FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE (e.state IS NULL OR e.state <> 'REMOVED')",
-        listed("e.", Settings::COLUMNS),
-        listed("e.", When::COLUMNS)
-    ));
+    let question = all_schedules();
     let question = match (application, after) {
         (Some(application), Some(after)) if dialect.pages_by_ranges() => question
             .push(" AND e.application >= ? AND e.application <= ? AND e.name > ?")
@@ -124,20 +199,36 @@ fn schedule(row: &mut Row) -> Step<ScheduleRow> {
         next: row.time()?,
         triggered: row.loose_int()?,
         version: row.loose_int()?,
-        reason: row.loose_text()?,
-        paused_by: row.loose_text()?,
-        paused: row.time()?,
+        pause: pause(row)?,
     })
 }
 
 pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
-    let question =
-        sql("SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
-                        r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, \
-                        r.started_time, r.finished_time, r.error, c.asked_time, c.actor, c.seen_time \
-                        FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
-                        LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id \
-                        LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1");
+    let payload = if filter.of.is_some() { "r.payload" } else { "NULL" };
+    let question = sql(format!(
+        "SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
+         r.scheduled_time, r.until_time, r.occurrences, r.attempt, r.node, r.claimed_time, r.started_time, \
+         r.finished_time, r.error, c.asked_time, c.actor, c.reason AS cancel_reason, c.seen_time, r.cause, \
+         a.actor AS ordered_by, a.reason AS ordered_why, r.fence, r.due_time, {payload} AS own_payload, \
+         COALESCE(r.failures, 0) AS failed, COALESCE(r.snoozes, 0) AS snoozed, \
+         CASE WHEN r.state = 'TIMED_OUT' AND EXISTS (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) \
+         THEN 1 ELSE 0 END AS stuck \
+         FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
+         LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
+         LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1"
+    ));
+    let question = filter.of.iter().fold(question, |question, id| {
+        question
+            .push(
+                " AND EXISTS (SELECT 1 FROM QRTZ_RUN x WHERE x.id = ? AND x.execute_id = r.execute_id \
+                 AND x.generation = r.generation AND x.origin = r.origin AND x.scheduled_time = r.scheduled_time) \
+                 AND r.execute_id = (SELECT y.execute_id FROM QRTZ_RUN y WHERE y.id = ?) \
+                 AND r.scheduled_time = (SELECT z.scheduled_time FROM QRTZ_RUN z WHERE z.id = ?)",
+            )
+            .bind(id.0)
+            .bind(id.0)
+            .bind(id.0)
+    });
     let mut question = of_application(question, "r", filter.application.as_deref());
     if let Some(schedule) = &filter.schedule {
         let of_name = " AND r.execute_id IN (SELECT s.id FROM QRTZ_EXECUTE s WHERE s.name = ?";
@@ -178,8 +269,19 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         finished: row.time()?,
         error: row.loose_text()?,
         cancel: {
-            let (asked, actor, seen) = (row.maybe_int()?, row.loose_text()?, row.time()?);
-            asked.map(|asked| CancelRow { asked, actor, seen })
+            let (asked, actor, reason) = (row.maybe_int()?, row.loose_text()?, row.loose_text()?);
+            let seen = row.time()?;
+            asked.map(|asked| CancelRow { asked, actor, reason, seen })
         },
+        cause: {
+            let (word, actor, why) = (row.maybe_text()?, row.maybe_text()?, row.maybe_text()?);
+            Cause::read(word.as_deref(), actor.zip(why))
+        },
+        fence: row.loose_int()?,
+        due: row.loose_int()?,
+        payload: row.maybe_text()?,
+        failures: row.loose_int()?,
+        snoozes: row.loose_int()?,
+        stuck: row.int()? == 1,
     })
 }

@@ -38,6 +38,7 @@ mod ensure;
 mod entry;
 mod fault;
 mod inspect;
+mod joined;
 mod mariadb;
 mod migrate;
 mod node;
@@ -46,6 +47,7 @@ mod opened;
 mod order;
 mod orphans;
 mod planned;
+mod policy;
 mod poll;
 mod postgres;
 mod purge;
@@ -53,6 +55,7 @@ mod reach;
 mod session;
 mod sqlite;
 mod statement;
+mod switch;
 mod target;
 mod unreadable;
 mod watched;
@@ -68,6 +71,7 @@ use connection::Connections;
 pub use ensure::CallerConnection;
 pub(crate) use ensure::ensure_in;
 use fault::{Fault, Step};
+pub(crate) use joined::joined;
 pub use migrate::MigrationReport;
 pub(crate) use migrate::{check_schema, migrate};
 use session::Session;
@@ -75,11 +79,12 @@ use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
-    Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow, Heartbeat,
-    HeartbeatReply, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery, PollQuery, Polled,
-    Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StoreLimits,
-    StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
+    Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
+    PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store,
+    StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
@@ -195,14 +200,8 @@ impl Store for SqlStore {
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
-        self.write(change.rule().operation, |session| {
-            let applied = change::apply(session, std::slice::from_ref(&change))?.pop();
-            let applied = applied.unwrap_or(Applied::Lost);
-            if applied.is_done() {
-                audit::record(session, entry)?;
-            }
-            Ok(applied)
-        })
+        let apply = |session: &mut dyn Session| switch::apply_audited(session, &change, entry);
+        self.write(change.rule().operation, apply)
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
@@ -274,6 +273,18 @@ impl Store for SqlStore {
         self.write("retry an execution", |session| order::retry(session, order))
     }
 
+    fn switch(&self, order: &SwitchOrder) -> Result<Switched> {
+        self.write(order.verb.name(), |session| switch::switch(session, order))
+    }
+
+    fn passed(&self, query: &PassedQuery) -> Result<Vec<Entry>> {
+        self.read("look for what a pause held back", |session| poll::passed(session, query))
+    }
+
+    fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
+        self.write("look for ended pauses", |session| switch::ended(session, application))
+    }
+
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {
         self.write("note that cancels were seen", |session| order::saw_cancels(session, executions))
     }
@@ -295,12 +306,24 @@ impl Store for SqlStore {
         Ok(nodes)
     }
 
-    fn applications(&self) -> Result<Vec<String>> {
+    fn applications(&self) -> Result<Vec<ApplicationRow>> {
         self.read("list applications", inspect::applications)
+    }
+
+    fn jobs(&self, application: &str) -> Result<Vec<JobRow>> {
+        self.read("list jobs", |session| inspect::jobs(session, application))
     }
 
     fn schedules(&self, application: Option<&str>) -> Result<Vec<ScheduleRow>> {
         self.schedules_by(application, inspect::PAGE)
+    }
+
+    fn schedule(&self, application: &str, name: &str) -> Result<Option<ScheduleRow>> {
+        self.read("find a schedule", |session| inspect::schedule_named(session, application, name))
+    }
+
+    fn counts(&self, schedule: ScheduleId) -> Result<Vec<(String, i64)>> {
+        self.read("count a schedule's executions", |session| inspect::counts(session, schedule))
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {

@@ -5,16 +5,17 @@ use std::collections::HashMap;
 use super::change;
 use super::dialect::Dialect;
 use super::fault::{Fault, Step};
-use super::open_executions::{Whose, owns};
+use super::open_executions::{Whose, owns, stuck_nowhere};
+use super::policy::{policy, policy_columns};
 use super::session::Session;
 use super::statement::{Row, Statement, guarded_by, sql};
 use crate::domain::{ExecutionId, JobPolicy, JobSpec, Millis, NodeId, ScheduleId, Token, UnknownWord};
 use crate::store::change::PolicyChange;
-use crate::store::columns::Column;
+use crate::store::columns::{Column, POLICY, policy_value};
 use crate::store::{
     Applied, Change, Heartbeat, HeartbeatReply, NewNode, Peer, Stranded, StrandedPage, called, guard,
 };
-use crate::time::{far_election, millis, span};
+use crate::time::far_election;
 
 pub(super) fn register(session: &mut dyn Session, node: &NewNode) -> Step<()> {
     app(session, &node.application)?;
@@ -95,19 +96,18 @@ fn jobs_there(
     if missing.is_empty() {
         return Ok(rows);
     }
-    let mut insert = sql("INSERT INTO QRTZ_JOB (application, job_class, recover, max_attempts, max_tries, \
-                          retry_delay, update_time) VALUES ");
+    let names = POLICY.map(Column::name).join(", ");
+    let mut insert =
+        sql(format!("INSERT INTO QRTZ_JOB (application, job_class, update_time, {names}) VALUES "));
     for (n, spec) in missing.into_iter().enumerate() {
         insert = insert
             .push(if n == 0 { "(" } else { ", (" })
-            .push("?, ?, ?, ?, ?, ?, ?)")
+            .push("?, ?, ?")
             .bind(application)
             .bind(spec.name.as_str())
-            .bind(i64::from(spec.policy.recover))
-            .bind(i64::from(spec.policy.max_attempts))
-            .bind(i64::from(spec.policy.max_tries))
-            .bind(millis(spec.policy.retry_delay))
             .bind(now);
+        let values = POLICY.map(|column| policy_value(&spec.policy, column));
+        insert = values.into_iter().fold(insert, |insert, value| insert.push(", ?").bind(value)).push(")");
     }
     session.execute(&insert.push(&session.dialect().or_leave("QRTZ_JOB", "job_class")))?;
     job_rows(session, application, specs)
@@ -118,22 +118,13 @@ fn job_rows(
     application: &str,
     specs: &[&JobSpec],
 ) -> Step<HashMap<String, (i64, JobPolicy)>> {
-    let question = sql("SELECT j.job_class, j.id, j.recover, j.max_attempts, j.max_tries, j.retry_delay \
-                        FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ");
+    let question = sql(format!(
+        "SELECT j.job_class, j.id, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.job_class IN ",
+        policy_columns("j")
+    ));
     let question = question.bind(application).list(specs.iter().map(|spec| spec.name.as_str()));
     let read = |mut row: Row| Ok((row.text()?, (row.int()?, policy(&mut row)?)));
     session.rows(&question)?.into_iter().map(read).collect()
-}
-
-/// Reads `recover, max_attempts, max_tries, retry_delay`.
-fn policy(row: &mut Row) -> Step<JobPolicy> {
-    let count = |value: i64| u32::try_from(value.max(1)).unwrap_or(u32::MAX);
-    Ok(JobPolicy {
-        recover: row.maybe_int()? != Some(0),
-        max_attempts: count(row.loose_int()?),
-        max_tries: count(row.loose_int()?),
-        retry_delay: span(row.loose_int()?),
-    })
 }
 
 /// As [`is_election_due`](crate::time::is_election_due) says, in one statement.
@@ -159,15 +150,21 @@ pub(super) fn elect(
     Ok((session.execute(&update)? == 1).into())
 }
 
-/// Adds one to the node's beat, and may switch it off; lost if its row is ended or gone, or its beat can grow
-/// no more.
+/// Adds one to the node's beat, and may switch it off or say that it has drained; lost if its row is ended or
+/// gone, or its beat can grow no more.
 pub(super) fn beat(session: &mut dyn Session, beat: &Heartbeat) -> Step<Applied> {
-    let update =
-        sql("UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, \
-                      state = CASE WHEN ? = 1 THEN 'N' ELSE state END");
+    let update = sql(
+        "UPDATE QRTZ_NODE SET beat = beat + 1, beat_time = ?, threads = ?, busy = ?, queued = ?, stuck = ?, \
+                      state = CASE WHEN ? = 1 THEN 'N' WHEN ? = 1 AND state = 'D' THEN 'E' ELSE state END",
+    );
     let figures = beat.figures;
-    let update = update.bind(beat.now).bind(figures.threads).bind(figures.busy).bind(figures.queued);
-    let update = update.bind(i64::from(beat.withdraw));
+    let update = update
+        .bind(beat.now)
+        .bind(figures.threads)
+        .bind(figures.busy)
+        .bind(figures.queued)
+        .bind(figures.stuck);
+    let update = update.bind(i64::from(beat.withdraw)).bind(i64::from(beat.drained));
     let update = guarded_by(update, &guard::HEARTBEAT, |statement, column| match column {
         Column::Uuid => statement.equals(column, beat.node),
         Column::EndedTime => statement.push("ended_time = -1"),
@@ -229,7 +226,9 @@ pub(super) fn stranded_page(
     after: ExecutionId,
     limit: usize,
 ) -> Statement {
-    let all = dialect.database().open_executions(application, Whose::Nobody);
+    let open = dialect.database().open_executions(application, Whose::Nobody);
+    let all = Statement { text: format!("SELECT * FROM ({}) AS u UNION ALL ", open.text), ..open };
+    let all = all.and(stuck_nowhere(dialect, application));
     let text = format!(
         "SELECT o.id AS place, o.* FROM ({}) AS o WHERE o.id + 0 > ? ORDER BY o.id + 0 LIMIT ?",
         all.text
@@ -244,9 +243,23 @@ fn open_execution(row: &mut Row) -> Step<Stranded> {
     // A row without a readable token was written by hand; the nil token never matches, so it is left alone.
     let token = Token(uuid::Uuid::parse_str(&row.loose_text()?).unwrap_or_default());
     let attempt = u32::try_from(row.loose_int()?).unwrap_or(u32::MAX);
+    let failures = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     let (is_cancelled, name) = (row.int()? == 1, called(&row.loose_text()?, schedule));
-    Ok(Stranded { id, schedule, name, state, token, attempt, deaths, is_cancelled, policy: policy(row)? })
+    let job = row.loose_text()?.into();
+    Ok(Stranded {
+        id,
+        schedule,
+        name,
+        job,
+        state,
+        token,
+        attempt,
+        failures,
+        deaths,
+        is_cancelled,
+        policy: policy(row)?,
+    })
 }
 
 /// The names in a node's `jobs` column; none if somebody wrote something else there.

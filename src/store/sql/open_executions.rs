@@ -8,6 +8,7 @@
 //! > **Each execution under way lies within a claim of its node.**
 
 use super::dialect::Dialect;
+use super::policy::policy_columns;
 use super::statement::{Statement, sql};
 use crate::domain::{ExecutionState, NodeId};
 
@@ -69,18 +70,33 @@ pub(super) fn begun(dialect: Dialect, application: &str) -> Statement {
 
 pub(super) const BY_ID: &str = ") AS o ORDER BY o.id + 0";
 
+/// Those whose handlers ran on beyond their time limits on nodes that have ended, or are not there.
+pub(super) fn stuck_nowhere(dialect: Dialect, application: &str) -> Statement {
+    let text = rows(dialect).replace(
+        "FROM QRTZ_RUN r ",
+        &format!(
+            "FROM QRTZ_STUCK s {} QRTZ_RUN r ON {} ",
+            dialect.join(),
+            dialect.seek("r.id", "s.execution_id")
+        ),
+    );
+    let question = sql(text).bind(application).push(" AND s.application = ?").bind(application);
+    Whose::Nobody.of(question, "s.node")
+}
+
 /// The executions `r` of an application.
 fn rows(dialect: Dialect) -> String {
     ROWS.replace("{schedule}", &dialect.seek("e.id", "r.execute_id"))
+        .replace("{policy}", &policy_columns("j"))
 }
 
-const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, \
+const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt, COALESCE(r.failures, 0) AS failed, \
      (SELECT COUNT(*) FROM QRTZ_RUN d WHERE d.execute_id = r.execute_id AND d.generation = r.generation \
      AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
      AND d.state = 'ABANDONED') AS deaths, \
      CASE WHEN EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) THEN 1 ELSE 0 END AS cancelled, e.name, \
-     COALESCE(j.recover, 0) AS recover, COALESCE(j.max_attempts, 1) AS max_attempts, \
-     COALESCE(j.max_tries, 1) AS max_tries, COALESCE(j.retry_delay, 0) AS retry_delay \
+     COALESCE(j.job_class, '') AS job, \
+     {policy} \
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {schedule} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
      WHERE r.application = ?";
 

@@ -1,5 +1,6 @@
 //! Executions that somebody asks for, or asks to cancel.
 
+use super::change::again;
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
 use super::statement::{Value, single, sql};
@@ -25,14 +26,15 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     let origin = audit::record_with_id(session, &order.entry())?;
     let insert =
         sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
-                      state, reason, due_time, claim_token, payload) \
-                      VALUES (?, ?, ?, ?, ?, 1, 'PENDING', ?, ?, ?, ?)");
+                      state, reason, cause, due_time, claim_token, payload) \
+                      VALUES (?, ?, ?, ?, ?, 1, 'PENDING', ?, ?, ?, ?, ?)");
     let insert = insert
         .bind(order.application.as_str())
         .bind(schedule)
         .bind(generation)
         .bind(origin)
         .bind(due)
+        .bind(Reason::ByHand.as_str())
         .bind(Reason::ByHand.as_str())
         .bind(due)
         .bind(Token::fresh().to_string());
@@ -101,14 +103,18 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     if single(session.rows(&later.bind(order.execution.0))?)? > 0 {
         return Ok(Retry::Followed);
     }
+    let stuck = sql("SELECT COUNT(*) FROM QRTZ_STUCK s WHERE s.execution_id = ?").bind(order.execution.0);
+    if single(session.rows(&stuck)?)? > 0 {
+        return Ok(Retry::State(Some(ExecutionState::Running)));
+    }
     audit::record(session, &order.retry_entry(&name, state, attempt.saturating_add(1)))?;
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload) \
-                      SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, \
-                      r.occurrences, r.attempt + 1, 'PENDING', ?, ?, ?, r.prev_fire_time, r.following_fire_time, \
-                      r.payload FROM QRTZ_RUN r WHERE r.id = ?",
+                      following_fire_time, payload, cause, failures, snoozes) SELECT "
+            .to_owned()
+            + &again("?", "'retry'", "?", "?")
+            + " FROM QRTZ_RUN r WHERE r.id = ?",
     );
     // One that was cancelled ahead of its time still waits for it.
     let due = now(session)?.max(scheduled);

@@ -11,10 +11,11 @@ use super::due::{Part, parts};
 use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, Step};
 use super::session::Session;
-use super::statement::{Row, Statement, padded, sql};
+use super::statement::{Row, Statement, ids, padded, sql};
 use crate::domain::{
     Cause, Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards,
 };
+use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
     DueRows, Lane, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Unstarted, when,
 };
@@ -163,11 +164,14 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
     let row = session.rows(&question)?.pop();
     let answered = clock.host();
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
-    let (app_enabled, node_enabled, election) = (row.text()? == "Y", row.text()? == "Y", row.maybe_int()?);
+    let (app_enabled, node, election) = (row.text()? == "Y", row.loose_text()?, row.maybe_int()?);
+    let pause_ended = row.int()? == 1;
     let (is_due, is_pending) = (row.int()? == 1, row.int()? == 1);
     let polled = Polled {
         app_enabled,
-        node_enabled,
+        node_enabled: node == Switch::On.word(false),
+        drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
+        pause_ended,
         election,
         late: row.int()? == 1,
         earliest: row.maybe_int()?.filter(|at| *at < query.until),
@@ -180,10 +184,10 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
     Ok(FirstAnswer { is_due, is_pending, polled })
 }
 
-/// Whether the application and the node are in state Y, the election mark, whether any of the query's jobs is
-/// due, anything PENDING, whether that or anything of the listed jobs is late, and when the earliest of the
-/// latter is due; and the database's time: read last, so that little time passes between it and the answer's
-/// arrival.
+/// The states of the application and the node, the election mark, whether some pause has ended, whether any
+/// of the query's jobs is due, anything PENDING, whether that or anything of the listed jobs is late, and
+/// when the earliest of the latter is due; and the database's time: read last, so that little time passes
+/// between it and the answer's arrival.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
@@ -193,14 +197,18 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     sql(format!(
         "SELECT (SELECT state FROM QRTZ_APP WHERE application = ?) AS app, \
          (SELECT state FROM QRTZ_NODE WHERE uuid = ? AND ended_time = -1) AS node, \
-         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, COALESCE(heads.due, 0) AS due, \
+         (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, \
+         COALESCE((SELECT CASE WHEN pause_ends BETWEEN 0 AND {clock} THEN 1 ELSE 0 END FROM QRTZ_APP \
+         WHERE application = ?), 0) AS pause_ended, COALESCE(heads.due, 0) AS due, \
          CASE WHEN {pending} THEN 1 ELSE 0 END AS pending, \
          CASE WHEN heads.earliest < ? OR {pending} THEN 1 ELSE 0 END AS late, heads.earliest AS earliest, \
          {} AS now FROM (SELECT MIN(CASE WHEN head.job_class IN ",
-        dialect.exact_clock()
+        dialect.exact_clock(),
+        clock = dialect.clock()
     ))
     .bind(application)
     .bind(query.node.to_string())
+    .bind(application)
     .bind(application)
     .bind(application)
     .bind(query.until)
@@ -304,9 +312,9 @@ pub(super) fn lane_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.origin, p.claim_token, p.reason AS why, p.payload AS own, {actor}, {note}, {} \
+         p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.failures, p.snoozes, {actor}, {note}, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
-         r.claim_token, r.execute_id, r.reason, r.payload FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         r.claim_token, r.execute_id, r.cause, r.payload, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
@@ -373,12 +381,11 @@ fn waiting(
     }
     let (scheduled, attempt) = (row.maybe_int()?, row.maybe_int()?.map(u32::try_from));
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
-    let (reason, payload) = (row.loose_text()?, row.maybe_text()?);
+    let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
+    let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
+    let (failures, snoozes) = (count(row.maybe_int()?), count(row.maybe_int()?));
     let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
-    let by = origin.filter(|origin| *origin != 0).map(|_| {
-        // Retention may have removed who it was.
-        (actor.unwrap_or_default(), note.unwrap_or_default())
-    });
+    let by = actor.zip(note);
     let schedule = Raw::read(&mut row)?;
     if schedule.left_out > 0 {
         large.insert(ScheduleId(schedule.id), schedule.left_out);
@@ -388,9 +395,21 @@ fn waiting(
         (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
             if when::is_instant(scheduled) =>
         {
-            let (id, token, cause) = (ExecutionId(id), Token(token), Cause::of_pending(&reason, attempt, by));
+            let (id, token, cause) = (ExecutionId(id), Token(token), Cause::read(cause.as_deref(), by));
             let payload = payload.map(Arc::from);
-            Some(Pending { id, entry, scheduled, due, attempt, origin, token, cause, payload })
+            Some(Pending {
+                id,
+                entry,
+                scheduled,
+                due,
+                attempt,
+                origin,
+                token,
+                cause,
+                payload,
+                failures,
+                snoozes,
+            })
         }
         _ => None,
     };
@@ -411,6 +430,30 @@ pub(super) fn overdue(session: &mut dyn Session, query: &OverdueQuery) -> Step<O
     rows.sort_unstable_by_key(|(key, _)| *key);
     let entries: Vec<Entry> = rows.into_iter().filter_map(|(_, entry)| entry).collect();
     Ok(OverduePage { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
+}
+
+/// What the pause of a job, or of the application, has held back.
+pub(super) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec<Entry>> {
+    let paused = match &query.job {
+        Some(_) => "AND j.state <> 'EXECUTING' AND j.job_class = ?",
+        None => {
+            "AND EXISTS (SELECT 1 FROM QRTZ_APP a WHERE a.application = j.application AND a.state <> 'Y')"
+        }
+    };
+    let jobs = sql(format!("SELECT j.id FROM QRTZ_JOB j WHERE j.application = ? {paused}"));
+    let jobs = jobs.bind(query.application.as_str());
+    let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
+    let jobs = ids(session.rows(&jobs)?)?;
+    let mut entries = Vec::new();
+    for lanes in lanes(&jobs, &(0..query.before)).chunks(LANES) {
+        let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
+        read_lanes(session, &query.application, lanes, query.limit, Payload::None, &mut see)?;
+        if entries.len() >= query.limit {
+            break;
+        }
+    }
+    entries.truncate(query.limit);
+    Ok(entries)
 }
 
 /// The lanes of all jobs that have rows behind.

@@ -93,6 +93,7 @@ where
     i64: ToSql<BigInt, DB>,
     String: ToSql<Text, DB>,
     Option<String>: ToSql<Nullable<Text>, DB>,
+    Option<i64>: ToSql<Nullable<BigInt>, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
         out.push_sql(self.first);
@@ -101,6 +102,7 @@ where
                 Value::Int(value) => out.push_bind_param::<BigInt, _>(value)?,
                 Value::Text(value) => out.push_bind_param::<Text, _>(value)?,
                 Value::Null => out.push_bind_param::<Nullable<Text>, Option<String>>(&None)?,
+                Value::NoNumber => out.push_bind_param::<Nullable<BigInt>, Option<i64>>(&None)?,
                 column @ (Value::Ints(_) | Value::Texts(_)) => DB::push(column, &mut out)?,
             }
             out.push_sql(piece);

@@ -27,6 +27,8 @@ impl Database for Sqlite {
     }
 
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
+        // Opening a path without a file would make one.
+        target.check_file()?;
         let mut session = open(target).map_err(|fault| unopened(target, fault))?;
         target.note_file();
         target.check_file()?;

@@ -18,6 +18,8 @@ pub enum Value {
     Int(i64),
     Text(String),
     Null,
+    /// NULL in a column of numbers.
+    NoNumber,
     /// A column of a batch, on PostgreSQL.
     Ints(Arc<Vec<i64>>),
     /// A column of a batch, on PostgreSQL.
@@ -66,6 +68,7 @@ impl From<Cell> for Value {
             Cell::Int(value) => Self::Int(value),
             Cell::Text(text) => Self::Text(text),
             Cell::Null => Self::Null,
+            Cell::NoNumber => Self::NoNumber,
         }
     }
 }
@@ -97,6 +100,13 @@ impl Statement {
 
     pub(super) fn push(mut self, text: &str) -> Self {
         self.text.push_str(text);
+        self
+    }
+
+    /// Appends another statement.
+    pub(super) fn and(mut self, mut other: Self) -> Self {
+        self.text.push_str(&other.text);
+        self.binds.append(&mut other.binds);
         self
     }
 
@@ -175,7 +185,7 @@ impl Row {
     pub(super) fn text(&mut self) -> Step<String> {
         match self.next()? {
             Cell::Text(value) => Ok(value),
-            Cell::Null => Ok(String::new()),
+            Cell::Null | Cell::NoNumber => Ok(String::new()),
             other => Err(Fault::undecodable(format!("a text was expected, not {other:?}"))),
         }
     }

@@ -9,7 +9,7 @@ use super::statement::{Statement, sql};
 use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
-use crate::store::{SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow, called};
+use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow, called};
 
 /// Columns that are understood together.
 const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.start_time > e.end_time) \
@@ -29,6 +29,9 @@ fn suspicious(dialect: Dialect) -> String {
     if dialect.keeps_any_type() {
         let numbers = columns().filter(|column| matches!(column.holds, Holds::Number(..) | Holds::Time));
         conditions.extend(numbers.map(|column| format!("typeof(e.{}) <> 'integer'", column.name)));
+        let optional = columns().filter(|column| matches!(column.holds, Holds::Optional(..)));
+        let is_neither = |column: &Spec| format!("typeof(e.{}) NOT IN ('integer', 'null')", column.name);
+        conditions.extend(optional.map(is_neither));
         conditions.push("typeof(e.name) <> 'text'".to_owned());
     }
     format!("({TOGETHER} OR {})", conditions.join(" OR "))
@@ -42,12 +45,18 @@ fn misplaced(column: &Spec) -> Option<String> {
         Holds::Number(i64::MIN, most) => format!("e.{name} > {most}"),
         Holds::Number(least, i64::MAX) => format!("e.{name} < {least}"),
         Holds::Number(least, most) => format!("e.{name} NOT BETWEEN {least} AND {most}"),
+        Holds::Optional(least, most) => return Some(format!("e.{name} NOT BETWEEN {least} AND {most}")),
         Holds::Time => format!("e.{name} < -1 OR e.{name} BETWEEN 0 AND {}", FIRST_PLAUSIBLE - 1),
         Holds::Word(words) => format!("e.{name} NOT IN ('{}')", words.join("', '")),
         Holds::Text(_) | Holds::Line(_) | Holds::Free => return None,
     };
     Some(format!("e.{name} IS NULL OR {outside}"))
 }
+
+/// The ledger's row of a skip by hand, as the last that a schedule `e` has passed.
+const SKIPPED_BY_HAND: &str = "SELECT 1 FROM QRTZ_RUN r WHERE r.execute_id = e.id AND r.generation = e.generation \
+     AND r.origin = 0 AND r.scheduled_time = e.prev_fire_time AND r.attempt = 1 AND r.state = 'SKIPPED' \
+     AND r.reason = 'by hand'";
 
 /// The most overdue rows looked at in full for each that is asked for.
 const LOOKED_AT: usize = 10;
@@ -63,7 +72,8 @@ pub(super) fn unreadable(session: &mut dyn Session, query: &UnreadableQuery) -> 
         next = if walked == query.limit { Some(ScheduleId(raw.id)) } else { end_of_step.map(ScheduleId) };
         if is_asked_for {
             match understood(raw) {
-                Ok(entry) => ahead.extend(Some(entry).filter(|it| query.wants(it, now))),
+                Ok(entry) if query.wants(&entry, now) => ahead.push(CursorAhead { entry, seen: now }),
+                Ok(_) => {}
                 Err(row) => broken.push(row),
             }
         }
@@ -105,7 +115,8 @@ pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.prev_fire_time > ? AND e.state = 'EXECUTING'))) ORDER BY e.id LIMIT ?",
+         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.prev_fire_time > ? AND e.state = 'EXECUTING' \
+         AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",
         dialect.join(),
         suspicious(dialect)
     ));

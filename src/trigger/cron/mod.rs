@@ -20,9 +20,9 @@ pub enum Gap {
     Skip,
 }
 
-/// What happens to a wall-clock time that comes twice when the clocks go back.
+/// What happens to a wall-clock time that comes twice when the clocks go back (PEP 495: in a fold).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Overlap {
+pub enum Fold {
     /// It fires in the first pass only.
     #[default]
     First,
@@ -60,8 +60,8 @@ pub enum Overlap {
 /// If the hour field begins with `*` (or `/`), the expression follows real time: it fires at every
 /// instant at which the wall clock shows a matching time, so an hourly job neither pauses nor
 /// doubles up. Otherwise it fires once for each matching wall-clock time: at the first instant
-/// after a gap, and in the first pass of an overlap; [`gap`](Cron::gap) and
-/// [`overlap`](Cron::overlap) change that.
+/// after a gap, and in the first pass of a fold; [`gap`](Cron::gap) and
+/// [`fold`](Cron::fold) change that.
 ///
 /// ```
 /// use firetime::trigger::Cron;
@@ -82,7 +82,7 @@ pub struct Cron {
     spec: CronSpec,
     zone: Zone,
     gap: Gap,
-    overlap: Overlap,
+    fold: Fold,
 }
 
 impl Cron {
@@ -96,8 +96,8 @@ impl Cron {
     pub fn parse(expression: &str, zone: &str) -> Result<Cron, TriggerError> {
         let zone = Zone::parse(zone)?;
         let spec = parse::parse(expression)?;
-        let (gap, overlap) = Default::default();
-        let cron = Cron { expression: expression.into(), spec, zone, gap, overlap };
+        let (gap, fold) = Default::default();
+        let cron = Cron { expression: expression.into(), spec, zone, gap, fold };
         match cron.next_after(i64::MIN) {
             Some(_) => Ok(cron),
             None => Err(cron.never_fires()),
@@ -122,25 +122,25 @@ impl Cron {
         Cron { gap, ..self }
     }
 
-    /// Decides about times that come twice. Default: [`Overlap::First`].
+    /// Decides about times that come twice. Default: [`Fold::First`].
     ///
     /// Without effect on an expression whose hour field begins with `*`.
     ///
     /// ```
-    /// use firetime::trigger::{Cron, Overlap};
-    /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.overlap(Overlap::Both);
+    /// use firetime::trigger::{Cron, Fold};
+    /// let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin")?.fold(Fold::Both);
     /// let first_pass = 1_729_989_000_000; // 2024-10-27 02:30, an hour before the other one
     /// assert_eq!(cron.next_after(first_pass), Some(first_pass + 3_600_000));
     /// # Ok::<(), firetime::trigger::TriggerError>(())
     /// ```
     #[must_use]
-    pub fn overlap(self, overlap: Overlap) -> Cron {
-        Cron { overlap, ..self }
+    pub fn fold(self, fold: Fold) -> Cron {
+        Cron { fold, ..self }
     }
 
-    /// What happens in a gap and in an overlap.
-    pub(crate) fn dst(&self) -> (Gap, Overlap) {
-        (self.gap, self.overlap)
+    /// What happens in a gap and in a fold.
+    pub(crate) fn dst(&self) -> (Gap, Fold) {
+        (self.gap, self.fold)
     }
 
     /// The expression as it was written.
@@ -159,8 +159,8 @@ impl Cron {
     }
 
     /// What was decided about times that come twice.
-    pub fn overlap_policy(&self) -> Overlap {
-        self.overlap
+    pub fn fold_policy(&self) -> Fold {
+        self.fold
     }
 
     /// The first occurrence strictly after `after_ms`, both epoch milliseconds UTC. Always a whole
@@ -203,9 +203,9 @@ impl Cron {
         let change = self.zone.change_near(wall);
         let matches_before_the_change =
             || self.spec.next_wall(wall + 1).is_some_and(|next| next < change.wall_before);
-        match self.overlap_in_effect() {
-            Overlap::First if after > first => change.wall_before,
-            Overlap::Both if after == first && !matches_before_the_change() => change.wall_after,
+        match self.fold_in_effect() {
+            Fold::First if after > first => change.wall_before,
+            Fold::Both if after == first && !matches_before_the_change() => change.wall_after,
             _ => wall + 1,
         }
     }
@@ -215,8 +215,8 @@ impl Cron {
         if self.spec.follows_real_time { Gap::Skip } else { self.gap }
     }
 
-    fn overlap_in_effect(&self) -> Overlap {
-        if self.spec.follows_real_time { Overlap::Both } else { self.overlap }
+    fn fold_in_effect(&self) -> Fold {
+        if self.spec.follows_real_time { Fold::Both } else { self.fold }
     }
 
     fn never_fires(&self) -> TriggerError {

@@ -5,7 +5,7 @@
 //! clock has shown; a time that is not later is a repetition, and a jump ahead is a gap.
 
 use super::occurrences;
-use crate::trigger::{Cron, Gap, Overlap};
+use crate::trigger::{Cron, Fold, Gap};
 use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeDelta, TimeZone, Timelike, Weekday};
 use chrono_tz::Tz;
 
@@ -29,11 +29,11 @@ fn is_last_friday(wall: &NaiveDateTime) -> bool {
     wall.weekday() == Weekday::Fri && (*wall + TimeDelta::days(7)).month() != wall.month()
 }
 
-const POLICIES: [(Gap, Overlap); 4] = [
-    (Gap::FireAfter, Overlap::First),
-    (Gap::FireAfter, Overlap::Both),
-    (Gap::Skip, Overlap::First),
-    (Gap::Skip, Overlap::Both),
+const POLICIES: [(Gap, Fold); 4] = [
+    (Gap::FireAfter, Fold::First),
+    (Gap::FireAfter, Fold::Both),
+    (Gap::Skip, Fold::First),
+    (Gap::Skip, Fold::Both),
 ];
 
 /// Plans that fire on multiples of five minutes, so that a walk in such steps misses nothing.
@@ -121,20 +121,20 @@ impl Walk {
     /// within `near` seconds of the middle that is a multiple of `every` seconds.
     fn compare(&self, plan: &Plan, near: i64, every: i64) {
         let seen = self.watch(plan);
-        for (gap, overlap) in POLICIES {
-            if plan.real_time && (gap == Gap::Skip) != (overlap == Overlap::Both) {
+        for (gap, fold) in POLICIES {
+            if plan.real_time && (gap == Gap::Skip) != (fold == Fold::Both) {
                 continue; // No policy matters to it; two are enough to show that.
             }
-            let cron = Cron::parse(plan.expression, self.tz.name()).unwrap().gap(gap).overlap(overlap);
+            let cron = Cron::parse(plan.expression, self.tz.name()).unwrap().gap(gap).fold(fold);
             let fires = |sight: &Sight| match sight {
                 Sight::Shown => true,
-                Sight::Again => plan.real_time || overlap == Overlap::Both,
+                Sight::Again => plan.real_time || fold == Fold::Both,
                 Sight::Skipped => !plan.real_time && gap == Gap::FireAfter,
             };
             let fired = seen.iter().filter(|(_, sight)| fires(sight));
             let mut expected: Vec<_> = fired.map(|(at, _)| *at).collect();
             expected.dedup();
-            let context = || format!("{} in {} {gap:?} {overlap:?}", plan.expression, self.tz);
+            let context = || format!("{} in {} {gap:?} {fold:?}", plan.expression, self.tz);
             let found = occurrences(&cron, self.first() - 1, self.last());
             assert!(found == expected, "{}: {}", context(), difference(&found, &expected));
 

@@ -1,6 +1,6 @@
 //! Laws that hold for any expression.
 
-use crate::trigger::{Cron, Gap, Overlap};
+use crate::trigger::{Cron, Fold, Gap};
 use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone, Timelike};
 use chrono_tz::Tz;
 use proptest::prelude::*;
@@ -82,9 +82,9 @@ fn zone() -> impl Strategy<Value = &'static str> {
 
 fn cron() -> impl Strategy<Value = Cron> {
     let gap = prop::sample::select(vec![Gap::FireAfter, Gap::Skip]);
-    let overlap = prop::sample::select(vec![Overlap::First, Overlap::Both]);
-    (expression(), zone(), gap, overlap).prop_filter_map("never fires", |(e, zone, gap, overlap)| {
-        Some(Cron::parse(&e.text, zone).ok()?.gap(gap).overlap(overlap))
+    let fold = prop::sample::select(vec![Fold::First, Fold::Both]);
+    (expression(), zone(), gap, fold).prop_filter_map("never fires", |(e, zone, gap, fold)| {
+        Some(Cron::parse(&e.text, zone).ok()?.gap(gap).fold(fold))
     })
 }
 

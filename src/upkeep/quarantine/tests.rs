@@ -3,9 +3,9 @@
 use super::*;
 use crate::domain::{Cursor, Entry, Error, ErrorKind, MisfirePolicy};
 use crate::fixtures::behind;
-use crate::machine::Machine;
+use crate::machine::{Machine, Operation, Step};
 use crate::store::Applied;
-use crate::store::{SeenSchedule, UnreadablePage, UnreadableRow};
+use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableRow};
 use crate::upkeep::tests::{NOW, TODAY, at, keeping, nothing_found, polled, run};
 use crate::upkeep::{MisfireAnswer, MisfireMachine};
 
@@ -71,7 +71,10 @@ fn a_clock_is_believed_once_it_has_run_steadily() {
     let mut ahead = |boot, db| looks_ahead_of(&mut machine, boot, db);
     assert_eq!(ahead(0, TODAY), None);
     assert_eq!(ahead(STEADY - 1, TODAY + STEADY - 1), None);
-    assert_eq!(ahead(STEADY, TODAY + STEADY + OFFSET_JUMP), Some(TODAY + STEADY + OFFSET_JUMP + AHEAD));
+    assert_eq!(
+        ahead(STEADY, TODAY + STEADY + OFFSET_JUMP),
+        Some(TODAY + STEADY + OFFSET_JUMP + CURSOR_AHEAD)
+    );
     // Slewed that much every time, but never stepped.
     assert!(ahead(STEADY + 1, TODAY + STEADY + 2 * OFFSET_JUMP).is_some());
     for (begun, step) in [(400_000, 24 * 3_600_000), (800_000, 0)] {
@@ -84,14 +87,15 @@ fn a_clock_is_believed_once_it_has_run_steadily() {
 /// All schedules may be ahead alike.
 #[test]
 fn a_pass_finds_all_pages_of_cursors_ahead() {
-    let (mut machine, mut pages, mut written) = (keeping(None), 3, 0);
+    let (mut machine, mut pages, mut written) = (keeping(None).trusting(), 3, 0);
     machine.receive(at(0), polled());
     run(&mut machine, at(0), |op| {
         Ok(match op {
             MisfireOp::FindUnreadable(_) => {
                 pages -= 1;
                 let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
-                let ahead = vec![Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) }; 10];
+                let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
+                let ahead = vec![CursorAhead { entry, seen: NOW }; 10];
                 let next = (pages > 0).then_some(ScheduleId(9));
                 MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead, next })
             }
@@ -103,4 +107,44 @@ fn a_pass_finds_all_pages_of_cursors_ahead() {
         })
     });
     assert_eq!((pages, written), (0, 30));
+}
+
+/// The database's clock steps back between the search and the writing: all cursors look ahead then.
+#[test]
+fn a_clock_that_steps_in_a_pass_is_believed_no_more() {
+    let cursor = Cursor { prev: Some(NOW + 100_000), next: Some(NOW + 101_000) };
+    let entry = Entry { cursor, ..behind(MisfirePolicy::FireOnce, 1_000) };
+    // When the clock steps: not at all, as the election is answered, or as the search is.
+    for steps_at in [None, Some("electing the misfire handler"), Some("looking for broken rows")] {
+        let (mut machine, mut written) = (keeping(None), 0);
+        let mut now = Now { db: NOW - STEADY, boot: 0, apart: 0 };
+        machine.receive(now, polled());
+        run(&mut machine, now, |op| Ok(nothing_found(&op)));
+        now = Now { db: NOW, boot: STEADY, apart: 0 };
+        machine.receive(now, polled());
+        loop {
+            let op = match machine.next(now) {
+                Step::Do(op) => op,
+                Step::Tell(_) => continue,
+                Step::Wait(_) | Step::Stop => break,
+            };
+            if steps_at == Some(op.name()) {
+                now.db -= 24 * 3_600_000;
+            }
+            let answer = match op {
+                MisfireOp::FindUnreadable(query) => {
+                    let ahead = vec![CursorAhead { entry: entry.clone(), seen: NOW }];
+                    let ahead = if query.ahead.is_some() { ahead } else { Vec::new() };
+                    MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead, next: None })
+                }
+                MisfireOp::Write(changes) => {
+                    written += changes.len();
+                    MisfireAnswer::Written(vec![Applied::Done; changes.len()])
+                }
+                op => nothing_found(&op),
+            };
+            machine.done(now, Ok(answer));
+        }
+        assert_eq!(written, usize::from(steps_at.is_none()), "{steps_at:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::{ExecutionState, Outcome};
+use crate::domain::{Answer, ExecutionState};
 use crate::fixtures::Changes;
 use crate::fixtures::{claim, definition};
 use crate::machine::{Machine, Operation, Step};
@@ -22,7 +22,7 @@ fn with_an_old_execution() -> MemoryStore {
     let store = MemoryStore::new(now);
     store.ensure(&definition("s", Trigger::every(Duration::from_secs(1)).unwrap())).unwrap();
     let claimed = claim(&store, "s", true, now);
-    store.settle(&[claimed.finish(Outcome::Succeeded, None, now)]).unwrap();
+    store.settle(&[claimed.finish(Answer::Done, None, now)]).unwrap();
     store.set_time(TODAY);
     store
 }

@@ -17,7 +17,7 @@ use super::audit;
 use super::hand::Hand;
 use super::history::{self, Audited};
 use super::job::{self, PULSE};
-use super::judge::{Bounds, History, Pause, judge};
+use super::judge::{Bounds, Cancel, History, Order, Pause, Switch, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
@@ -64,6 +64,25 @@ pub const QUICK: Setup = Setup {
 };
 pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
 
+/// What an operator did, each by its answer.
+#[derive(Default)]
+pub struct Deeds {
+    pub orders: Option<Vec<Order>>,
+    pub cancels: Vec<Cancel>,
+    pub retries: BTreeSet<i64>,
+    pub skips: Vec<(String, i64)>,
+    pub removals: Vec<Pause>,
+    pub switches: Vec<Switch>,
+}
+
+impl Deeds {
+    /// How many changes of executions and occurrences were answered.
+    pub fn answered(&self) -> usize {
+        let orders = self.orders.as_ref().map_or(0, Vec::len);
+        orders + self.cancels.len() + self.retries.len() + self.skips.len()
+    }
+}
+
 pub struct Cluster {
     pub name: String,
     pub kind: ServerKind,
@@ -78,6 +97,8 @@ pub struct Cluster {
     pub load: Load,
     pub report: Report,
     pub pauses: Vec<Pause>,
+    /// What an operator did, by the answers.
+    pub deeds: Deeds,
     pub healed: i64,
     /// Each keeps a node's log from breaking.
     pub log_readers: Vec<PipeReader>,
@@ -114,6 +135,7 @@ impl Cluster {
             load: Load::default(),
             report: Report::default(),
             pauses: Vec::new(),
+            deeds: Deeds::default(),
             healed: now(),
             log_readers: Vec::new(),
             last_pulse: 0,
@@ -354,7 +376,8 @@ impl Cluster {
             );
         }
         let open = "FROM QRTZ_RUN WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING')";
-        let unfinished = format!("FROM QRTZ_EXECUTE WHERE {} AND state <> 'COMPLETE'", history::LISTED);
+        let unfinished =
+            format!("FROM QRTZ_EXECUTE WHERE {} AND state NOT IN ('COMPLETE', 'REMOVED')", history::LISTED);
         self.hand.rows("id", &unfinished).is_empty() && self.hand.rows("id", open).is_empty()
     }
 
@@ -380,13 +403,13 @@ impl Cluster {
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
-            orders: None,
-            retries: BTreeSet::new(),
-            skips: Vec::new(),
-            cancels: Vec::new(),
-            removals: Vec::new(),
+            orders: self.deeds.orders.clone(),
+            retries: self.deeds.retries.clone(),
+            skips: self.deeds.skips.clone(),
+            cancels: self.deeds.cancels.clone(),
+            removals: self.deeds.removals.clone(),
             pauses: self.pauses.clone(),
-            switches: Vec::new(),
+            switches: self.deeds.switches.clone(),
             live: live.into_iter().collect(),
             dead: dead.into_iter().collect(),
             doomed,

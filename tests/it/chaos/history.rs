@@ -21,17 +21,20 @@ pub const LISTED: &str = "application = 'it' AND name < '~'";
 
 pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
     let tail = format!("FROM QRTZ_EXECUTE WHERE {LISTED} ORDER BY id");
-    let rows = hand.rows("name, state, next_fire_time, generation", &tail);
+    let job = "(SELECT j.job_class FROM QRTZ_JOB j WHERE j.id = pid)";
+    let rows = hand.rows(&format!("name, state, next_fire_time, generation, {job}"), &tail);
     let plan = |row: Vec<String>| {
         assert_eq!(row[3], "0", "no schedule was edited");
         Plan {
             generations: [(0, load.times.get(&row[0]).cloned().unwrap_or_default())].into(),
             recovers: true,
             deaths: 2,
-            tries: 1,
+            retries: 0,
+            limit: None,
             state: row[1].clone(),
             next: maybe(&row[2]),
             schedule: row[0].clone(),
+            job: row[4].clone(),
             ..Plan::default()
         }
     };

@@ -2,10 +2,11 @@
 //! too.
 //!
 //! ```text
-//! runs, more_runs, pulse_runs    what is broken, and how
+//! runs, more_runs, pulse_runs, operator_run    what is broken, and how
 //! cluster             the processes, their faults, the wait for the end
-//! proxy, wire         between node and database   job        what the nodes run, written down outside the database
-//! audit, history      what a run left behind      figures, report    how long things took, and their bounds
+//! proxy, wire         between node and database   job        what the nodes run, written down outside the
+//! database audit, history      what a run left behind      figures, report    how long things took, and
+//! their bounds
 //! ```
 //!
 //! `scripts/chaos.sh` sets `FIRETIME_CHAOS` to `short` or `full`; the tests of every day leave chaos out.
@@ -21,6 +22,7 @@ pub mod job;
 mod judge;
 mod load;
 mod more_runs;
+mod operator_run;
 pub mod proxy;
 mod proxy_checks;
 mod pulse_runs;
@@ -45,6 +47,7 @@ const EVERYWHERE: &[Run] = &[
         runs::an_outage_ends_no_node_and_a_shutdown_in_it_keeps_its_deadline,
     ),
     ("a_clock_offset_per_node_changes_nothing", runs::a_clock_offset_per_node_changes_nothing),
+    ("an_operators_answers_hold_while_nodes_die", operator_run::an_operators_answers_hold_while_nodes_die),
     ("a_log_without_a_reader_stops_no_node", pulse_runs::a_log_without_a_reader_stops_no_node),
     (
         "overdue_schedules_of_no_node_hold_up_no_others",

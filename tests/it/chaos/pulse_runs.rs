@@ -72,7 +72,7 @@ impl Cluster {
     fn mass<P: Serialize>(&mut self, job: Job<P>, payload: &P, count: usize, at: i64) {
         const COPIED: &str = "shard, version, generation, fence, priority, threshold, time_triggered, \
             paused_until, pid, prev_fire_time, end_time, repeat_count, repeat_interval, state, application, \
-            job_type, cron, zone_id, payload, misfire, dst_gap, dst_overlap";
+            job_type, cron, zone_id, payload, misfire, dst_gap, dst_fold";
         // Copied long before it is due.
         let trigger = Trigger::once(instant(now() + 3_600_000)).unwrap();
         self.client.ensure(&Schedule::new("template", job, payload, trigger).unwrap()).run().unwrap();

@@ -11,7 +11,7 @@ fn at(boot: Millis) -> Now {
 }
 
 fn machine(count: i64) -> CompleteMachine {
-    let mut machine = CompleteMachine::new(Arc::default());
+    let mut machine = CompleteMachine::new(Arc::default(), Stuck::default());
     (0..count).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
     machine
 }
@@ -215,7 +215,7 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
         machine.done(at(0), Ok(vec![settled]));
         assert_eq!(answer.try_recv(), Ok(settled), "{context}");
         assert_eq!(machine.held.contains(token), held, "{context}");
-        let revoked = Event::Revoked { execution: ExecutionId(1) };
+        let revoked = Event::Revoked { attempt: attempt(1) };
         let told = matches!(machine.next(at(0)), Step::Tell(CompleteOutput::Event(event)) if event.to_string() == revoked.to_string());
         assert_eq!(told, settled == Applied::Lost, "{context}");
     }
@@ -318,7 +318,7 @@ fn what_is_asked_for_is_stored() {
     const AT: Millis = 1_767_225_600_000;
     let store = crate::store::memory::MemoryStore::new(AT);
     store.ensure(&definition("s", Trigger::every(std::time::Duration::from_secs(1)).unwrap())).unwrap();
-    let outcome = claim(&store, "s", true, AT).finish(crate::domain::Outcome::Succeeded, None, AT);
+    let outcome = claim(&store, "s", true, AT).finish(crate::domain::Answer::Done, None, AT);
     assert_eq!(SettleOp(vec![outcome.into()]).perform(&store).unwrap(), [Applied::Done]);
     let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();
     assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);

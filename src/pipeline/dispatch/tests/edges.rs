@@ -197,6 +197,8 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
         token,
         cause: Cause::Planned,
         payload: None,
+        failures: 0,
+        snoozes: 0,
     };
     let planned = PollPlan { pendings: vec![retry], ..bench.planned(START + 1_500) };
     bench.machine.receive(bench.now(), DispatchInput::Planned(planned));
@@ -383,6 +385,10 @@ impl Seats for Waiting {
         std::mem::take(&mut self.late)
     }
 
+    fn empty(&mut self) -> Vec<Claimed> {
+        std::mem::take(&mut self.late)
+    }
+
     fn is_awaited(&self) -> bool {
         true
     }
@@ -399,7 +405,7 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), seats, now);
     let told = machine.next(now);
     assert!(
-        matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { execution: it })) if it == execution)
+        matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { attempt: it })) if it.execution == execution)
     );
     assert!(
         matches!(machine.next(now), Step::Tell(DispatchOutput::GiveBack(back)) if back.execution == execution)
@@ -430,6 +436,10 @@ impl Seats for All {
         Vec::new()
     }
 
+    fn empty(&mut self) -> Vec<Claimed> {
+        Vec::new()
+    }
+
     fn is_awaited(&self) -> bool {
         false
     }
@@ -451,6 +461,8 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         token,
         cause: Cause::Planned,
         payload: None,
+        failures: 0,
+        snoozes: 0,
     };
     let cases = [
         (Seat::Thread, planned(true), true),

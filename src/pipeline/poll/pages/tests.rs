@@ -159,6 +159,8 @@ impl PendingTable {
             token,
             cause: Cause::Planned,
             payload: None,
+            failures: 0,
+            snoozes: 0,
         };
         let keys = (1..=others).map(|id| (900_000, id)).chain([(own.due, id.0)]).collect();
         Self { keys, own, takes }

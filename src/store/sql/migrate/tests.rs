@@ -165,6 +165,9 @@ fn a_crash_between_two_statements_is_mended(make: impl Fn() -> Own) {
                 "QRTZ_RUN",
                 "qrtz_claimed",
                 "qrtz_ledger",
+                "qrtz_late",
+                "qrtz_handlers",
+                "qrtz_failed",
             ] {
                 own.session().rows(&sql(format!("SELECT COUNT(*) FROM {table}"))).unwrap();
             }

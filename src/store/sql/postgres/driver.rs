@@ -52,7 +52,7 @@ impl Columns for diesel::pg::Pg {
         match column {
             Value::Ints(values) => out.push_bind_param::<Array<BigInt>, _>(&**values),
             Value::Texts(values) => out.push_bind_param::<Array<Text>, _>(&**values),
-            Value::Int(_) | Value::Text(_) | Value::Null => Ok(()),
+            Value::Int(_) | Value::Text(_) | Value::Null | Value::NoNumber => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fixture::{AT, Database, LIMITS, request, schedules};
-use crate::domain::{Entry, NodeId, Outcome};
+use crate::domain::{Answer, Entry, NodeId};
 use crate::fixtures::Changes;
 use crate::store::sql::SqlStore;
 use crate::store::sql::dialect::Dialect;
@@ -67,7 +67,7 @@ fn a_kept_statement_takes_a_longer_text(database: &Database) {
             panic!("not won")
         };
         let execution = claimed.execution().0;
-        store.settle(&[claimed.finish(Outcome::Failed(error.clone()), None, AT)]).unwrap();
+        store.settle(&[claimed.finish(Answer::Failed(error.clone()), None, AT)]).unwrap();
         let question = sql("SELECT error FROM QRTZ_RUN WHERE id = ?").bind(execution);
         let stored = store.read("look", |session| session.rows(&question)?.remove(0).text()).unwrap();
         assert_eq!(stored, *error);

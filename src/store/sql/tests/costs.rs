@@ -7,7 +7,7 @@ use allocation_counter::measure;
 
 use super::count;
 use super::fixture::{AT, Database, LIMITS, application, definition, request, schedules};
-use crate::domain::{Entry, JobPolicy, JobSpec, NodeId, Outcome};
+use crate::domain::{Answer, Entry, JobPolicy, JobSpec, NodeId};
 use crate::store::sql::SqlStore;
 use crate::store::sql::statement::{single, sql};
 use crate::store::{Change, Claim, ClaimRequest, Claimed, NewNode, Store};
@@ -23,7 +23,7 @@ fn requests(entries: &[Arc<Entry>]) -> Vec<ClaimRequest> {
 
 fn outcomes(claims: Vec<Claim>) -> Vec<Change> {
     let outcome = |claim| match claim {
-        Claim::Won(claimed) => Claimed::finish(claimed, Outcome::Succeeded, None, AT + 10).into(),
+        Claim::Won(claimed) => Claimed::finish(claimed, Answer::Done, None, AT + 10).into(),
         other => panic!("{other:?}"),
     };
     claims.into_iter().map(outcome).collect()
@@ -66,7 +66,7 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
     let limits = crate::store::StoreLimits { connections: 1, ..LIMITS };
     let store = SqlStore::open(&database.url, limits, Arc::new(Clock::default())).unwrap();
     let (app, spec) = (application(), definition("", "").job);
-    let policy = |max_tries| JobPolicy { max_tries, ..spec.policy };
+    let policy = |max_attempts| JobPolicy { max_attempts, ..spec.policy };
     let join = |jobs: usize, tries: u32| {
         let (host_ip, host_name, application) = (String::new(), String::new(), app.clone());
         let job = |n| JobSpec { name: format!("job {n}"), policy: policy(tries) };
@@ -81,7 +81,7 @@ fn a_node_joins_in_a_few_statements(database: &Database) {
     let of_many = [join(JOBS, 2), join(JOBS, 2), join(JOBS, 3)];
     println!("costs: a node joins by {of_one:?} statements with one job, {of_many:?} with {JOBS}");
     assert!(of_many.into_iter().all(|statements| statements <= 14), "{of_many:?}");
-    let question = sql("SELECT COUNT(*) FROM QRTZ_JOB WHERE application = ? AND max_tries = 3");
+    let question = sql("SELECT COUNT(*) FROM QRTZ_JOB WHERE application = ? AND max_attempts = 3");
     let rows = database.session().rows(&question.bind(app.as_str())).unwrap();
     assert_eq!(single(rows).unwrap(), i64::try_from(JOBS).unwrap());
 }

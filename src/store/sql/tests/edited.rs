@@ -82,8 +82,14 @@ impl<'a> Case<'a> {
     /// All that nodes, the misfire handler and people ask; every question is answered.
     fn all_goes_on(&self) {
         let application = self.app.clone();
-        let beat =
-            Heartbeat { node: self.node, application, figures: Figures::default(), withdraw: false, now: AT };
+        let beat = Heartbeat {
+            node: self.node,
+            application,
+            figures: Figures::default(),
+            withdraw: false,
+            drained: false,
+            now: AT,
+        };
         assert!(matches!(self.store.beat(&beat).unwrap(), HeartbeatReply::Alive { .. }));
         let application = self.app.clone();
         let query = PollQuery {
@@ -198,7 +204,7 @@ fn the_views_show_rows_beyond_the_calendar(database: &Database) {
             }
         }
     }
-    for view in ["qrtz_claimed", "qrtz_ledger"] {
+    for view in ["qrtz_claimed", "qrtz_failed", "qrtz_ledger"] {
         let question = sql(format!("SELECT * FROM {view} WHERE application = ?")).bind(case.app.as_str());
         assert_eq!(case.database.session().rows(&question).unwrap().len(), 20, "{view}");
     }
@@ -351,7 +357,11 @@ mod sqlite_types {
         goes_on(&case);
         let rows = case.store.schedules(Some(&case.app)).unwrap();
         let broken: Vec<_> = rows.iter().filter(|row| row.state == "ERROR").collect();
-        assert!(broken.len() > 40 && broken.iter().all(|row| !row.reason.is_empty()), "{}", broken.len());
+        assert!(
+            broken.len() > 40 && broken.iter().all(|row| !row.pause.reason.is_empty()),
+            "{}",
+            broken.len()
+        );
         // A generation is mended by hand alone.
         let mendable = |name: &&str| !name.is_empty() && !name.starts_with("generation");
         for name in broken.iter().map(|row| row.name.as_str()).filter(mendable) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fixture::{AT, Database, LIMITS, definition, request};
-use crate::domain::{Candidate, Entry, Error, ErrorKind, NodeId, Outcome};
+use crate::domain::{Answer, Candidate, Entry, Error, ErrorKind, NodeId};
 use crate::fixtures::Changes;
 use crate::store::sql::database::LOCK_WAIT;
 use crate::store::sql::dialect::Dialect;
@@ -112,7 +112,7 @@ fn a_connection_the_server_closed_is_replaced(database: &Database) {
     assert_eq!(case.store.ensure(&definition(&case.application, "second")).unwrap(), Ensured::Created);
     kill(database, case.connection());
     let (node, application, figures) = (NodeId::fresh(), case.application.clone(), Figures::default());
-    let heartbeat = Heartbeat { node, application, figures, withdraw: false, now: AT };
+    let heartbeat = Heartbeat { node, application, figures, withdraw: false, drained: false, now: AT };
     assert!(
         matches!(case.store.beat(&heartbeat).unwrap(), HeartbeatReply::Ended),
         "an answer: there is no such node"
@@ -132,7 +132,7 @@ fn a_connection_lost_before_the_commit_changed_nothing(database: &Database) {
     let case = Case::new(database);
     let claimed = case.run();
     // With its retry an outcome is a transaction; alone it is one statement, whose fate would be unknown.
-    let outcome = claimed.finish(Outcome::Failed("no".to_owned()), Some(AT), AT);
+    let outcome = claimed.finish(Answer::Failed("no".to_owned()), Some(AT), AT);
     let mut holder = database.session();
     holder.batch(database.dialect().begin()).unwrap();
     let lock =
@@ -405,7 +405,7 @@ mod postgres {
         read_only();
         assert!(case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap());
         read_only();
-        let outcome = claimed.finish(Outcome::Succeeded, None, AT);
+        let outcome = claimed.finish(Answer::Done, None, AT);
         assert_eq!(case.store.settle(&[outcome]).unwrap(), [Applied::Done]);
     }
 
@@ -471,7 +471,10 @@ mod postgres {
 
     #[test]
     fn a_connection_lost_during_the_commit_is_unknown_until_resolved() {
-        super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&Database::postgres());
+        // Its trigger locks the table, against which other tests hold rows.
+        let name = format!("dies_{}", NodeId::fresh().to_string().replace('-', "_"));
+        let own = Database::postgres().beside(&name);
+        super::a_connection_lost_during_the_commit_is_unknown_until_resolved(&own);
     }
 
     /// Rows are handed on before the last is there.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fixture::{AT, Database, application, request, schedules};
-use crate::domain::{Candidate, Cause, ExecutionId, ExecutionState, NodeId, Outcome, Pending, Token};
+use crate::domain::{Answer, Candidate, Cause, ExecutionId, ExecutionState, NodeId, Pending, Token};
 use crate::fixtures::Changes;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::open_executions::Whose;
@@ -29,7 +29,7 @@ impl Case {
     }
 
     fn finish(&self, claimed: Claimed) {
-        let settled = self.database.store().settle(&[claimed.finish(Outcome::Succeeded, None, AT + 10)]);
+        let settled = self.database.store().settle(&[claimed.finish(Answer::Done, None, AT + 10)]);
         assert_eq!(settled.unwrap(), [Applied::Done]);
     }
 
@@ -97,6 +97,8 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         token,
         cause: Cause::Planned,
         payload: None,
+        failures: 0,
+        snoozes: 0,
     };
     ClaimRequest { candidate: Candidate::Pending(pending), token: Token::fresh(), ..planned.clone() }
 }

@@ -73,10 +73,10 @@ fn others() -> Vec<(&'static str, Change)> {
     let (application, why) = (String::new(), reason.clone());
     let removal = RemoveChange { application, seen: seen.clone(), reason: why.clone(), now: START };
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };
-    let becomes = JobPolicy { max_tries: 7, ..JobPolicy::DEFAULT };
+    let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT };
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
     vec![
-        ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason })),
+        ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None })),
         ("quarantine", Change::Quarantine(broken)),
         ("remove", Change::Remove(removal)),
         ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
@@ -105,6 +105,8 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         reason: None,
         error: None,
         next: None,
+        due: None,
+        attempt: None,
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()
@@ -205,6 +207,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             priority: 0,
             misfire: MisfirePolicy::FireOnce,
             threshold: 60_000,
+            time_limit: None,
             recover: true,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
@@ -553,7 +556,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
 #[cfg(feature = "postgres")]
 fn kept_plan(session: &mut dyn Session, statement: &Statement) -> String {
     let kind = |bind: &Value| match bind {
-        Value::Int(_) => "bigint",
+        Value::Int(_) | Value::NoNumber => "bigint",
         Value::Ints(_) => "bigint[]",
         Value::Texts(_) => "text[]",
         Value::Text(_) | Value::Null => "text",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::count;
 use super::fixture::{AT, Database, LIMITS, definition, request, schedules};
-use crate::domain::{NodeId, Outcome};
+use crate::domain::{Answer, NodeId};
 use crate::fixtures::Changes;
 #[cfg(feature = "mysql")]
 use crate::store::columns::Cell;
@@ -47,7 +47,7 @@ fn a_run_is_shown_while_it_runs_and_in_the_ledger_after_it(database: &Database) 
          Text(\"2033-05-18 03:33:20.130\") Text(\"2033-05-18 03:33:20.130\") Int(1)"
     );
     assert_eq!(
-        store.settle(&[claimed.finish(Outcome::Failed("no".into()), None, AT + 900)]).unwrap(),
+        store.settle(&[claimed.finish(Answer::Failed("no".into()), None, AT + 900)]).unwrap(),
         [Applied::Done]
     );
     let ledger = texts(

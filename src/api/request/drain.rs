@@ -1,0 +1,83 @@
+//! Drain: a node claims nothing more and ends what it has.
+
+use super::{check, joins, ordered};
+use crate::api::{Client, Target, target};
+use crate::domain::Error;
+#[cfg(doc)]
+use crate::domain::ErrorKind;
+use crate::store::Verbs;
+use crate::store::audit::Order;
+use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
+
+/// Drains a node: from its next poll on it claims nothing, hands back what waits for a thread, and ends what
+/// runs. Made by [`Client::drain`].
+///
+/// Once it has nothing left, [`Client::nodes`] shows it as `drained`, and it can be stopped without anybody
+/// waiting; others have taken its place long before. [`Client::resume`] lets it claim again.
+///
+/// ```
+/// use firetime::{Client, Draining, Job, Scheduler};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const REPORT: Job<()> = Job::new("report");
+/// let scheduler = Scheduler::builder("shop", &url).handler(REPORT, |_, ()| Ok(())).start()?;
+/// let client = Client::connect("shop", &url)?;
+/// let node = scheduler.node().to_string();
+/// assert_eq!(client.drain(&node).reason("new kernel").run()?, Draining::Begun);
+/// assert_ne!(client.drain(&node).run()?, Draining::Begun);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Drain<'a> {
+    pub(in crate::api) client: &'a Client,
+    pub(in crate::api) node: String,
+    pub(in crate::api) order: Order,
+}
+
+impl Drain<'_> {
+    ordered!(order);
+
+    /// Runs the request. A paused node drains, too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters, or if no node
+    /// can have this id; [`ErrorKind::NotFound`] if no such node lives in the application; or the database's
+    /// failure.
+    pub fn run(self) -> Result<Draining, Error> {
+        let client = self.client;
+        let answer = self.over(&client.store)?;
+        if answer == Draining::Begun {
+            client.announce_switch();
+        }
+        Ok(answer)
+    }
+
+    joins!(Draining);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Draining, Error> {
+        check(&self.order)?;
+        let scope = Scope::Node(target::node(&self.node)?);
+        let Self { client, node, order } = self;
+        let application = client.application.clone();
+        match verbs.switch(&SwitchOrder { application, scope, verb: SwitchVerb::Drain, order })? {
+            Switched::Done => Ok(Draining::Begun),
+            Switched::Already(Switch::Drained) => Ok(Draining::Drained),
+            Switched::Already(_) => Ok(Draining::UnderWay),
+            Switched::Unknown => Err(client.unknown_target(&Target::Node(node))),
+        }
+    }
+}
+
+/// The answer to a [`Drain`](crate::request::Drain).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Draining {
+    /// The node will drain.
+    Begun,
+    /// Somebody had told it to before, and it still has something.
+    UnderWay,
+    /// It has nothing left.
+    Drained,
+}

@@ -1,0 +1,97 @@
+//! What a pause is of.
+
+use crate::api::config::{check_name, check_text};
+use crate::domain::{Error, ErrorKind, NodeId};
+use crate::store::switch::Scope;
+
+/// What [`Client::pause`](crate::Client::pause) and [`Client::resume`](crate::Client::resume) are about, in
+/// the client's application. A name alone is a schedule's.
+///
+/// | target | what a pause holds back | from when |
+/// | --- | --- | --- |
+/// | [schedule](Target::schedule) | its planned occurrences | the pause's commit |
+/// | [job](Target::job) | all executions of the job's schedules, those asked for by hand too | each node's next poll |
+/// | [node](Target::node) | nothing: other nodes run it | the node's next poll |
+/// | [application](Target::application) | all executions | each node's next poll |
+///
+/// A node polls every 5 s. What runs, and what it has claimed by then, goes on to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// The schedule of this name.
+    Schedule(String),
+    /// The job of this name.
+    Job(String),
+    /// The node of this id.
+    Node(String),
+    /// The client's application.
+    Application,
+}
+
+impl Target {
+    /// The schedule of this name.
+    pub fn schedule(name: &str) -> Self {
+        Self::Schedule(name.to_owned())
+    }
+
+    /// The job of this name: all its schedules, also those that are made later.
+    pub fn job(name: &str) -> Self {
+        Self::Job(name.to_owned())
+    }
+
+    /// The node of this id ([`Scheduler::node`](crate::Scheduler::node) or
+    /// [`Client::nodes`](crate::Client::nodes)) while it lives: started anew, a node has a new id, and is not
+    /// paused.
+    pub fn node(id: &str) -> Self {
+        Self::Node(id.to_owned())
+    }
+
+    /// The client's application.
+    #[must_use]
+    pub fn application() -> Self {
+        Self::Application
+    }
+
+    /// The schedule's name, or what else is paused.
+    pub(crate) fn scope(&self) -> Result<Result<Scope, &str>, Error> {
+        match self {
+            Self::Schedule(name) => Ok(Err(name)),
+            Self::Job(name) => {
+                check_name("job name", name, 200)?;
+                Ok(Ok(Scope::Job(name.clone())))
+            }
+            Self::Node(id) => node(id).map(|id| Ok(Scope::Node(id))),
+            Self::Application => Ok(Ok(Scope::Application)),
+        }
+    }
+}
+
+/// The node's id that a text is.
+pub(super) fn node(id: &str) -> Result<NodeId, Error> {
+    check_text("the node's id", id, 36)?;
+    let no_id = |_| Error::new(ErrorKind::Config, format!("{id:?} is no node's id, which has 36 characters"));
+    id.parse().map_err(no_id)
+}
+
+impl From<&str> for Target {
+    fn from(name: &str) -> Self {
+        Self::schedule(name)
+    }
+}
+
+impl From<&String> for Target {
+    fn from(name: &String) -> Self {
+        Self::schedule(name)
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Schedule(name) => write!(f, "schedule {name:?}"),
+            Self::Job(name) => write!(f, "job {name:?}"),
+            Self::Node(id) => write!(f, "live node {id}"),
+            Self::Application => f.write_str("application of this name"),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Making a schedule.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use firetime::{Ensured, Job, Schedule, Trigger};
+
+use crate::control::Order;
+use crate::failure::Failure;
+use crate::target::Target;
+use crate::text::escaped;
+use crate::when::utc;
+
+/// So many fire times are shown.
+const SHOWN: usize = 5;
+
+/// A schedule to be made.
+#[derive(Debug)]
+pub(crate) struct NewSchedule {
+    pub(crate) job: String,
+    pub(crate) trigger: Trigger,
+    pub(crate) payload: serde_json::Value,
+    pub(crate) description: String,
+    pub(crate) priority: i32,
+    pub(crate) time_limit: Option<Duration>,
+    /// Only its fire times are shown.
+    pub(crate) dry_run: bool,
+    /// The present, from which an interval counts.
+    pub(crate) now: DateTime<Utc>,
+}
+
+pub(crate) fn add(
+    target: &Target,
+    new: &NewSchedule,
+    order: &Order,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let client = order.client(target)?;
+    // A job's name lives as long as the program, which ends soon.
+    let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
+    let schedule = Schedule::new(&order.name, job, &new.payload, new.trigger.clone())?;
+    let schedule = schedule.description(&new.description).priority(new.priority);
+    let schedule = match new.time_limit {
+        Some(limit) => schedule.timeout(limit),
+        None => schedule,
+    };
+    let now = new.now.timestamp_millis();
+    let timing = firetime::trigger::Timing::new(new.trigger.clone(), Some(now), None)?;
+    let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(SHOWN);
+    writeln!(out, "fires at (UTC):")?;
+    for at in fire_times {
+        writeln!(out, "  {}", utc(DateTime::from_timestamp_millis(at)))?;
+    }
+    if new.dry_run {
+        writeln!(out, "nothing was changed")?;
+        return Ok(());
+    }
+    let said = match client.ensure(&schedule).reason(&order.reason).run()? {
+        Ensured::Created => "created",
+        Ensured::Changed => "changed",
+        Ensured::Unchanged => "nothing was changed, it is so",
+        Ensured::Quarantined => "nothing was changed, it is in error: give it another trigger",
+    };
+    writeln!(out, "{}: {said}", escaped(&order.name))?;
+    let jobs = client.jobs()?;
+    if jobs.iter().find(|job| job.name == new.job).is_none_or(|job| job.nodes == 0) {
+        let job = escaped(&new.job);
+        writeln!(io::stderr(), "firetime: no live node has a handler for job {job:?}: it waits for one")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,488 @@
+//! From the command line to a [`Command`]: once, here; behind it there are only values that make sense.
+
+mod raw;
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
+
+pub(crate) use self::raw::RawArgs;
+use self::raw::{
+    RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawExecutionVerb,
+    RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawOrder, RawPause, RawScheduleVerb,
+};
+use crate::add::NewSchedule;
+use crate::control::{Change, Kind, Order, Verb, Which};
+use crate::cron::{Question, Source};
+use crate::demo;
+use crate::failure::Failure;
+use crate::inspect::{How, Listing};
+use crate::logging::Logging;
+use crate::output::Output;
+use crate::target::{Database, Target, URL_VARIABLE};
+
+/// Where a system keeps its user's name.
+const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
+const APPLICATION_VARIABLE: &str = "FIRETIME_APPLICATION";
+
+/// What the program is asked to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Migrate(Database, Output),
+    Demo(demo::Options),
+    DemoNode(Database),
+    List(Target, Listing, How),
+    ShowSchedule(Target, String, Output),
+    ShowExecution(Target, i64, Output),
+    Add(Target, Box<NewSchedule>, Order),
+    Change(Target, Verb, Order),
+    CronNext(Question, Output),
+    CronBatch(Source),
+    Completions(clap_complete::Shell),
+    Man(PathBuf),
+}
+
+/// A command, and how it logs.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub(crate) logging: Logging,
+    pub(crate) command: Command,
+}
+
+/// What relative instants, and the environment, are seen from.
+struct Surroundings<'a> {
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+    now: DateTime<Utc>,
+    cluster: RawCluster,
+}
+
+impl RawArgs {
+    /// Makes sense of what was asked; `variable` looks into the environment.
+    pub(crate) fn resolve(
+        self,
+        variable: impl Fn(&str) -> Option<OsString>,
+        now: DateTime<Utc>,
+    ) -> Result<Invocation, Failure> {
+        let logging = match (&self.log_config, &self.command) {
+            (Some(path), _) => Logging::File(path.clone()),
+            // The demo itself shows what a node would warn of.
+            (None, RawCommand::DemoNode) if self.verbose == 0 => Logging::Stderr(log::LevelFilter::Error),
+            (None, _) => Logging::verbose(self.verbose),
+        };
+        let around = Surroundings { variable: &variable, now, cluster: self.cluster };
+        let command = match self.command {
+            RawCommand::Migrate(output) => Command::Migrate(around.database()?, output.output),
+            RawCommand::Demo { keep, output } => {
+                Command::Demo(demo::Options { keep, output: output.output, logging: logging.clone() })
+            }
+            RawCommand::DemoNode => Command::DemoNode(around.database()?),
+            RawCommand::Schedules { verb: Some(verb), .. } => around.schedule(verb)?,
+            RawCommand::Schedules { verb: None, list } => around.list(Listing::Schedules, &list)?,
+            RawCommand::Executions { verb: Some(verb), .. } => around.execution(verb)?,
+            RawCommand::Executions { verb: None, filter, list } => around.executions(filter, &list)?,
+            RawCommand::Nodes { verb: Some(verb), .. } => around.node(verb)?,
+            RawCommand::Nodes { verb: None, list } => around.list(Listing::Nodes, &list)?,
+            RawCommand::Jobs { verb: Some(verb), .. } => around.job(verb)?,
+            RawCommand::Jobs { verb: None, list } => around.list(Listing::Jobs, &list)?,
+            RawCommand::Apps { verb: Some(verb), .. } => around.app(verb)?,
+            RawCommand::Apps { verb: None, list } => around.list(Listing::Applications, &list)?,
+            RawCommand::Audit { filter, list } => {
+                let filter = filter.resolve(now, &list);
+                around.list(Listing::Audit(filter), &list)?
+            }
+            RawCommand::Cron(RawCron::Next(next)) => next.resolve(now)?,
+            RawCommand::Completions { shell } => Command::Completions(shell),
+            RawCommand::Man { folder } => Command::Man(folder),
+        };
+        Ok(Invocation { logging, command })
+    }
+}
+
+impl Surroundings<'_> {
+    fn target(&self) -> Result<Target, Failure> {
+        let name = self.cluster.application.clone().filter(|name| !name.is_empty());
+        let application = name.ok_or_else(|| {
+            Failure::Usage(format!(
+                "which application? Name it with --application or set {APPLICATION_VARIABLE}"
+            ))
+        })?;
+        Ok(Target { application, database: self.database()? })
+    }
+
+    fn database(&self) -> Result<Database, Failure> {
+        let url = match (&self.cluster.database_url_file, (self.variable)(URL_VARIABLE)) {
+            (Some(path), _) => read_url(path)?,
+            (None, Some(url)) => {
+                url.into_string().map_err(|_| Failure::Usage(format!("{URL_VARIABLE} is not UTF-8")))?
+            }
+            (None, None) => String::new(),
+        };
+        match url.trim() {
+            "" => Err(Failure::Usage(format!(
+                "which database? Set {URL_VARIABLE} or name a file with --database-url-file"
+            ))),
+            url => Ok(Database { url: url.to_owned() }),
+        }
+    }
+
+    fn list(&self, listing: Listing, list: &RawList) -> Result<Command, Failure> {
+        let watch = list.watch.map(|seconds| std::time::Duration::from_secs(seconds.into()));
+        if watch.is_some() && !list.output.is_table() {
+            return Err(Failure::Usage("--watch shows tables: --output table, or wide".to_owned()));
+        }
+        let target = match listing {
+            Listing::Applications => Target { application: String::new(), database: self.database()? },
+            _ => self.target()?,
+        };
+        Ok(Command::List(target, listing, How { output: list.output, limit: list.most(), watch }))
+    }
+
+    fn executions(&self, filter: RawFilter, list: &RawList) -> Result<Command, Failure> {
+        self.list(Listing::Executions(filter.resolve(self.now, list.most())), list)
+    }
+
+    fn change(&self, verb: Verb, order: RawOrder) -> Result<Command, Failure> {
+        Ok(Command::Change(self.target()?, verb, self.order(order.name, order.by)))
+    }
+
+    fn pause(&self, kind: Kind, pause: RawPause) -> Result<Command, Failure> {
+        let until = pause.until.until.map(|until| until.from(self.now));
+        self.change(Verb::Pause(kind, until), pause.order)
+    }
+
+    /// Who orders it, and why.
+    fn order(&self, name: String, by: RawBy) -> Order {
+        let user = || USER_VARIABLES.iter().find_map(|name| (self.variable)(name)?.into_string().ok());
+        let actor = by.actor.or_else(user).filter(|name| !name.is_empty());
+        Order { name, actor, reason: by.reason }
+    }
+
+    fn schedule(&self, verb: RawScheduleVerb) -> Result<Command, Failure> {
+        match verb {
+            RawScheduleVerb::List(list) => self.list(Listing::Schedules, &list),
+            RawScheduleVerb::Show { name, output } => {
+                Ok(Command::ShowSchedule(self.target()?, name, output.output))
+            }
+            RawScheduleVerb::Add(add) => self.add(*add),
+            RawScheduleVerb::Pause(pause) => self.pause(Kind::Schedule, pause),
+            RawScheduleVerb::Resume(order) => self.change(Verb::Resume(Kind::Schedule), order),
+            RawScheduleVerb::Run { order, payload, at } => {
+                self.change(Verb::Run { payload, at: at.map(|at| at.from(self.now)) }, order)
+            }
+            RawScheduleVerb::Skip { order, fire_time } => self.change(Verb::Skip(fire_time), order),
+            RawScheduleVerb::Remove { order, cancel_running, yes } => {
+                self.change(Verb::Remove { cancel_running, yes }, order)
+            }
+        }
+    }
+
+    fn add(&self, add: RawAdd) -> Result<Command, Failure> {
+        let RawAdd { order, job, cron, zone, every, at, payload, description, priority, timeout, dry_run } =
+            add;
+        let trigger = match (cron, every, at) {
+            (Some(expression), _, _) => Trigger::cron(&expression, &zone)?,
+            (None, Some(every), _) => Trigger::every(every)?,
+            (None, None, Some(at)) => Trigger::once(at.from(self.now))?,
+            (None, None, None) => return Err(Failure::Usage("when? Say --cron, --every or --at".to_owned())),
+        };
+        let order = self.order(order.name, order.by);
+        let (time_limit, now) = (timeout, self.now);
+        let schedule = NewSchedule { job, trigger, payload, description, priority, time_limit, dry_run, now };
+        Ok(Command::Add(self.target()?, Box::new(schedule), order))
+    }
+
+    fn execution(&self, verb: RawExecutionVerb) -> Result<Command, Failure> {
+        match verb {
+            RawExecutionVerb::List { filter, list } => self.executions(filter, &list),
+            RawExecutionVerb::Show { id, output } => {
+                Ok(Command::ShowExecution(self.target()?, id, output.output))
+            }
+            RawExecutionVerb::Cancel(bulk) => self.bulk(Change::Cancel, bulk),
+            RawExecutionVerb::Retry(bulk) => self.bulk(Change::Retry, bulk),
+        }
+    }
+
+    fn bulk(&self, change: Change, bulk: RawBulk) -> Result<Command, Failure> {
+        /// The most executions that one command changes.
+        const MOST: usize = 100_000;
+        let RawBulk { id, filter, by, yes } = bulk;
+        let is_filtered = !filter.state.is_empty()
+            || filter.schedule.is_some()
+            || filter.node.is_some()
+            || filter.since.is_some();
+        let which = match id {
+            Some(id) => Which::One(id),
+            None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
+            None => {
+                let which = "which execution? Give its id, or --schedule, --state, --node or --since";
+                return Err(Failure::Usage(which.to_owned()));
+            }
+        };
+        Ok(Command::Change(self.target()?, Verb::Executions(change, which), self.order(String::new(), by)))
+    }
+
+    fn node(&self, verb: RawNodeVerb) -> Result<Command, Failure> {
+        match verb {
+            RawNodeVerb::List(list) => self.list(Listing::Nodes, &list),
+            RawNodeVerb::Pause(pause) => self.pause(Kind::Node, pause),
+            RawNodeVerb::Drain(order) => self.change(Verb::Drain, order),
+            RawNodeVerb::Resume(order) => self.change(Verb::Resume(Kind::Node), order),
+        }
+    }
+
+    fn job(&self, verb: RawJobVerb) -> Result<Command, Failure> {
+        match verb {
+            RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
+            RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
+            RawJobVerb::Resume(order) => self.change(Verb::Resume(Kind::Job), order),
+        }
+    }
+
+    fn app(&self, verb: RawAppVerb) -> Result<Command, Failure> {
+        let (verb, by) = match verb {
+            RawAppVerb::List(list) => return self.list(Listing::Applications, &list),
+            RawAppVerb::Pause { by, until } => {
+                (Verb::Pause(Kind::Application, until.until.map(|until| until.from(self.now))), by)
+            }
+            RawAppVerb::Resume(by) => (Verb::Resume(Kind::Application), by),
+        };
+        let target = self.target()?;
+        let order = self.order(target.application.clone(), by);
+        Ok(Command::Change(target, verb, order))
+    }
+}
+
+fn read_url(path: &Path) -> Result<String, Failure> {
+    /// More is no URL.
+    const LONGEST: u64 = 64 * 1_024;
+    let mut url = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST).read_to_string(&mut url))
+        .map_err(|error| Failure::Usage(format!("--database-url-file {}: {error}", path.display())))?;
+    Ok(url)
+}
+
+impl RawList {
+    fn most(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+}
+
+impl RawAuditFilter {
+    fn resolve(self, now: DateTime<Utc>, list: &RawList) -> AuditFilter {
+        AuditFilter {
+            target: self.target,
+            actor: self.actor,
+            verb: self.verb,
+            since: self.since.map(|since| since.from(now)),
+            limit: list.most(),
+        }
+    }
+}
+
+impl RawFilter {
+    fn resolve(self, now: DateTime<Utc>, limit: usize) -> ExecutionFilter {
+        ExecutionFilter {
+            schedule: self.schedule,
+            states: self.state,
+            node: self.node,
+            since: self.since.map(|since| since.from(now)),
+            limit,
+        }
+    }
+}
+
+impl RawNext {
+    fn resolve(self, now: DateTime<Utc>) -> Result<Command, Failure> {
+        let question = match (self.file, self.expression) {
+            (Some(path), _) => return Ok(Command::CronBatch(Source::named(path))),
+            (None, Some(expression)) => Question {
+                cron: Cron::parse(&expression, &self.zone)?,
+                after: self.after.map_or(now, |after| after.from(now)).timestamp_millis(),
+                count: self.count,
+            },
+            (None, None) => return Err(Failure::Usage("which expression? Write one, or --file".to_owned())),
+        };
+        Ok(Command::CronNext(question, self.output.output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+    use firetime::ExecutionState;
+
+    use super::*;
+
+    fn resolve(line: &[&str], url: Option<&str>) -> Result<Command, Failure> {
+        let args = RawArgs::try_parse_from(["firetime"].iter().chain(line))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let variable = |name: &str| url.filter(|_| name == URL_VARIABLE).map(OsString::from);
+        Ok(args.resolve(variable, "2025-01-02T00:00:00Z".parse().unwrap())?.command)
+    }
+
+    fn refused(line: &[&str]) -> String {
+        let failure = resolve(line, Some("sqlite:x.db")).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        failure.message().unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        RawArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn executions_take_states_node_and_since() {
+        let line = [
+            "executions",
+            "--application",
+            "shop",
+            "--state",
+            "claimed,Running,timed-out",
+            "--node",
+            "1F",
+            "--since",
+            "1d",
+        ];
+        let Command::List(target, Listing::Executions(filter), _) =
+            resolve(&line, Some("sqlite:x.db")).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(target.application, "shop");
+        assert_eq!(
+            filter.states,
+            [ExecutionState::Claimed, ExecutionState::Running, ExecutionState::TimedOut]
+        );
+        assert_eq!(filter.node.as_deref(), Some("1f"));
+        assert_eq!(filter.since, Some("2025-01-01T00:00:00Z".parse().unwrap()));
+        assert_eq!(filter.limit, 1_000);
+    }
+
+    #[test]
+    fn the_cluster_is_named_before_the_command_or_behind_it() {
+        for line in [["--application", "shop", "nodes"], ["nodes", "--application", "shop"]] {
+            let Command::List(target, Listing::Nodes, _) = resolve(&line, Some("sqlite:x.db")).unwrap()
+            else {
+                panic!()
+            };
+            assert_eq!(target.application, "shop");
+        }
+        assert!(refused(&["nodes"]).contains("FIRETIME_APPLICATION"));
+        assert!(refused(&["--application", "", "nodes"]).contains("--application"));
+    }
+
+    #[test]
+    fn an_unknown_state_is_answered_with_those_there_are() {
+        let message = refused(&["executions", "--application", "shop", "--state", "claimed,runing"]);
+        assert!(
+            message.contains("runing") && message.contains("running") && message.contains("skipped"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let app = ["executions", "--application", "shop"];
+        for rest in
+            [["--node", ""], ["--node", "x%"], ["--since", "tomorrow"], ["--limit", "0"], ["--output", "xml"]]
+        {
+            refused(&[&app[..], &rest[..]].concat());
+        }
+        refused(&["cron", "next"]);
+        refused(&["cron", "next", "* * * * * ?", "--count", "0"]);
+        refused(&["cron", "next", "* * * * * ?", "--file", "-"]);
+        refused(&["nodes", "--application", "shop", "-v", "--log-config", "x.yaml"]);
+        assert!(refused(&["cron", "next", "* * * * *"]).contains("seconds come first"));
+        assert!(refused(&["cron", "next", "* * * * * ?", "--zone", "Mars"]).contains("Mars"));
+    }
+
+    #[test]
+    fn without_a_database_the_two_ways_to_name_one_are_told() {
+        for url in [None, Some(""), Some(" \n")] {
+            let message = resolve(&["migrate"], url).unwrap_err().message().unwrap();
+            assert!(message.contains("FIRETIME_DATABASE_URL") && message.contains("--database-url-file"));
+        }
+    }
+
+    #[test]
+    fn the_url_file_wins_and_the_url_is_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        std::fs::write(&file, "postgres://me:secret@host/db\n").unwrap();
+        let line = ["migrate", "--database-url-file", file.to_str().unwrap()];
+        let command = resolve(&line, Some("sqlite:other.db")).unwrap();
+        let Command::Migrate(database, _) = &command else { panic!() };
+        assert_eq!(database.url, "postgres://me:secret@host/db");
+        assert!(!format!("{command:?}").contains("secret"));
+    }
+
+    #[test]
+    fn cron_next_reads_milliseconds_before_1970_too() {
+        let line = ["cron", "next", "@daily", "--after", "-1", "--zone", "Asia/Tokyo"];
+        let Command::CronNext(question, Output::Table) = resolve(&line, None).unwrap() else { panic!() };
+        assert_eq!((question.after, question.count, question.cron.zone()), (-1, 10, "Asia/Tokyo"));
+    }
+
+    fn at(line: &[&str]) -> Command {
+        resolve(&[&["--application", "shop"], line].concat(), Some("sqlite:x.db")).unwrap()
+    }
+
+    #[test]
+    fn pauses_name_what_they_pause_and_until_when() {
+        let until = "2025-01-03T00:00:00Z".parse().unwrap();
+        for (line, kind, name) in [
+            (&["schedules", "pause", "nightly", "--until", "1d"][..], Kind::Schedule, "nightly"),
+            (&["jobs", "pause", "report", "--until", "2025-01-03T01:00:00+01:00"], Kind::Job, "report"),
+            (&["nodes", "pause", "1f", "--until", "24h"], Kind::Node, "1f"),
+            (&["apps", "pause", "--until", "1d", "--reason", "why"], Kind::Application, "shop"),
+        ] {
+            let Command::Change(_, Verb::Pause(paused, ends), order) = at(line) else { panic!("{line:?}") };
+            assert_eq!((paused, ends, order.name.as_str()), (kind, Some(until), name));
+        }
+    }
+
+    #[test]
+    fn executions_are_changed_by_their_id_or_by_a_filter() {
+        let Command::Change(_, Verb::Executions(Change::Retry, Which::One(7)), _) =
+            at(&["executions", "retry", "7"])
+        else {
+            panic!()
+        };
+        let line = ["executions", "cancel", "--schedule", "s", "--state", "pending", "--yes"];
+        let Command::Change(_, Verb::Executions(Change::Cancel, Which::All { filter, yes: true }), _) =
+            at(&line)
+        else {
+            panic!()
+        };
+        assert_eq!((filter.schedule.as_deref(), filter.states), (Some("s"), vec![ExecutionState::Pending]));
+        assert!(refused(&["executions", "cancel", "--application", "shop"]).contains("--schedule"));
+        refused(&["executions", "cancel", "7", "--schedule", "s", "--application", "shop"]);
+    }
+
+    #[test]
+    fn only_tables_are_watched() {
+        let Command::List(_, Listing::Jobs, how) = at(&["jobs", "--watch"]) else { panic!() };
+        assert_eq!(how.watch, Some(std::time::Duration::from_secs(2)));
+        assert!(refused(&["jobs", "--watch=5", "--output", "csv", "--application", "x"]).contains("--watch"));
+        refused(&["jobs", "--watch=0", "--application", "x"]);
+    }
+
+    #[test]
+    fn a_new_schedule_has_one_trigger() {
+        let add = ["schedules", "add", "nightly", "--job", "report"];
+        let Command::Add(_, new, order) =
+            at(&[&add[..], &["--cron", "@daily", "--zone", "Asia/Tokyo"]].concat())
+        else {
+            panic!()
+        };
+        assert_eq!((new.job.as_str(), order.name.as_str(), new.priority), ("report", "nightly", 5));
+        for wrong in [&[][..], &["--cron", "@daily", "--every", "1h"], &["--every", "1h", "--zone", "UTC"]] {
+            refused(&[&["--application", "x"], &add[..], wrong].concat());
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The command line as clap reads it.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use clap::{ArgAction, Args, Parser, Subcommand};
+use firetime::ExecutionState;
+
+use super::APPLICATION_VARIABLE;
+use crate::failure::EXIT_CODES;
+use crate::output::{ListOutput, Output};
+use crate::when::{self, Ahead, When};
+
+const DATABASE_HELP: &str = "\
+The database's URL (sqlite:FILE, postgres://..., mysql://...) is read from the environment variable
+FIRETIME_DATABASE_URL or from the file that --database-url-file names. It is never shown.";
+
+/// A cluster-safe job scheduler: several servers, one schedule, nothing but the database they share.
+#[derive(Debug, Parser)]
+#[command(name = "firetime", version, after_help = EXIT_CODES)]
+pub(crate) struct RawArgs {
+    /// Logs more: information, details, everything
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(super) verbose: u8,
+    /// Logs as this log4rs configuration (YAML) says; without it warnings go to standard error
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "verbose")]
+    pub(super) log_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) cluster: RawCluster,
+    #[command(subcommand)]
+    pub(super) command: RawCommand,
+}
+
+/// Which cluster: before the command or behind it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which cluster")]
+pub(super) struct RawCluster {
+    /// The application's name
+    #[arg(long, env = APPLICATION_VARIABLE, hide_env_values = true, value_name = "NAME", global = true)]
+    pub(super) application: Option<String>,
+    /// Reads the database's URL from this file instead of FIRETIME_DATABASE_URL
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) database_url_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawCommand {
+    /// Creates or upgrades firetime's tables
+    #[command(after_help = DATABASE_HELP)]
+    Migrate(RawOutput),
+    /// Shows a cluster at work: three processes, one killed half-way, and the ledger's verdict
+    ///
+    /// Starts three nodes on a SQLite file of its own, shows every execution as it happens, kills one node
+    /// with SIGKILL, and at the end compares the ledger and what the nodes said with what was planned,
+    /// which is counted without the database and without the cron engine. Takes about half a minute; ends
+    /// with code 3 if the verdict is not clean.
+    Demo {
+        /// Keeps the database in this folder; default: a temporary one, deleted at the end
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+        #[command(flatten)]
+        output: RawOutput,
+    },
+    /// One node of the demo
+    #[command(hide = true)]
+    DemoNode,
+    /// Lists an application's schedules by name, shows one, makes one, or changes one
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Schedules {
+        #[command(subcommand)]
+        verb: Option<RawScheduleVerb>,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Lists an application's executions, newest first, shows one, or changes some
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Executions {
+        #[command(subcommand)]
+        verb: Option<RawExecutionVerb>,
+        #[command(flatten)]
+        filter: RawFilter,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Lists an application's nodes, newest first, or pauses, drains or resumes one
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Nodes {
+        #[command(subcommand)]
+        verb: Option<RawNodeVerb>,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Lists an application's jobs by name, or pauses or resumes one
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Jobs {
+        #[command(subcommand)]
+        verb: Option<RawJobVerb>,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Lists the database's applications by name, or pauses or resumes the one of --application
+    #[command(after_help = DATABASE_HELP, args_conflicts_with_subcommands = true)]
+    Apps {
+        #[command(subcommand)]
+        verb: Option<RawAppVerb>,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Lists who changed what in an application, newest first
+    #[command(after_help = DATABASE_HELP)]
+    Audit {
+        #[command(flatten)]
+        filter: RawAuditFilter,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Answers questions about cron expressions
+    #[command(subcommand)]
+    Cron(RawCron),
+    /// Writes a shell's completions to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Writes a man page for each command
+    Man {
+        /// The folder to write them to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawScheduleVerb {
+    /// Lists them (as without a verb)
+    List(RawList),
+    /// Shows one whole: its payload, its next fire times, what became of it
+    Show {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        output: RawOutput,
+    },
+    /// Makes one, or makes it be so; shows its next five fire times first
+    Add(Box<RawAdd>),
+    /// Pauses one: nothing planned of it is claimed until it is resumed
+    Pause(RawPause),
+    /// Ends a pause: what was planned meanwhile is skipped
+    Resume(RawOrder),
+    /// Runs one once more, now or later, beside what is planned
+    Run {
+        #[command(flatten)]
+        order: RawOrder,
+        /// What the handler is given instead of the schedule's payload, as JSON
+        #[arg(long, value_name = "JSON", value_parser = json)]
+        payload: Option<serde_json::Value>,
+        /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
+        #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+        at: Option<Ahead>,
+    },
+    /// Skips the next occurrence of one
+    Skip {
+        #[command(flatten)]
+        order: RawOrder,
+        /// Its fire time, as `firetime schedules` shows it: 2025-01-31T09:00:00Z (RFC 3339)
+        #[arg(value_name = "TIME")]
+        fire_time: DateTime<Utc>,
+    },
+    /// Removes one: nothing of it is claimed any more, what waits is cancelled, what runs ends normally
+    Remove {
+        #[command(flatten)]
+        order: RawOrder,
+        /// Asks what runs of it to end, too
+        #[arg(long)]
+        cancel_running: bool,
+        /// Removes it; without this it is only told what would be removed
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// A schedule to be made.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("trigger").required(true).args(["cron", "every", "at"]))]
+pub(super) struct RawAdd {
+    #[command(flatten)]
+    pub(super) order: RawOrder,
+    /// The job that it runs
+    #[arg(long, value_name = "JOB")]
+    pub(super) job: String,
+    /// Fires as this cron expression says: second minute hour day-of-month month day-of-week [year]
+    #[arg(long, value_name = "EXPR")]
+    pub(super) cron: Option<String>,
+    /// The expression's time zone, an IANA name such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC", conflicts_with_all = ["every", "at"])]
+    pub(super) zone: String,
+    /// Fires at this interval, from now on: 90s, 15m, 2h, 1d
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) every: Option<std::time::Duration>,
+    /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
+    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    pub(super) at: Option<Ahead>,
+    /// What its handler is given, as JSON
+    #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
+    pub(super) payload: serde_json::Value,
+    /// What it is for, for people
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) description: String,
+    /// Of what is due at one instant, the highest starts first
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, allow_hyphen_values = true)]
+    pub(super) priority: i32,
+    /// How long a handler may take, in place of what the job says: 90s, 15m
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) timeout: Option<std::time::Duration>,
+    /// Shows its next fire times and makes nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawExecutionVerb {
+    /// Lists them (as without a verb)
+    List {
+        #[command(flatten)]
+        filter: RawFilter,
+        #[command(flatten)]
+        list: RawList,
+    },
+    /// Shows one whole: its payload, all attempts at its occurrence, and where they ran
+    Show {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: i64,
+        #[command(flatten)]
+        output: RawOutput,
+    },
+    /// Cancels one, or those of a filter: at once if it has not begun, otherwise its handler is asked to end
+    Cancel(RawBulk),
+    /// Makes another attempt at one, or at those of a filter, that are failed, cancelled or abandoned
+    Retry(RawBulk),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawNodeVerb {
+    /// Lists them (as without a verb)
+    List(RawList),
+    /// Pauses one: it claims nothing from its next poll on; what it has waiting runs
+    Pause(RawPause),
+    /// Drains one: it claims nothing, hands back what waits, and ends what runs
+    Drain(RawOrder),
+    /// Lets one claim again that was paused or drained
+    Resume(RawOrder),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawJobVerb {
+    /// Lists them (as without a verb)
+    List(RawList),
+    /// Pauses one: none of its schedules is claimed until it is resumed
+    Pause(RawPause),
+    /// Ends a pause: what was planned meanwhile is skipped
+    Resume(RawOrder),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawAppVerb {
+    /// Lists them (as without a verb)
+    List(RawList),
+    /// Pauses the application of --application: nothing of it is claimed until it is resumed
+    Pause {
+        #[command(flatten)]
+        by: RawBy,
+        #[command(flatten)]
+        until: RawUntil,
+    },
+    /// Ends a pause: what was planned meanwhile is skipped
+    Resume(RawBy),
+}
+
+/// Who changes something, and why.
+#[derive(Debug, Args)]
+pub(super) struct RawBy {
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) reason: String,
+    /// Who changes it, for the audit; default: the user that USER or LOGNAME names, else host/process id
+    #[arg(long, value_name = "NAME")]
+    pub(super) actor: Option<String>,
+}
+
+/// A change of one thing.
+#[derive(Debug, Args)]
+pub(super) struct RawOrder {
+    /// Its name; of a node the beginning of its id
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) by: RawBy,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawUntil {
+    /// When the pause ends by itself: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: never
+    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    pub(super) until: Option<Ahead>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawPause {
+    #[command(flatten)]
+    pub(super) order: RawOrder,
+    #[command(flatten)]
+    pub(super) until: RawUntil,
+}
+
+/// A change of one execution, or of those of a filter.
+#[derive(Debug, Args)]
+pub(super) struct RawBulk {
+    /// Its id; without one, those that the filter means
+    #[arg(value_name = "ID", conflicts_with_all = ["state", "schedule", "node", "since"])]
+    pub(super) id: Option<i64>,
+    #[command(flatten)]
+    pub(super) filter: RawFilter,
+    #[command(flatten)]
+    pub(super) by: RawBy,
+    /// Changes those of the filter; without this it is only told how many there are
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawAuditFilter {
+    /// Only of the schedule, the job, the node or the application of this name
+    #[arg(long, value_name = "NAME")]
+    pub(super) target: Option<String>,
+    /// Only by this actor
+    #[arg(long, value_name = "NAME")]
+    pub(super) actor: Option<String>,
+    /// Only of this verb
+    #[arg(long, value_name = "VERB", value_parser = [
+        "ensure", "pause", "resume", "drain", "trigger", "skip", "cancel", "retry", "remove"
+    ])]
+    pub(super) verb: Option<String>,
+    /// Only since then: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h, 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) since: Option<When>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawOutput {
+    /// Text for people (instants in UTC), or one JSON document for scripts (instants in epoch milliseconds
+    /// UTC)
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    pub(super) output: Output,
+}
+
+/// How a listing is written.
+#[derive(Debug, Args)]
+pub(super) struct RawList {
+    /// The form; instants in tables and CSV are UTC, in JSON epoch milliseconds
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    pub(super) output: ListOutput,
+    /// At most so many; it is said if there are more
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+    /// Lists again every so many seconds (1 to 3600) until it is interrupted; tables only
+    #[arg(
+        long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+        value_parser = clap::value_parser!(u32).range(1..=3_600)
+    )]
+    pub(super) watch: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawFilter {
+    /// Only these states, separated by commas: pending, claimed, running, succeeded, failed, ...
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
+    pub(super) state: Vec<ExecutionState>,
+    /// Only of the schedule of this name
+    #[arg(long, value_name = "NAME")]
+    pub(super) schedule: Option<String>,
+    /// Only of the node whose id begins like this
+    #[arg(long, value_name = "ID", value_parser = node_prefix)]
+    pub(super) node: Option<String>,
+    /// Only with a fire time since then, whenever they ran: 2025-01-31T09:00:00Z (RFC 3339), or 90s, 15m, 2h,
+    /// 1d ago
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    pub(super) since: Option<When>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RawCron {
+    /// Lists the next fire times of an expression, or of each line of a file
+    #[command(after_help = "\
+Each line of the file is EXPR, ZONE, AFTER_MS and COUNT (1 to 100000), separated by tabs; AFTER_MS is
+in epoch milliseconds and the fire times are strictly later. Each line is answered by one line, in order:
+`ok` and the fire times in epoch milliseconds, with `end` behind them if there are no more than those;
+or `err` and the reason; separated by tabs.")]
+    Next(RawNext),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RawNext {
+    /// A cron expression in Quartz's dialect: second minute hour day-of-month month day-of-week [year]
+    #[arg(value_name = "EXPR", required_unless_present = "file")]
+    pub(super) expression: Option<String>,
+    /// The time zone, an IANA name such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(super) zone: String,
+    /// Fire times after this: RFC 3339, an age such as 15m, or epoch milliseconds; default: now
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = when::parse_or_millis)]
+    pub(super) after: Option<When>,
+    /// How many
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) count: u32,
+    /// Answers each line of this file (`-`: standard input), one line each
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expression", "zone", "after", "count", "output"])]
+    pub(super) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: RawOutput,
+}
+
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("no JSON: {error}; a text is written '\"text\"'"))
+}
+
+fn state(word: &str) -> Result<ExecutionState, String> {
+    word.trim().to_uppercase().replace('-', "_").parse().map_err(|_| {
+        let allowed: Vec<String> =
+            ExecutionState::ALL.iter().map(|state| state.as_str().to_lowercase()).collect();
+        format!("no such state; there are {}", allowed.join(", "))
+    })
+}
+
+fn node_prefix(text: &str) -> Result<String, String> {
+    let id = text.trim().to_lowercase();
+    if !id.is_empty() && id.len() <= 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+        Ok(id)
+    } else {
+        Err("write the beginning of a node's id: hexadecimal digits and `-`".to_owned())
+    }
+}

@@ -1,0 +1,123 @@
+//! One schedule, or one execution, whole.
+
+use std::io::Write;
+
+use firetime::{ErrorKind, ExecutionDetails, ExecutionView, ScheduleDetails};
+
+use crate::failure::Failure;
+use crate::inspect::{EXECUTIONS, connect, execution_state, find_application, schedule_state, schedules};
+use crate::output::{self, ListOutput, Output};
+use crate::target::Target;
+use crate::when::utc;
+
+pub(crate) fn schedule(
+    target: &Target,
+    name: &str,
+    output: Output,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let client = connect(target)?;
+    let details = match client.schedule(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            find_application(&client, target)?;
+            return Err(Failure::not_found("schedule", name, schedules(&client)?));
+        }
+        found => found?,
+    };
+    if output == Output::Json {
+        return output::json(out, &details);
+    }
+    let ScheduleDetails { schedule, payload, starts, ends, priority, next_five, counts, last, .. } = &details;
+    let fire_times: Vec<String> = next_five.iter().map(|at| utc(Some(*at))).collect();
+    let counts: Vec<String> =
+        counts.iter().map(|(state, count)| format!("{count} {}", state.to_lowercase())).collect();
+    output::properties(
+        out,
+        &[
+            ("schedule", schedule.name.clone()),
+            ("description", schedule.description.clone()),
+            ("job", format!("{} (live nodes: {})", schedule.job, schedule.nodes)),
+            ("payload", payload.clone()),
+            ("trigger", schedule.trigger.clone()),
+            ("starts (UTC)", utc(*starts)),
+            ("ends (UTC)", utc(*ends)),
+            ("priority", priority.to_string()),
+            ("misfire", format!("{}, from {} ms on", details.misfire, details.misfire_threshold)),
+            ("time limit", details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms"))),
+            ("state", schedule_state(schedule)),
+            ("reason", schedule.reason.clone()),
+            ("paused by", schedule.paused_by.clone()),
+            ("paused since (UTC)", utc(schedule.paused)),
+            ("paused until (UTC)", utc(schedule.paused_until)),
+            ("last fire time (UTC)", utc(schedule.prev)),
+            ("next fire times (UTC)", fire_times.join(", ")),
+            ("executions", counts.join(", ")),
+        ],
+    )?;
+    recent(last, out)
+}
+
+pub(crate) fn execution(
+    target: &Target,
+    id: i64,
+    output: Output,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let client = connect(target)?;
+    let details = match client.execution(id) {
+        Err(error) => {
+            find_application(&client, target)?;
+            return Err(Failure::of_execution(id, error));
+        }
+        Ok(details) => details,
+    };
+    if output == Output::Json {
+        return output::json(out, &details);
+    }
+    let ExecutionDetails { execution, payload, attempts, .. } = &details;
+    output::properties(
+        out,
+        &[
+            ("execution", execution.id.to_string()),
+            ("schedule", execution.schedule.clone()),
+            ("job", execution.job.clone()),
+            ("payload", payload.clone().unwrap_or_else(|| "its schedule's".to_owned())),
+            ("cause", execution.cause.clone()),
+            ("asked for by", execution.asked_by.clone()),
+            ("because", execution.asked_why.clone()),
+            ("fire time (UTC)", utc(execution.fire_time)),
+            ("due (UTC)", utc(execution.due)),
+            ("attempt", execution.attempt.to_string()),
+            ("failures before", execution.failures.to_string()),
+            ("snoozes", execution.snoozes.to_string()),
+            ("state", execution_state(execution)),
+            ("reason", execution.reason.clone()),
+            ("fence", execution.fence.to_string()),
+            ("node", node(&details, execution)),
+            ("claimed (UTC)", utc(execution.claimed)),
+            ("started (UTC)", utc(execution.started)),
+            ("finished (UTC)", utc(execution.finished)),
+            ("error", execution.error.clone()),
+            ("cancel asked (UTC)", utc(execution.cancel_asked)),
+            ("cancel asked by", execution.cancel_asked_by.clone()),
+            ("cancel because", execution.cancel_asked_why.clone()),
+            ("cancel heard (UTC)", utc(execution.cancel_seen)),
+        ],
+    )?;
+    recent(attempts, out)
+}
+
+/// The node that has it, with its host and process while its row is there.
+fn node(details: &ExecutionDetails, execution: &ExecutionView) -> String {
+    let known = details.nodes.iter().find(|node| node.id == execution.node);
+    let place = known.map(|node| format!(" ({} {}, process {})", node.host_name, node.host_ip, node.pid));
+    format!("{}{}", execution.node, place.unwrap_or_default())
+}
+
+fn recent(executions: &[ExecutionView], out: &mut dyn Write) -> Result<(), Failure> {
+    if executions.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    output::list(out, ListOutput::Table, EXECUTIONS, executions)
+}

@@ -1,0 +1,89 @@
+//! What a handler's run came to.
+
+use std::time::Duration;
+
+/// What a handler that returned says of its execution. An error, returned with `?` or as `Err`, is
+/// [`Failed`](Answer::Failed); so is a panic. `()` is [`Done`](Answer::Done).
+///
+/// ```
+/// use firetime::{Answer, Builder, Job, Scheduler};
+/// use std::time::Duration;
+///
+/// const INVOICE: Job<u64> = Job::new("invoice");
+///
+/// fn served(builder: Builder) -> Builder {
+///     builder.handler(INVOICE, |_, number| {
+///         if number == 0 {
+///             return Ok(Answer::GiveUp("there is no invoice 0".to_owned()));
+///         }
+///         if !std::path::Path::new("/tmp").exists() {
+///             return Ok(Answer::Snooze(Duration::from_secs(30)));
+///         }
+///         let _text = std::fs::read_to_string("Cargo.toml")?;
+///         Ok(Answer::Done)
+///     })
+/// }
+/// # let _ = served(Scheduler::builder("shop", "sqlite:shop.db"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// SUCCEEDED.
+    Done,
+    /// FAILED, with this text; tried again as [`Job::retry`](crate::Job::retry) says.
+    Failed(String),
+    /// FAILED, with this text; if [`Job::retry`](crate::Job::retry) grants another retry, it waits so long
+    /// instead.
+    RetryIn(Duration, String),
+    /// Not finished: the same attempt runs again after so long, on whatever node. It is PENDING meanwhile,
+    /// reason `snoozed`, and uses up neither an attempt nor a retry. There is no limit.
+    Snooze(Duration),
+    /// FAILED, with this text and the reason `gave up`: no retry would help.
+    GiveUp(String),
+    /// CANCELLED, with this text; not tried again.
+    Cancelled(String),
+}
+
+impl Answer {
+    /// What the run of an execution that somebody asked to end came to: unless it has succeeded, it is
+    /// cancelled.
+    pub(crate) fn after_cancel(self) -> Self {
+        match self {
+            Self::Failed(text) | Self::RetryIn(_, text) | Self::GiveUp(text) => Self::Cancelled(text),
+            Self::Snooze(_) => Self::Cancelled("snoozed after it was asked to end".to_owned()),
+            Self::Done | Self::Cancelled(_) => self,
+        }
+    }
+
+    /// The pause before its retry, if it failed and names one.
+    pub(crate) fn own_pause(&self) -> Option<Duration> {
+        if let Self::RetryIn(pause, _) = self { Some(*pause) } else { None }
+    }
+
+    /// Whether its job's policy decides about a retry.
+    pub(crate) fn may_be_retried(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::RetryIn(..))
+    }
+}
+
+impl From<()> for Answer {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_does_not_succeed_after_a_cancel_is_cancelled() {
+        let text = || "no".to_owned();
+        let pause = Duration::from_secs(1);
+        for failed in [Answer::Failed(text()), Answer::RetryIn(pause, text()), Answer::GiveUp(text())] {
+            assert_eq!(failed.after_cancel(), Answer::Cancelled(text()));
+        }
+        assert!(matches!(Answer::Snooze(pause).after_cancel(), Answer::Cancelled(_)));
+        assert_eq!(Answer::Done.after_cancel(), Answer::Done);
+    }
+}

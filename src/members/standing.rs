@@ -1,0 +1,95 @@
+//! What the heartbeat knows of what runs here: whose end somebody asked for, and whether this process may
+//! still answer for it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::domain::{ExecutionId, Millis};
+use crate::time::{Lease, Now};
+
+/// Told by the heartbeat, asked by handlers.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Whether anybody was asked to cancel: handlers may ask in a loop.
+    any: AtomicBool,
+    asked: Mutex<BTreeSet<ExecutionId>>,
+    /// How often the node's row was ended by others.
+    incarnation: AtomicU64,
+    /// Until when (boot clock) its latest lease holds.
+    lease: AtomicI64,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            any: AtomicBool::new(false),
+            asked: Mutex::default(),
+            incarnation: AtomicU64::new(0),
+            lease: AtomicI64::new(Millis::MAX),
+        }
+    }
+}
+
+impl Standing {
+    /// These are asked to cancel now, of all that this node owns; those that were not before.
+    pub(super) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
+        let mut asked = self.lock();
+        let new = all.difference(&asked).copied().collect();
+        self.any.store(!all.is_empty(), Ordering::Relaxed);
+        *asked = all;
+        new
+    }
+
+    /// A heartbeat was confirmed.
+    pub(super) fn renew(&self, lease: &Lease) {
+        self.lease.store(lease.until, Ordering::Relaxed);
+    }
+
+    /// Others have ended this incarnation.
+    pub(super) fn end(&self) {
+        self.incarnation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {
+        self.any.load(Ordering::Relaxed) && self.lock().contains(&execution)
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_lease(&self, now: Now) -> bool {
+        now.boot < self.lease.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
+        // A set of plain values is whole whatever panicked beside it.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_told_once_and_forgotten_with_its_end() {
+        let standing = Standing::default();
+        let ids = |ids: &[i64]| ids.iter().copied().map(ExecutionId).collect::<BTreeSet<_>>();
+        assert!(!standing.is_cancelled(ExecutionId(1)));
+        assert_eq!(standing.ask(ids(&[1, 2])), [ExecutionId(1), ExecutionId(2)]);
+        assert_eq!(standing.ask(ids(&[2, 3])), [ExecutionId(3)]);
+        assert_eq!([1, 2, 3].map(|id| standing.is_cancelled(ExecutionId(id))), [false, true, true]);
+        assert_eq!(standing.ask(ids(&[])), []);
+        assert!(!standing.is_cancelled(ExecutionId(3)));
+    }
+
+    #[test]
+    fn a_lease_holds_until_its_end() {
+        let (standing, at) = (Standing::default(), |boot| Now { db: 0, boot, apart: 0 });
+        assert!(standing.has_lease(at(1_000_000)), "none was refused yet");
+        standing.renew(&Lease { until: 10, apart: 0 });
+        assert_eq!([9, 10].map(|boot| standing.has_lease(at(boot))), [true, false]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Time limits of running handlers.
+//!
+//! Whether a run ended by its handler's return or by its limit is decided once, by whoever is first: the pool
+//! thread, or the machine that stores outcomes and watches the limits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::domain::{ExecutionId, Millis};
+use crate::store::ExecutionChange;
+
+/// When a run's time is up, and how it ended, once it has.
+#[derive(Clone, Debug)]
+pub(crate) struct RunEnd {
+    /// Boot clock.
+    at: Millis,
+    ended: Arc<OnceLock<EndedBy>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndedBy {
+    Return,
+    TimeLimit,
+}
+
+impl RunEnd {
+    pub(crate) fn new(at: Millis) -> Self {
+        Self { at, ended: Arc::default() }
+    }
+
+    pub(crate) fn at(&self) -> Millis {
+        self.at
+    }
+
+    /// The handler has returned at this instant of the boot clock; false if that was too late.
+    pub(crate) fn returned(&self, boot: Millis) -> bool {
+        let by = if boot < self.at { EndedBy::Return } else { EndedBy::TimeLimit };
+        *self.ended.get_or_init(|| by) == EndedBy::Return
+    }
+
+    /// Somebody sees that its time is up; false if the handler had returned before.
+    pub(super) fn times_out(&self) -> bool {
+        *self.ended.get_or_init(|| EndedBy::TimeLimit) == EndedBy::TimeLimit
+    }
+}
+
+/// A run that is timed out if its handler has not returned by then.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    pub end: RunEnd,
+    /// What is stored then; its instant is not set yet.
+    pub change: ExecutionChange,
+}
+
+/// How many handlers of this node run on although their time is up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stuck(Arc<AtomicUsize>);
+
+impl Stuck {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The runs whose time is not up yet, by its end.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    by_end: BTreeMap<(Millis, ExecutionId), Limited>,
+    ends: HashMap<ExecutionId, Millis>,
+}
+
+impl Limits {
+    pub(super) fn add(&mut self, limited: Limited) {
+        let id = limited.change.execution;
+        self.ends.insert(id, limited.end.at);
+        self.by_end.insert((limited.end.at, id), limited);
+    }
+
+    /// Its handler has returned; what was watched of it until now.
+    pub(super) fn remove(&mut self, execution: ExecutionId) -> Option<Limited> {
+        let at = self.ends.remove(&execution)?;
+        self.by_end.remove(&(at, execution))
+    }
+
+    /// The next run whose time is up.
+    pub(super) fn pop(&mut self, boot: Millis) -> Option<Limited> {
+        let (key, _) = self.by_end.first_key_value().filter(|((at, _), _)| *at <= boot)?;
+        let key = *key;
+        self.ends.remove(&key.1);
+        self.by_end.remove(&key)
+    }
+
+    /// When the next one's is.
+    pub(super) fn next_at(&self) -> Millis {
+        self.by_end.first_key_value().map_or(Millis::MAX, |((at, _), _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ExecutionState, Token};
+    use crate::store::rules::ChangeKind;
+
+    #[test]
+    fn a_run_ends_once_and_late_is_late_though_nobody_has_looked() {
+        let [in_time, late, seen] = [(); 3].map(|()| RunEnd::new(10));
+        assert!(in_time.returned(9) && !in_time.times_out());
+        assert!(!late.returned(10) && late.times_out());
+        assert!(seen.times_out() && !seen.returned(9));
+    }
+
+    #[test]
+    fn runs_come_up_in_the_order_of_their_ends_unless_they_have_returned() {
+        let mut limits = Limits::default();
+        let (kind, becomes) = (ChangeKind::TimeOut, ExecutionState::TimedOut);
+        for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+            let change = ExecutionChange::of(kind, ExecutionId(id), Token::fresh(), becomes, 0);
+            limits.add(Limited { end: RunEnd::new(at), change });
+        }
+        assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());
+        let mut pop = |boot| limits.pop(boot).map(|it| it.change.execution.0);
+        assert_eq!([pop(9), pop(10), pop(10), pop(29), pop(30)], [None, Some(2), Some(4), None, Some(1)]);
+        assert_eq!(limits.next_at(), Millis::MAX);
+        assert!(limits.ends.is_empty());
+    }
+}
