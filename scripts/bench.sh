@@ -14,6 +14,7 @@
 #   --among N        backlog: so many more exist, due in a year (0)
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
+#   --allow          precision: executions may overlap; otherwise each claim looks at a slot
 #   --threads N      each node's threads (20)
 #   --queue N        each node's queue (1024)
 #   --mariadb        on a private MariaDB; without an option on a private PostgreSQL, both with default durability

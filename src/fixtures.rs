@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::{
     Candidate, Cursor, Entry, Error, ErrorKind, ExecutionId, ExecutionState, JobPolicy, Millis,
-    MisfirePolicy, NodeId, Occurrence, ScheduleId, Token,
+    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, Token,
 };
 use crate::machine::{Machine, Step};
 use crate::repair::Revocation;
@@ -33,7 +33,8 @@ pub(crate) fn simple(id: i64, start: Millis, interval: Millis, repeats: i64, end
 
 /// A schedule of the application "app" for the job "job".
 pub(crate) fn definition(name: &str, trigger: Trigger) -> Definition {
-    Definition { application: "app".to_owned(), ..Definition::new(name, "job", trigger) }
+    let (application, overlap) = ("app".to_owned(), Some(Overlap::Allow));
+    Definition { application, overlap, ..Definition::new(name, "job", trigger) }
 }
 
 /// The next occurrence of a schedule of "app", claimed; it may start at any time.

@@ -64,7 +64,7 @@ pub use api::{
 };
 pub use domain::{
     Answer, Attempt, Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId,
-    Retry, ScheduleId, ScheduleState, UnknownWord,
+    Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Cancellation, Context, HandlerError};
 pub use store::Ensured;
@@ -98,3 +98,7 @@ struct Control;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/time-limits-and-retries.md")]
 struct TimeLimitsAndRetries;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/overlap.md")]
+struct Overlaps;

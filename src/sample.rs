@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Cursor, Entry, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::domain::{Cursor, Entry, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
 use crate::time::Window;
 use crate::trigger::Timing;
 
@@ -23,5 +23,6 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         threshold: Window::default().threshold,
         time_limit: None,
         recover: true,
+        overlap: Overlap::Skip,
     }
 }

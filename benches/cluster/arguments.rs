@@ -50,6 +50,9 @@ pub struct Arguments {
     sqlite: bool,
     #[arg(long, group = "where")]
     mariadb: bool,
+    /// Of precision: executions may overlap. Otherwise each claim looks at a slot.
+    #[arg(long)]
+    pub allow: bool,
     #[arg(long, default_value = "20", value_parser = count)]
     pub threads: usize,
     #[arg(long, default_value = "1024", value_parser = count)]

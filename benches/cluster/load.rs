@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use firetime::{Client, Schedule, Trigger};
+use firetime::{Client, Overlap, Schedule, Trigger};
 
 use crate::Result;
 use crate::arguments::{Arguments, Workload};
@@ -104,7 +104,9 @@ fn precision(database: &Database, arguments: &Arguments, start: DateTime<Utc>) -
         let first = start + TimeDelta::milliseconds(1_000 * n / count);
         let last = first + TimeDelta::seconds(seconds - 1);
         let trigger = Trigger::every(Duration::from_secs(1))?.starting(first)?;
-        client.ensure(&Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), trigger)?.ending(last)).run()?;
+        let schedule = Schedule::new(&format!("{NAME}{n}"), NOTHING, &(), trigger)?.ending(last);
+        let rule = if arguments.allow { Overlap::Allow } else { Overlap::Skip };
+        client.ensure(&schedule.overlap(rule)).run()?;
     }
     Ok(())
 }

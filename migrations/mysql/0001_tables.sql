@@ -64,10 +64,14 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
--- schedule was paused, for people.
+-- schedule was paused, for people. The slot is the occurrence that was claimed last, where executions must not
+-- overlap.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     shard BIGINT NOT NULL DEFAULT 0,
+    slot_generation BIGINT NOT NULL DEFAULT -1,
+    slot_origin BIGINT NOT NULL DEFAULT -1,
+    slot_time BIGINT NOT NULL DEFAULT -1,
     version BIGINT NOT NULL DEFAULT 0,
     generation BIGINT NOT NULL DEFAULT 0,
     fence BIGINT NOT NULL DEFAULT 0,
@@ -94,6 +98,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     misfire VARCHAR(20) NOT NULL DEFAULT 'FIRE_ONCE',
     dst_gap VARCHAR(20) NOT NULL DEFAULT 'FIRE_AFTER',
     dst_fold VARCHAR(20) NOT NULL DEFAULT 'FIRST',
+    overlap VARCHAR(20) NOT NULL DEFAULT 'ALLOW',
     reason VARCHAR(500) NOT NULL DEFAULT '',
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
     description VARCHAR(500) NOT NULL DEFAULT '',
@@ -125,6 +130,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     node VARCHAR(36) NOT NULL DEFAULT '',
     reason VARCHAR(200) NOT NULL DEFAULT '',
     cause VARCHAR(20),
+    holder BIGINT,
     failures BIGINT,
     snoozes BIGINT,
     error LONGTEXT,

@@ -238,6 +238,7 @@ impl Client {
             misfire: settings.misfire.to_string(),
             misfire_threshold: settings.threshold.unwrap_or_default(),
             time_limit: settings.time_limit,
+            overlap: settings.overlap.clone(),
             next_five: next.filter_map(DateTime::from_timestamp_millis).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
             counts,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::api::Job;
 use crate::api::config::check_name;
-use crate::domain::{Error, ErrorKind, MisfirePolicy, payload};
+use crate::domain::{Error, ErrorKind, MisfirePolicy, Overlap, payload};
 use crate::store::Definition;
 use crate::time::millis;
 use crate::trigger::Trigger;
@@ -91,6 +91,14 @@ impl Schedule {
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.definition.time_limit = Some(millis(limit).max(1));
+        self
+    }
+
+    /// What becomes of an occurrence that is due while another execution of the schedule has not ended.
+    /// Default: [`Overlap::Skip`] for what recurs, [`Overlap::Allow`] for what fires once.
+    #[must_use]
+    pub fn overlap(mut self, rule: Overlap) -> Self {
+        self.definition.overlap = Some(rule);
         self
     }
 

@@ -314,6 +314,8 @@ pub struct ExecutionView {
     pub snoozes: i64,
     /// It has timed out, and its handler runs on.
     pub stuck: bool,
+    /// Of one that was skipped because it would have overlapped: the execution that had not ended.
+    pub holder: Option<i64>,
     /// Its fencing token; 0 before its first claim.
     pub fence: i64,
     /// When it is, or was, due: its fire time, or when a retry may begin.
@@ -371,6 +373,7 @@ impl From<store::ExecutionRow> for ExecutionView {
             failures: row.failures,
             snoozes: row.snoozes,
             stuck: row.stuck,
+            holder: row.holder,
             node: row.node,
             claimed: row.claimed.and_then(instant),
             started: row.started.and_then(instant),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cause, ExecutionId, Millis, MisfirePolicy, ScheduleId, ScheduleState, Token};
+use super::{Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Token};
 use crate::trigger::Timing;
 
 /// Where a schedule stands: the fire time behind it and the one before it.
@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub recover: bool,
     /// How long a handler may take, if the schedule says so itself; milliseconds.
     pub time_limit: Option<Millis>,
+    /// What becomes of an occurrence that is due while another execution of it has not ended.
+    pub overlap: Overlap,
 }
 
 impl Entry {
@@ -82,6 +84,7 @@ pub(crate) struct Pending {
     pub scheduled: Millis,
     pub due: Millis,
     pub attempt: u32,
+    pub generation: i64,
     /// 0 = planned; else the manual request that asked for it.
     pub origin: i64,
     /// The token it was seen with: whoever touches the row changes it.

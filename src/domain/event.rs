@@ -74,6 +74,16 @@ pub enum Event {
         /// The schedule's name.
         schedule: Arc<str>,
     },
+    /// Eight times in a row (and again at sixteen, and so on) an occurrence of a schedule was skipped here,
+    /// because another execution of it had not ended ([`Overlap`](crate::Overlap)).
+    Overlapped {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// The execution that has not ended.
+        holder: ExecutionId,
+        /// How many in a row.
+        in_a_row: u32,
+    },
     /// A row that cannot be understood, or alone makes its claim fail although other claims are won, was put
     /// into ERROR.
     Quarantined {
@@ -282,6 +292,10 @@ impl Event {
                 write!(f, "the commit of {} is unknown: asking the database for it", counted(claims, "claim"))
             }
             Self::ClaimLost { schedule } => write!(f, "schedule {schedule:?}: claim lost to another node"),
+            Self::Overlapped { schedule, holder, in_a_row } => write!(
+                f,
+                "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not ended"
+            ),
             Self::Quarantined { schedule, reason } => {
                 write!(f, "schedule {schedule:?} quarantined: {reason}")
             }

@@ -11,7 +11,6 @@ use crate::domain::NodeId;
 pub(crate) const SHARDS: usize = 16;
 
 /// The shard of a schedule: FNV-1a of its name. Stored, so it must never change.
-#[cfg(any(test, feature = "sql"))]
 pub(crate) fn of(name: &str) -> i64 {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -27,7 +27,7 @@ macro_rules! states {
             fn from_str(text: &str) -> Result<Self, UnknownWord> {
                 match text {
                     $($text => Ok(Self::$variant),)*
-                    _ => Err(UnknownWord { kind: stringify!($name), text: text.to_owned() }),
+                    _ => Err(UnknownWord::new(stringify!($name), text)),
                 }
             }
         }
@@ -40,6 +40,12 @@ macro_rules! states {
 pub struct UnknownWord {
     kind: &'static str,
     text: String,
+}
+
+impl UnknownWord {
+    pub(super) fn new(kind: &'static str, text: &str) -> Self {
+        Self { kind, text: text.to_owned() }
+    }
 }
 
 states! {
@@ -174,6 +180,10 @@ pub(crate) enum Reason {
     Snoozed,
     /// Its handler said that no retry would help.
     GaveUp,
+    /// Another execution of its schedule had not ended.
+    Overlap,
+    /// It waits for that one's end.
+    Queued,
 }
 
 impl Reason {
@@ -192,6 +202,8 @@ impl Reason {
             Self::ByHand => "by hand",
             Self::Snoozed => "snoozed",
             Self::GaveUp => "gave up",
+            Self::Overlap => "overlap",
+            Self::Queued => "queued",
         }
     }
 }

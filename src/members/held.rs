@@ -1,5 +1,6 @@
 //! The tokens this process answers for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashSet;
@@ -11,6 +12,8 @@ use crate::store::Stranded;
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     tokens: Mutex<Tokens>,
+    /// Somebody here waits for the end of executions that keep the slots of their schedules.
+    awaited: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +34,15 @@ impl Held {
         if let Some(let_go) = &mut tokens.let_go {
             let_go.insert(token);
         }
+    }
+
+    /// Notes whether somebody here waits for slots. Who misses it waits for the next poll.
+    pub(crate) fn await_slots(&self, awaited: bool) {
+        self.awaited.store(awaited, Ordering::Relaxed);
+    }
+
+    pub(crate) fn are_slots_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]

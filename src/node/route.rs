@@ -85,6 +85,10 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
         },
         Output::Complete(output) => match output {
             CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
+            CompleteOutput::SlotFreed(schedule, name) => {
+                to.dispatch(DispatchInput::SlotFreed(schedule));
+                name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));
+            }
             CompleteOutput::Event(event) => to.emit(event),
         },
         Output::Misfire(output) => match output {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 
 use self::limits::{Limited, Limits, Stuck};
-use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis};
+use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::ChangeKind;
@@ -48,6 +48,8 @@ pub(crate) enum CompleteInput {
 pub(crate) enum CompleteOutput {
     /// Retries are stored; the earliest of the batch is due at this instant, database time.
     Retry(Millis),
+    /// The slot of this schedule is free; its name if another node may have queued what waits for it.
+    SlotFreed(ScheduleId, Option<Arc<str>>),
     Event(Event),
 }
 
@@ -306,6 +308,13 @@ impl CompleteMachine {
         }
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
+        }
+        if let Some((schedule, overlap)) = it.change.frees.filter(|_| settled.is_done()) {
+            let queues = overlap.most_waiting() > 0;
+            let name = it.change.attempt.as_ref().filter(|_| queues).map(|it| Arc::clone(&it.schedule));
+            if queues || self.held.are_slots_awaited() {
+                self.outbox.push_back(CompleteOutput::SlotFreed(schedule, name));
+            }
         }
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {

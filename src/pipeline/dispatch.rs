@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::ahead::Ahead;
+use super::overlapping::Overlapping;
 use super::plan::{ItemKey, Plan};
 use super::poll::{POLL_LIMIT, PollPlan};
 use super::pool::Seat;
@@ -12,8 +13,10 @@ use super::start::Ready;
 use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
+use crate::repair::overlapped;
 use crate::store::{
-    Applied, Change, Claim, ClaimRequest, Claimed, ExecutionChange, SeenSchedule, Store, UnreadableRow,
+    Applied, Blocked, Change, Claim, ClaimRequest, Claimed, ExecutionChange, SeenSchedule, Store,
+    UnreadableRow,
 };
 use crate::time::{CLAIM_AHEAD, Lease, Now, SKIP_RETRY, Steady};
 
@@ -53,6 +56,8 @@ pub(crate) enum DispatchInput {
     Lease(Lease),
     /// A seat has become free after one was refused.
     SeatFreed,
+    /// The slot of this schedule has become free.
+    SlotFreed(ScheduleId),
     /// The node drains: who waits in the pool goes back.
     HandBack,
     /// Drop the plan: the clock stepped.
@@ -77,12 +82,15 @@ pub(crate) enum ClaimOp {
     /// What became of these; what was not claimed is claimed now, if that is still allowed.
     Resolve(Arc<Vec<ClaimRequest>>, bool),
     Quarantine(UnreadableRow),
+    /// These occurrences would overlap: they are skipped, or wait.
+    PassOver(Arc<Vec<Change>>),
 }
 
 pub(crate) enum ClaimAnswer {
     Claims(Vec<Claim>),
     /// The row, and whether it was still as it was seen.
     Quarantined(UnreadableRow, Applied),
+    PassedOver(Vec<Applied>),
 }
 
 impl Operation for ClaimOp {
@@ -93,6 +101,7 @@ impl Operation for ClaimOp {
             Self::Claim(_) => "claim",
             Self::Resolve(..) => "resolving an unknown commit",
             Self::Quarantine(_) => "quarantine",
+            Self::PassOver(_) => "passing over what would overlap",
         }
     }
 
@@ -104,6 +113,7 @@ impl Operation for ClaimOp {
                 let change = Change::Quarantine(broken.clone());
                 store.apply_one(change).map(|applied| ClaimAnswer::Quarantined(broken, applied))
             }
+            Self::PassOver(changes) => store.apply(&changes).map(ClaimAnswer::PassedOver),
         }
     }
 }
@@ -150,6 +160,7 @@ pub(crate) struct DispatchMachine<S: Seats> {
     suspects: HashMap<ScheduleId, (i64, u64)>,
     wins: u64,
     broken: VecDeque<UnreadableRow>,
+    overlapping: Overlapping,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -175,6 +186,7 @@ impl<S: Seats> DispatchMachine<S> {
             suspects: HashMap::new(),
             wins: 0,
             broken: VecDeque::new(),
+            overlapping: Overlapping::default(),
             outbox: VecDeque::new(),
             stopping: false,
         }
@@ -213,7 +225,10 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     fn may_claim(&self, now: Now) -> bool {
-        let settled = !self.unresolved && self.broken.is_empty() && !self.is_to_resolve(now);
+        let settled = !self.unresolved
+            && self.broken.is_empty()
+            && self.overlapping.is_empty()
+            && !self.is_to_resolve(now);
         settled && self.enabled && !self.stopping && self.lease.holds(now) && now.boot >= self.hold
     }
 
@@ -329,6 +344,7 @@ impl<S: Seats> DispatchMachine<S> {
                 self.plan.won(slot, now.boot);
                 self.wins += 1;
                 self.suspects.remove(&request.candidate.entry().id);
+                self.overlapping.claimed(request.candidate.entry().id);
                 // A claim that comes in after the stop finds nobody to run it.
                 let permit = permit.filter(|_| claimed.may_start(now) && !self.stopping);
                 let Some(permit) = permit else {
@@ -344,10 +360,43 @@ impl<S: Seats> DispatchMachine<S> {
             }
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
+            Claim::Blocked(blocked) => self.blocked(slot, &request.candidate, blocked, now),
             Claim::Failed(error) => self.failed(slot, request, &error),
         }
         self.held.remove(request.token);
         None
+    }
+
+    /// Another execution of its schedule has not ended.
+    fn blocked(&mut self, slot: ItemKey, candidate: &Candidate, blocked: Blocked, now: Now) {
+        match candidate {
+            Candidate::Pending(_) => {
+                self.plan.block(slot, blocked.holder);
+                self.held.await_slots(true);
+            }
+            // That one may end by then. The plan's time is ahead.
+            Candidate::Planned(occurrence) if now.db < occurrence.at => {
+                self.plan.wait(slot, occurrence.at + CLAIM_AHEAD, now.boot);
+            }
+            Candidate::Planned(occurrence) => {
+                let pass = overlapped(occurrence, blocked, now.db);
+                self.overlapping.add(slot, &occurrence.entry.name, pass);
+            }
+        }
+    }
+
+    /// What would have overlapped was passed over, or had changed meanwhile.
+    fn passed_over(&mut self, applied: &[Applied], now: Now) {
+        for ((slot, pass), applied) in self.overlapping.take().into_iter().zip(applied) {
+            let event = if applied.is_done() {
+                self.plan.won(slot, now.boot);
+                self.overlapping.passed(&pass)
+            } else {
+                self.plan.lost(slot, now.boot);
+                Some(Event::ClaimLost { schedule: pass.schedule })
+            };
+            self.outbox.extend(event.map(DispatchOutput::Event));
+        }
     }
 
     /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it
@@ -374,6 +423,9 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed_call(&mut self, error: Error, now: Now) {
         self.hold = now.boot + FAILURE_PAUSE;
+        for (slot, _) in self.overlapping.take() {
+            self.plan.again(slot);
+        }
         let InFlight { requests, seats, resolving } = std::mem::take(&mut self.in_flight);
         let claims = seats.len();
         if resolving {
@@ -446,6 +498,9 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         if self.unresolved {
             return Step::Wait(self.resolve_at);
         }
+        if !self.overlapping.is_empty() {
+            return Step::Do(ClaimOp::PassOver(self.overlapping.changes()));
+        }
         if let Some(broken) = self.broken.pop_front() {
             return Step::Do(ClaimOp::Quarantine(broken));
         }
@@ -471,6 +526,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 self.outbox.push_back(DispatchOutput::Event(event));
             }
             Ok(ClaimAnswer::Quarantined(_, Applied::Lost)) => {}
+            Ok(ClaimAnswer::PassedOver(applied)) => self.passed_over(&applied, now),
             Err(error) => self.failed_call(error, now),
         }
     }
@@ -480,6 +536,8 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             DispatchInput::Planned(planned) if planned.enabled => {
                 self.enabled = true;
                 self.plan.take(planned, now.boot);
+                self.overlapping.polled();
+                self.held.await_slots(false);
             }
             DispatchInput::Planned(_) => {
                 self.enabled = false;
@@ -487,6 +545,13 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             }
             DispatchInput::Lease(lease) => self.lease = lease,
             DispatchInput::SeatFreed => self.starved = false,
+            DispatchInput::SlotFreed(schedule) => {
+                self.plan.unpark(schedule);
+                if self.overlapping.freed(schedule) {
+                    self.outbox.push_back(DispatchOutput::WakePoll);
+                }
+                self.held.await_slots(self.plan.awaits_slots());
+            }
             DispatchInput::HandBack => {
                 for claimed in self.seats.empty() {
                     self.give_back(claimed, now);

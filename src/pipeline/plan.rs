@@ -49,6 +49,8 @@ enum ItemPlace {
     Wheel(Handle),
     Ready,
     InFlight,
+    /// Until its schedule's slot is free, or the next poll.
+    Parked,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub(crate) struct Plan {
     ended: FxHashMap<ItemKey, (Millis, Millis)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
+    /// By schedule, the execution that keeps its slot, and those that wait for it.
+    parked: FxHashMap<ScheduleId, (ExecutionId, BTreeSet<Rank>)>,
     cap: usize,
     /// Bytes of the items' payloads.
     bytes: usize,
@@ -87,6 +91,7 @@ impl Plan {
             ended: FxHashMap::default(),
             wheel: Wheel::new(now, cap),
             ready: Ready::default(),
+            parked: FxHashMap::default(),
             cap,
             bytes: 0,
             overflowed: false,
@@ -135,6 +140,7 @@ impl Plan {
         self.bytes = self.items.values().map(|item| size(&item.candidate)).sum();
         self.rests.clear();
         self.ready = Ready::default();
+        self.parked.clear();
         self.wheel = Wheel::new(now, self.cap);
     }
 
@@ -143,16 +149,20 @@ impl Plan {
     pub(crate) fn drain(&mut self) -> Vec<Candidate> {
         let ready = std::mem::take(&mut self.ready).into_slots().into_iter();
         let waiting = self.wheel.drain().into_iter().map(|(due, kind)| kind.slot(due.id));
-        let slots: Vec<ItemKey> = ready.chain(waiting).collect();
+        let parked = std::mem::take(&mut self.parked).into_values().flat_map(|(_, parked)| parked);
+        let slots: Vec<ItemKey> = ready.chain(waiting).chain(parked.map(|rank| rank.3)).collect();
         self.rests.clear();
         slots.into_iter().filter_map(|slot| self.take_out(slot)).map(|item| item.candidate).collect()
     }
 
     /// Takes a poll's result in: new rows join, rows whose version or cursor differs are replaced, others are
-    /// extended. Rows it does not bring leave: they are gone, another node's now, or cut off and come again;
-    /// unless it did not look as far. Claims in flight and what changed since the poll was sent stay.
+    /// extended. Rows it does not bring leave: they are gone, paused, another node's now, or cut off and come
+    /// again; unless it did not look as far. Claims in flight stay, without what follows them, and so do
+    /// PENDING executions that changed since the poll was sent.
     pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
         self.overflowed |= !planned.complete;
+        let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
+        parked.into_iter().for_each(|schedule| self.unpark(schedule));
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
         let chains = chains(planned.occurrences);
         let schedules = chains.keys().map(|id| ItemKey::Schedule(*id));
@@ -210,14 +220,20 @@ impl Plan {
             Candidate::Planned(_) => covered.schedules,
             Candidate::Pending(pending) => covered.has(pending),
         };
-        let gone: Vec<ItemKey> = self
-            .items
-            .iter()
-            .filter(|(slot, item)| !seen.contains(slot) && !item.is_newer_than(sent) && reached(item))
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in gone {
-            self.remove(slot);
+        // A PENDING execution may have been made since. A schedule was there before, and would have been
+        // brought, whatever was claimed of it meanwhile.
+        let is_gone = |item: &Item| match &item.candidate {
+            Candidate::Planned(_) => !matches!(item.place, ItemPlace::InFlight),
+            Candidate::Pending(_) => !item.is_newer_than(sent),
+        };
+        let unseen = self.items.iter().filter(|(slot, item)| !seen.contains(slot) && reached(item));
+        let unseen: Vec<(ItemKey, bool)> = unseen.map(|(slot, item)| (*slot, is_gone(item))).collect();
+        for (slot, is_gone) in unseen {
+            if is_gone {
+                self.remove(slot);
+            } else {
+                self.rests.remove(&slot);
+            }
         }
     }
 
@@ -229,6 +245,11 @@ impl Plan {
                 self.wheel.cancel(handle);
             }
             ItemPlace::Ready => self.ready.remove(&item.candidate.entry().job, &rank(slot, &item.candidate)),
+            ItemPlace::Parked => {
+                if let Some((_, parked)) = self.parked.get_mut(&item.candidate.entry().id) {
+                    parked.remove(&rank(slot, &item.candidate));
+                }
+            }
             ItemPlace::InFlight => {}
         }
     }
@@ -313,6 +334,12 @@ impl Plan {
                 continue;
             };
             let schedule = item.candidate.entry().id;
+            if self.is_blocked(rank.3, schedule) {
+                self.ready.remove(&job, &rank);
+                self.park(rank, schedule);
+                turns.push_front(job);
+                continue;
+            }
             if schedules.contains(&schedule) {
                 self.ready.remove(&job, &rank);
                 passed.push((Arc::clone(&job), rank));
@@ -372,6 +399,51 @@ impl Plan {
             self.remove(slot);
         } else {
             self.arm(slot, retry_at);
+        }
+    }
+
+    /// A planned occurrence would overlap another execution before it is due: it is tried at `at` again.
+    pub(crate) fn wait(&mut self, slot: ItemKey, at: Millis, boot: Millis) {
+        if let Some(item) = self.items.get_mut(&slot) {
+            item.touched = boot;
+            self.arm(slot, at);
+        }
+    }
+
+    /// A PENDING execution waits, as do all others of its schedule but the one that keeps the slot, until the
+    /// slot is free or the next poll: however many they are, they must not be in the way of that one's retry.
+    pub(crate) fn block(&mut self, slot: ItemKey, holder: ExecutionId) {
+        let Some(item) = self.items.get(&slot) else { return };
+        let (schedule, rank) = (item.candidate.entry().id, rank(slot, &item.candidate));
+        self.parked.entry(schedule).or_insert_with(|| (holder, BTreeSet::new())).0 = holder;
+        self.park(rank, schedule);
+    }
+
+    /// Whether somebody waits for a slot.
+    pub(crate) fn awaits_slots(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// The slot of this schedule may be free: who waits for it is due.
+    pub(crate) fn unpark(&mut self, schedule: ScheduleId) {
+        let parked = self.parked.remove(&schedule).map(|(_, parked)| parked).unwrap_or_default();
+        for slot in parked.into_iter().map(|rank| rank.3) {
+            self.again(slot);
+        }
+    }
+
+    fn is_blocked(&self, slot: ItemKey, schedule: ScheduleId) -> bool {
+        match (slot, self.parked.get(&schedule)) {
+            (ItemKey::Execution(id), Some((holder, _))) => id != *holder,
+            _ => false,
+        }
+    }
+
+    fn park(&mut self, rank: Rank, schedule: ScheduleId) {
+        if let (Some(item), Some((_, parked))) = (self.items.get_mut(&rank.3), self.parked.get_mut(&schedule))
+        {
+            item.place = ItemPlace::Parked;
+            parked.insert(rank);
         }
     }
 

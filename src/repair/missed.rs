@@ -68,6 +68,7 @@ impl Missed {
             prev,
             following: self.following,
             reason,
+            holder: None,
         }]
     }
 
@@ -80,6 +81,7 @@ impl Missed {
             prev,
             following: Some(self.last),
             reason: Reason::Misfire,
+            holder: None,
         });
         let fired = LedgerRow::Pending {
             at: self.last,
@@ -117,6 +119,7 @@ impl Missed {
                 prev: behind,
                 following: self.following,
                 reason: Reason::Misfire,
+                holder: None,
             });
         }
         rows

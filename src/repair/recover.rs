@@ -47,6 +47,7 @@ impl Revocation {
             next: (self.again && !goes_on).then_some(next),
             due: None,
             attempt: None,
+            frees: None,
             now: self.now,
         }
     }

@@ -35,7 +35,15 @@ pub(crate) fn skip(entry: &Entry, at: Millis, now: Millis) -> Option<Repair> {
         return None;
     }
     let (prev, following) = (entry.cursor.prev, entry.timing.after(at));
-    let row = LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason: Reason::ByHand };
+    let row = LedgerRow::Skipped {
+        from: at,
+        to: at,
+        count: 1,
+        prev,
+        following,
+        reason: Reason::ByHand,
+        holder: None,
+    };
     let to = Cursor { prev: Some(at), next: following };
     Some(Repair { rows: vec![row], ..Repair::of(entry, to, 1, now) })
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Reason, ScheduleState, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Occurrence, Overlap, Reason,
+    ScheduleState, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
-use crate::store::{LedgerRow, Move, Repair, Stranded, Unstarted};
+use crate::store::{Blocked, LedgerRow, Move, Repair, Stranded, Unstarted};
 
 const LEAST: Millis = 10_000;
 /// 2026-01-02 03:04:05.678 UTC.
@@ -310,4 +311,31 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
     let many = recover_apart((0..100).map(ran).collect(), NOW);
     let latest = many.iter().map(|it| Some(it.due)).max().flatten();
     assert_eq!(latest, after(7_000), "recovery is not put off for long");
+}
+
+#[test]
+fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
+    let blocked = |waiting| Blocked { holder: ExecutionId(7), waiting };
+    let decided = |overlap, waiting| {
+        let entry = Arc::new(Entry { overlap, ..cron(1, "0 * * * * ?", 1_000_000) });
+        let occurrence = Occurrence::head(&entry).unwrap();
+        let repair = overlapped(&occurrence, blocked(waiting), NOW);
+        let to = Cursor { prev: Some(occurrence.at), next: occurrence.following };
+        assert_eq!((repair.cursor, repair.to, repair.passed), (entry.cursor, to, 1));
+        assert_eq!((repair.version, repair.how), (entry.version, Move::PassOver));
+        let [row] = &repair.rows[..] else { panic!("{repair:?}") };
+        match row {
+            LedgerRow::Pending { at, due, reason: Reason::Queued, .. } => {
+                assert_eq!((*at, *due), (occurrence.at, occurrence.at));
+                true
+            }
+            LedgerRow::Skipped { from, to, count: 1, reason: Reason::Overlap, holder, .. } => {
+                assert_eq!((*from, *to, *holder), (occurrence.at, occurrence.at, Some(ExecutionId(7))));
+                false
+            }
+            row => panic!("{row:?}"),
+        }
+    };
+    assert!(!decided(Overlap::Skip, 0) && !decided(Overlap::Queue(0), 0));
+    assert!(decided(Overlap::Queue(2), 0) && decided(Overlap::Queue(2), 1) && !decided(Overlap::Queue(2), 2));
 }

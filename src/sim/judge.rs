@@ -5,9 +5,14 @@
 //! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
 //! include this very file. All instants are database time, milliseconds.
 
+#[path = "judge/history.rs"]
+mod history;
+#[path = "judge/overlaps.rs"]
+mod overlaps;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-type Millis = i64;
+pub use self::history::*;
 
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
@@ -15,230 +20,6 @@ const ENDING: Millis = 10_000;
 const REMOVED: &str = "REMOVED";
 /// A repair under FIRE_ALL runs so many, and skips the rest.
 const MOST_FIRED: usize = 1_000;
-
-/// What a run left behind.
-#[derive(Clone, Debug, Default)]
-pub struct History {
-    pub plans: Vec<Plan>,
-    pub executions: Vec<Execution>,
-    pub effects: Vec<Effect>,
-    /// In the order they were made. Empty if nobody kept them.
-    pub changes: Vec<Change>,
-    pub pauses: Vec<Pause>,
-    /// What somebody asked for beside what was planned; none if nobody kept it.
-    pub orders: Option<Vec<Order>>,
-    /// Attempts that somebody asked for beside what policies grant.
-    pub retries: BTreeSet<i64>,
-    /// Occurrences that somebody skipped: the schedule, the fire time.
-    pub skips: Vec<(String, Millis)>,
-    /// Executions that somebody cancelled, or asked to end while they ran.
-    pub cancels: Vec<Cancel>,
-    /// Schedules that were removed, each until it was made again.
-    pub removals: Vec<Pause>,
-    pub switches: Vec<Switch>,
-    /// The nodes alive when the history was read; those declared dead; those that had given a reason for it.
-    pub live: BTreeSet<String>,
-    pub dead: BTreeSet<String>,
-    pub doomed: BTreeSet<String>,
-    /// How long, at least, the ledger is kept. What was removed is among the executions, as it was last.
-    pub kept: Millis,
-    /// Since when nothing went wrong any more, and when the history was read.
-    pub healed: Millis,
-    pub read: Millis,
-    /// For each node that was killed: how much time the heartbeats of one observer covered until somebody
-    /// declared it dead, for the observer that covered most. Empty if nobody counted.
-    pub unnoticed: Vec<Millis>,
-    /// When the database's clock was set, and how far it was ahead of true time from then on.
-    pub clock: Vec<(Millis, Millis)>,
-    /// Processes were stopped between two instructions: what such a one begins late is excused and counted.
-    pub stopped: bool,
-    pub bounds: Bounds,
-}
-
-/// How soon things are in order again once nothing goes wrong any more.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Nothing stays CLAIMED or RUNNING for longer, not under a dead node and not under a live one: jobs are
-    /// shorter than that.
-    pub settled: Millis,
-    /// Nothing is claimed or skipped earlier than this before its time. Nothing at all begins before it, but
-    /// for what the database's clock was ever ahead.
-    pub early: Millis,
-    /// The most time that one observer's heartbeats cover before a death is noticed, whatever was lost in
-    /// between, if few die at once: `death_after` (25 s); an interval each for the heartbeats between which
-    /// the node died, for the next one, which shows its last beat, and for the one that ends the count (15
-    /// s); and how late that last beat may arrive (3.9 s) and its showing be answered (3 s).
-    pub noticed: Millis,
-    /// The longest pause before another attempt.
-    pub again: Millis,
-    /// No store call takes longer.
-    pub call: Millis,
-    /// Nothing stays due for longer. `None`: the pool was kept full, and what waits for a seat may wait.
-    pub begun: Option<Millis>,
-}
-
-impl Default for Bounds {
-    /// The default spans: death and repair within a minute; the misfire threshold, an election and a store
-    /// call.
-    fn default() -> Self {
-        Self {
-            settled: 60_000,
-            early: 1_000,
-            noticed: 47_000,
-            again: 12_000,
-            call: 3_000,
-            begun: Some(60_000 + 15_000 + 3_000),
-        }
-    }
-}
-
-/// A schedule: what must come of it, and where its row ended.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    pub schedule: String,
-    pub job: String,
-    /// Its payloads, each with the instant from which it holds. Empty if nobody kept them.
-    pub payloads: Vec<(Millis, String)>,
-    /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
-    pub generations: BTreeMap<i64, Vec<Millis>>,
-    /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
-    /// failed, unless more than so many have failed.
-    pub recovers: bool,
-    pub deaths: u32,
-    pub retries: u32,
-    /// How long its handler may take.
-    pub limit: Option<Millis>,
-    /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
-    pub misfire: String,
-    pub threshold: Millis,
-    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours may be in its
-    /// way.
-    pub punctual: Option<Millis>,
-    pub state: String,
-    pub next: Option<Millis>,
-}
-
-/// One row of the ledger.
-#[derive(Clone, Debug, Default)]
-pub struct Execution {
-    pub id: i64,
-    pub schedule: String,
-    pub generation: i64,
-    /// 0 is planned.
-    pub origin: i64,
-    pub scheduled: Millis,
-    /// Of a row that stands for skipped occurrences: the last one, and how many.
-    pub until: Option<Millis>,
-    pub count: i64,
-    pub attempt: u32,
-    pub state: String,
-    pub reason: String,
-    pub fence: i64,
-    pub node: String,
-    pub due: Millis,
-    pub claimed: Option<Millis>,
-    pub finished: Option<Millis>,
-    pub prev: Option<Millis>,
-    pub following: Option<Millis>,
-}
-
-/// A handler's first instruction, as the job itself saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
-    pub execution: i64,
-    pub schedule: String,
-    pub payload: String,
-    pub scheduled: Millis,
-    pub attempt: u32,
-    pub fence: i64,
-    pub at: Millis,
-    /// Its last instruction, if it came to it.
-    pub ended: Option<Millis>,
-    /// How long it took by its host's boot clock, if it was counted.
-    pub took: Option<Millis>,
-    /// It answered that it goes on at this instant.
-    pub snoozed: Option<Millis>,
-}
-
-/// A change of an execution's row; without a `from` it was inserted, without a `to` removed.
-#[derive(Clone, Debug, Default)]
-pub struct Change {
-    pub at: Millis,
-    pub execution: i64,
-    pub from: Option<String>,
-    pub to: Option<String>,
-}
-
-/// A pause or a removal, from its acknowledgement to the instant its end was asked for.
-#[derive(Clone, Debug)]
-pub struct Pause {
-    pub schedule: String,
-    pub from: Millis,
-    pub until: Millis,
-}
-
-/// An execution that somebody asked for, and the payload it was to have if not its schedule's.
-#[derive(Clone, Debug)]
-pub struct Order {
-    pub execution: i64,
-    pub payload: Option<String>,
-}
-
-/// Somebody cancelled an execution.
-#[derive(Clone, Copy, Debug)]
-pub struct Cancel {
-    pub execution: i64,
-    pub at: Millis,
-}
-
-/// A node, a job, or without either the whole application, was switched off.
-#[derive(Clone, Debug, Default)]
-pub struct Switch {
-    pub node: Option<String>,
-    pub job: Option<String>,
-    pub from: Millis,
-    /// Since when everybody whom it concerns must know.
-    pub known: Millis,
-    /// The last instant at which it was seen to be off; it ended within a second of that.
-    pub until: Millis,
-    /// Nothing planned between these instants runs when it has ended: nobody changed its trigger meanwhile.
-    pub passes: Option<(Millis, Millis)>,
-    /// The node was to drain: nothing begins on it, either.
-    pub drains: bool,
-}
-
-impl Switch {
-    /// Whether it holds back the schedules of a job on all nodes.
-    fn holds_back(&self, job: Option<&str>) -> bool {
-        self.node.is_none() && (self.job.is_none() || self.job.as_deref() == job)
-    }
-}
-
-/// The judgement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Occurrences of which a first attempt was made, and those skipped with a reason.
-    pub fired: usize,
-    pub skipped: usize,
-    pub attempts: usize,
-    /// Attempts that retention removed.
-    pub removed: usize,
-    /// Late beginnings of processes that were stopped.
-    pub excused: usize,
-    pub violations: Vec<String>,
-}
-
-impl Verdict {
-    fn blame(&mut self, violation: String) {
-        self.violations.push(violation);
-    }
-
-    /// Panics with the first violations if there are any.
-    pub fn assert_clean(&self) {
-        let first: Vec<_> = self.violations.iter().take(12).collect();
-        assert!(self.violations.is_empty(), "{} violations: {first:#?}", self.violations.len());
-    }
-}
 
 /// Judges a history.
 pub fn judge(history: &History) -> Verdict {
@@ -264,19 +45,13 @@ pub fn judge(history: &History) -> Verdict {
     orders(history, &mut verdict);
     switches(history, &mut verdict);
     limits(history, &mut verdict);
+    overlaps::overlaps(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);
     punctuality(history, &mut verdict);
     bounds(history, &mut verdict);
     verdict
-}
-
-impl Execution {
-    /// The last occurrence this row accounts for.
-    fn last(&self) -> Millis {
-        self.until.unwrap_or(self.scheduled)
-    }
 }
 
 /// Within a generation the ledger follows the expected times one by one, without a gap, as far as the cursor.
@@ -313,6 +88,7 @@ fn occurrences(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mu
             }
             if row.state == "SKIPPED" {
                 verdict.skipped += covered;
+                verdict.overlapped += if row.reason == "overlap" { covered } else { 0 };
             } else {
                 verdict.fired += 1;
             }
@@ -448,14 +224,6 @@ fn limits(history: &History, verdict: &mut Verdict) {
             verdict.blame(format!("still RUNNING beyond its limit {:?}: {own:?} {row:?}", plan.limit));
         }
     }
-}
-
-fn is_over(state: &str) -> bool {
-    !matches!(state, "PENDING" | "CLAIMED" | "RUNNING")
-}
-
-fn is_owned(state: &str) -> bool {
-    matches!(state, "CLAIMED" | "RUNNING")
 }
 
 /// The changes that nodes and clients make.
@@ -882,12 +650,17 @@ fn bounds(history: &History, verdict: &mut Verdict) {
         }
     }
     let Some(bound) = history.bounds.begun else { return };
-    for row in history.executions.iter().filter(|row| row.state == "PENDING") {
+    // What waits for a slot is not late.
+    let exclusive: BTreeSet<&str> =
+        history.plans.iter().filter(|it| it.exclusive).map(|it| it.schedule.as_str()).collect();
+    let waits = |row: &Execution| exclusive.contains(row.schedule.as_str());
+    for row in history.executions.iter().filter(|row| row.state == "PENDING" && !waits(row)) {
         if history.read - since(row.due) > bound {
             verdict.blame(format!("due and nobody took it: {row:?}"));
         }
     }
-    for effect in history.effects.iter().filter(|effect| effect.at > history.healed) {
+    let after = history.effects.iter().filter(|effect| effect.at > history.healed);
+    for effect in after.filter(|effect| !exclusive.contains(effect.schedule.as_str())) {
         let due = rows.get(&effect.execution).map_or(effect.scheduled, |row| row.due);
         if effect.at - since(due) > bound {
             verdict.blame(format!("begun {} ms late: {effect:?}", effect.at - since(due)));

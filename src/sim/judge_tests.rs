@@ -17,6 +17,7 @@ fn good() -> History {
         deaths: 5,
         retries: 0,
         limit: None,
+        exclusive: false,
         misfire: "FIRE_ONCE".into(),
         threshold: 60_000,
         punctual: None,
@@ -119,6 +120,70 @@ fn snooze(history: &mut History) {
         let (from, to) = (Some(from.to_owned()), Some(to.to_owned()));
         history.changes.push(Change { at, execution: 31, from, to });
     }
+}
+
+/// The history with this fault in it, of a schedule whose executions must not overlap.
+fn caught_apart(words: &str, fault: impl FnOnce(&mut History)) {
+    caught(words, |history| {
+        history.plans[0].exclusive = true;
+        fault(history);
+        history.changes.sort_by_key(|change| change.at);
+    });
+}
+
+/// The third occurrence was skipped for this execution.
+fn skip_for(history: &mut History, holder: Option<i64>) {
+    let row = row(history, 31);
+    (row.state, row.reason, row.holder) = ("SKIPPED".into(), "overlap".into(), holder);
+    history.effects.retain(|effect| effect.execution != 31);
+    history.changes.retain(|change| change.execution != 31);
+    history.changes.push(Change { at: 3_002, execution: 31, from: None, to: Some("SKIPPED".into()) });
+}
+
+/// The outcome of this execution is stored then.
+fn ends_at(history: &mut History, execution: i64, at: i64) {
+    let end = history.changes.iter_mut().rev().find(|it| it.execution == execution).unwrap();
+    end.at = at;
+}
+
+#[test]
+fn executions_that_must_not_overlap_are_kept_apart() {
+    let mut history = good();
+    history.plans[0].exclusive = true;
+    snooze(&mut history);
+    history.changes.sort_by_key(|change| change.at);
+    judge(&history).assert_clean();
+    caught_apart("ran beside another of its schedule", |history| {
+        effect(history, 11).ended = Some(2_007);
+    });
+    caught_apart("while 11 kept the slot", |history| ends_at(history, 11, 2_003));
+    caught_apart("while 22 kept the slot", |history| {
+        ends_at(history, 22, 3_003);
+    });
+    caught_apart("while 31 kept the slot", |history| {
+        // It waits for its snooze.
+        snooze(history);
+        let goes_on = history.changes.iter_mut().find(|it| it.execution == 31 && it.at == 3_502).unwrap();
+        goes_on.at = 4_010;
+    });
+    caught_apart("for a slot that was free", |history| history.bounds.freed = 1);
+}
+
+#[test]
+fn nothing_is_skipped_for_what_had_ended() {
+    let mut history = good();
+    history.plans[0].exclusive = true;
+    skip_for(&mut history, Some(22));
+    ends_at(&mut history, 22, 3_001);
+    effect(&mut history, 22).ended = Some(2_900);
+    history.changes.sort_by_key(|change| change.at);
+    let verdict = judge(&history);
+    verdict.assert_clean();
+    assert_eq!((verdict.skipped, verdict.overlapped), (1, 1));
+    caught_apart("skipped for Some(11), which ended at 1020", |history| skip_for(history, Some(11)));
+    caught_apart("skipped for None", |history| skip_for(history, None));
+    caught_apart("skipped for Some(31)", |history| skip_for(history, Some(31)));
+    caught("although it may overlap", |history| skip_for(history, Some(22)));
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl Rows for ClaimOp {
         match self {
             Self::Claim(requests) | Self::Resolve(requests, _) => requests.iter().map(schedule).collect(),
             Self::Quarantine(broken) => vec![broken.seen.id],
+            Self::PassOver(changes) => changes.iter().filter_map(Change::schedule).collect(),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use super::sabotage::Sabotage;
 use super::wire::Wire;
-use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, ScheduleId, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::store::audit::Order;
@@ -19,6 +19,10 @@ use crate::trigger::{Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
 const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
+
+/// Of schedules that recur, in turn.
+const OVERLAPS: [Overlap; 5] =
+    [Overlap::Allow, Overlap::Skip, Overlap::Allow, Overlap::Queue(2), Overlap::Allow];
 
 struct Made {
     definition: Definition,
@@ -67,6 +71,14 @@ impl Plans {
         let start = now + 1_000 + self.dice.below(5_000);
         let (trigger, times) = self.trigger(n.is_multiple_of(2), start);
         self.make(n, start, trigger, times, store);
+        self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+    }
+
+    /// The executions of the schedule made last are kept apart by this rule.
+    fn keep_apart(&mut self, rule: Overlap, store: &dyn Store) {
+        let made = self.made.last_mut().unwrap();
+        made.definition.overlap = Some(rule);
+        store.ensure(&made.definition).unwrap();
     }
 
     pub(super) fn add_every_second(&mut self, n: usize, start: Millis, store: &dyn Store) {
@@ -152,6 +164,7 @@ impl Plans {
             end: Some(self.ends),
             misfire: MisfirePolicy::ALL[n / 3 % MisfirePolicy::ALL.len()],
             threshold: THRESHOLDS[n % THRESHOLDS.len()],
+            overlap: Some(Overlap::Allow),
             ..Definition::new(&format!("schedule-{n}"), "", trigger)
         };
         store.ensure(&definition).unwrap();
@@ -427,6 +440,7 @@ impl Plans {
                 deaths: policy.max_attempts,
                 retries: policy.retry.at_most,
                 limit: policy.time_limit.map(crate::time::millis),
+                exclusive: made.definition.overlap().has_slot(),
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
                 punctual: made.punctual,

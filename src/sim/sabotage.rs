@@ -9,6 +9,7 @@ use crate::pipeline::poll::PollOutput;
 use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
+use crate::store::memory::hooks::SlotFault;
 
 /// What is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub(super) enum Sabotage {
     DropTheQueue,
     /// A node that stops says that it has left while its handlers still run.
     LeaveEarly,
+    /// A protection of slots.
+    Slots(SlotFault),
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -186,6 +189,14 @@ impl Sabotage {
             ("the switches of application and nodes", Faults::SWITCHED, vec![Self::DeafToSwitches]),
             ("the fire time that a skip names", MANY, vec![Self::SkipTheNext]),
             ("no attempt after a cancel", MANY, vec![Self::FollowTheCancelled]),
+            ("the slot, by planned claims", MANY, vec![Self::Slots(SlotFault::ByPlanned)]),
+            ("the slot, by PENDING claims", MANY, vec![Self::Slots(SlotFault::ByPending)]),
+            ("the slot of what waits for its retry", MANY, vec![Self::Slots(SlotFault::OfRetries)]),
+            (
+                "the slot of what runs on beyond its limit",
+                Faults::OVERDUE,
+                vec![Self::Slots(SlotFault::OfTheStuck)],
+            ),
             ("the count of failures", MANY, vec![Self::ForgetFailures]),
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),

@@ -10,7 +10,7 @@ use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
-    Attempt, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Reason,
+    Attempt, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, Reason,
     ScheduleId, ScheduleState, Token,
 };
 
@@ -93,6 +93,8 @@ pub(crate) struct ExecutionChange {
     pub due: Option<Millis>,
     /// What it is of, for people, if it is this node's own.
     pub attempt: Option<Attempt>,
+    /// The schedule whose slot it frees, and its rule.
+    pub frees: Option<(ScheduleId, Overlap)>,
     pub now: Millis,
 }
 
@@ -130,6 +132,7 @@ impl ExecutionChange {
             next: None,
             due: None,
             attempt: None,
+            frees: None,
             now,
         }
     }
@@ -288,6 +291,8 @@ pub(crate) enum Move {
     Repair,
     /// The state stays; a row that somebody holds is waited for.
     Pass,
+    /// It moves as a claim does, past an occurrence that would overlap; a held row is left alone.
+    PassOver,
     /// It ends a pause: PAUSED becomes active (or complete).
     Resume,
     /// It begins a generation of its own.
@@ -316,13 +321,15 @@ impl Repair {
     pub(crate) fn columns_of(&self, row: &LedgerRow) -> LedgerColumns {
         let id = self.id.0;
         match *row {
-            LedgerRow::Skipped { from, to, count, prev, following, reason } => LedgerColumns {
+            LedgerRow::Skipped { from, to, count, prev, following, reason, holder } => LedgerColumns {
                 id,
                 at: from,
                 until: Some(to),
                 occurrences: i64::try_from(count).unwrap_or(i64::MAX),
                 state: ExecutionState::Skipped,
                 reason,
+                cause: None,
+                holder,
                 due: from,
                 token: None,
                 finished: Some(self.now),
@@ -336,6 +343,9 @@ impl Repair {
                 occurrences: 1,
                 state: ExecutionState::Pending,
                 reason,
+                // One that waits for another's end is run as it was planned.
+                cause: Some(reason).filter(|reason| *reason != Reason::Queued),
+                holder: None,
                 due,
                 token: Some(Token::fresh()),
                 finished: None,
@@ -349,6 +359,7 @@ impl Repair {
         match self.how {
             Move::Repair => ChangeKind::Repair,
             Move::Pass => ChangeKind::PassPaused,
+            Move::PassOver => ChangeKind::PassOver,
             Move::Resume => ChangeKind::Resume,
             Move::Anew => ChangeKind::PlanAnew,
         }
@@ -379,6 +390,8 @@ pub(crate) enum LedgerRow {
         prev: Option<Millis>,
         following: Option<Millis>,
         reason: Reason,
+        /// The execution that they would have overlapped.
+        holder: Option<ExecutionId>,
     },
     /// One occurrence to run once it is `due`.
     Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
@@ -392,6 +405,8 @@ pub(crate) struct LedgerColumns {
     pub occurrences: i64,
     pub state: ExecutionState,
     pub reason: Reason,
+    pub cause: Option<Reason>,
+    pub holder: Option<ExecutionId>,
     pub due: Millis,
     pub token: Option<Token>,
     pub finished: Option<Millis>,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::rules::ChangeKind;
 use super::{ClaimRequest, ExecutionChange, NextAttempt};
 use crate::domain::{
-    Answer, Attempt, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Reason, Token,
+    Answer, Attempt, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Overlap, Reason,
+    ScheduleId, Token,
 };
 use crate::time::{Lease, Now, millis};
 
@@ -141,7 +142,7 @@ impl Claimed {
             Answer::GiveUp(error) => {
                 let (error, reason) = (Some(error), Some(Reason::GaveUp));
                 let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
-                return ExecutionChange { error, reason, ..change };
+                return ExecutionChange { error, reason, frees: self.frees(), ..change };
             }
             Answer::Snooze(pause) => {
                 let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
@@ -151,7 +152,8 @@ impl Claimed {
             }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        ExecutionChange { error, next, ..self.change(ChangeKind::Finish, becomes, now) }
+        let frees = self.frees().filter(|_| next.is_none());
+        ExecutionChange { error, next, frees, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
     /// How long its handler may take, if its schedule says so itself; milliseconds.
@@ -168,14 +170,25 @@ impl Claimed {
     /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let fresh = Some(Token::fresh());
-        ExecutionChange { fresh, next, ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now) }
+        let (fresh, frees) = (Some(Token::fresh()), self.frees().filter(|_| next.is_none()));
+        ExecutionChange {
+            fresh,
+            next,
+            frees,
+            ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now)
+        }
     }
 
     /// Not started after all: back to PENDING, due as it was.
     pub(crate) fn give_back(self, now: Millis) -> ExecutionChange {
         let (fresh, reason) = (Some(Token::fresh()), Some(Reason::GivenBack));
         ExecutionChange { fresh, reason, ..self.change(ChangeKind::GiveBack, ExecutionState::Pending, now) }
+    }
+
+    /// Its schedule and that one's rule, if it keeps a slot that its end frees.
+    fn frees(&self) -> Option<(ScheduleId, Overlap)> {
+        let overlap = self.entry.overlap;
+        overlap.has_slot().then_some((self.entry.id, overlap))
     }
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
@@ -214,6 +227,7 @@ mod tests {
             scheduled: NOW - 60_000,
             due: NOW,
             attempt: 3,
+            generation: 0,
             origin: 0,
             token: Token::fresh(),
             cause: Cause::Retry,

@@ -283,6 +283,8 @@ row! {
         description: Arc<str> = "description", Holds::Line(LONGEST_DESCRIPTION);
         /// How long a handler may take, milliseconds; NULL as its job says.
         time_limit: Option<i64> = "time_limit", Holds::Optional(1, i64::MAX);
+        /// What becomes of occurrences that would overlap.
+        overlap: String = "overlap", Holds::Free;
     }
 }
 
@@ -323,6 +325,7 @@ impl Settings {
             threshold: Some(definition.threshold),
             description: definition.description.as_str().into(),
             time_limit: definition.time_limit,
+            overlap: definition.overlap().word().into_owned(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::audit::{AuditEntry, Order};
 use super::columns::{Cell, Settings, Spec, When};
 use super::when::{self, NONE, Present};
-use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, ScheduleState};
+use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
 use crate::time::Window;
 use crate::trigger::{Timing, Trigger, TriggerError};
 
@@ -24,6 +24,8 @@ pub(crate) struct Definition {
     pub threshold: Millis,
     /// How long a handler may take; none as its job says.
     pub time_limit: Option<Millis>,
+    /// What becomes of occurrences that would overlap; none as its trigger has it.
+    pub overlap: Option<Overlap>,
     /// For people.
     pub description: String,
     /// Who defines it, and why: recorded if something changes.
@@ -48,6 +50,7 @@ impl Definition {
             misfire: MisfirePolicy::FireOnce,
             threshold: Window::default().threshold,
             time_limit: None,
+            overlap: None,
             description: String::new(),
             order: Order::default(),
         }
@@ -82,6 +85,15 @@ impl Definition {
     pub(crate) fn timing(&self, now: Millis) -> Result<Timing, TriggerError> {
         let anchor = if self.is_anchored() { None } else { Some(now) };
         Timing::new(self.trigger.clone(), self.start.or(anchor), self.end)
+    }
+
+    /// Its own rule, or that of what recurs or fires once.
+    pub(crate) fn overlap(&self) -> Overlap {
+        let recurs = match &self.trigger {
+            Trigger::Cron(_) => true,
+            Trigger::Simple(simple) => simple.repeat_count() != 0,
+        };
+        self.overlap.unwrap_or(if recurs { Overlap::Skip } else { Overlap::Allow })
     }
 
     /// Whether it says by itself when its trigger starts.

@@ -75,8 +75,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
     /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on
-    /// PostgreSQL after 20 ms. A candidate that alone makes the transaction fail is [`Claim::Failed`] and
-    /// nothing of it is kept.
+    /// PostgreSQL after 20 ms. One that would overlap an execution of its schedule, and must not, is
+    /// [`Claim::Blocked`]. A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing
+    /// of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
@@ -84,7 +85,7 @@ pub(crate) trait Store: Send + Sync {
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
     /// matches: claims it now if `claims` says so; for a node that was switched off it changes the row
     /// instead (a schedule's version, a PENDING execution's token), so that the call cannot claim it later,
-    /// and is lost. Anything else: lost.
+    /// and is lost; so too where the schedule's slot is taken. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
@@ -491,7 +492,19 @@ pub(crate) enum Claim {
     Won(Claimed),
     Lost,
     Skipped,
+    /// The slot of its schedule is taken: it would overlap.
+    Blocked(Blocked),
     Failed(Error),
+}
+
+/// Who keeps a claim from being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    /// The execution that keeps the slot.
+    pub holder: ExecutionId,
+    /// How many planned executions of the schedule wait for it; at least that, and counted only for a rule
+    /// that lets some wait.
+    pub waiting: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -779,4 +792,6 @@ pub(crate) struct ExecutionRow {
     pub snoozes: i64,
     /// Its time limit has passed, and its handler has not returned.
     pub stuck: bool,
+    /// Of one that was skipped because it would have overlapped: which other.
+    pub holder: Option<i64>,
 }

@@ -35,6 +35,8 @@ pub(crate) enum ChangeKind {
     SetPolicy,
     /// An active schedule stops being claimed.
     Pause,
+    /// A cursor passes an occurrence that would overlap.
+    PassOver,
     /// A paused schedule's cursor passes occurrences of its pause, which goes on.
     PassPaused,
     /// A pause ends.
@@ -82,6 +84,7 @@ impl ChangeKind {
             Self::Leave => &LEAVE,
             Self::SetPolicy => &SET_POLICY,
             Self::Pause => &PAUSE,
+            Self::PassOver => &PASS_OVER,
             Self::PassPaused => &PASS_PAUSED,
             Self::Resume => &RESUME,
             Self::Repair => &REPAIR,
@@ -335,6 +338,14 @@ const PASS_PAUSED: Rule = Rule::of("repair schedules", Table::Schedule, &guard::
 
 const REPAIR: Rule = PASS_PAUSED.leaves_held();
 
+/// What others plan to claim behind it stays as they planned it, as behind a claim.
+const PASS_OVER: Rule = REPAIR.sets(&[
+    (Column::PrevFireTime, Give(ToPrev)),
+    (Column::NextFireTime, Give(ToNext)),
+    (Column::State, Give(Becomes)),
+    (Column::TimeTriggered, More(Passed)),
+]);
+
 const PLAN_ANEW: Rule = REPAIR.sets(&[
     (Column::PrevFireTime, Give(ToPrev)),
     (Column::NextFireTime, Give(ToNext)),
@@ -415,7 +426,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 24] = [
+    const ALL: [ChangeKind; 25] = [
         ChangeKind::SwitchApp,
         ChangeKind::SwitchNode,
         ChangeKind::SwitchJob,
@@ -423,6 +434,7 @@ mod tests {
         ChangeKind::Leave,
         ChangeKind::SetPolicy,
         ChangeKind::Pause,
+        ChangeKind::PassOver,
         ChangeKind::PassPaused,
         ChangeKind::Resume,
         ChangeKind::Repair,

@@ -1,7 +1,7 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
 use super::columns::When;
-use crate::domain::{Cursor, Millis, ScheduleState};
+use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
 use crate::trigger::{Cron, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
 
@@ -229,6 +229,11 @@ pub(crate) fn time_limit(value: Option<Millis>) -> Result<Option<Millis>, String
         Some(limit) if limit < 1 => Err(format!("time limit {limit} is not a span")),
         limit => Ok(limit),
     }
+}
+
+/// What becomes of occurrences that would overlap.
+pub(crate) fn overlap(word: &str) -> Result<Overlap, String> {
+    word.parse().map_err(|unknown| format!("overlap rule {unknown}"))
 }
 
 /// Whether it can be shown as a date, and told to a handler.

@@ -99,8 +99,9 @@ const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.
 const STAGES: &[(&str, &[&str])] = &[
     ("ahead", &[]),
     ("complete", &[]),
-    ("dispatch", &["ahead", "plan", "poll", "pool", "start"]),
+    ("dispatch", &["ahead", "overlapping", "plan", "poll", "pool", "start"]),
     ("expand", &[]),
+    ("overlapping", &["plan"]),
     ("plan", &["poll", "wheel"]),
     ("poll", &["expand"]),
     ("pool", &[]),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, ExecutionFilter, ExecutionState, Schedule, Trigger};
+use firetime::{Client, ExecutionFilter, ExecutionState, Overlap, Schedule, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::ServerKind;
@@ -44,7 +44,7 @@ fn five_hundred(from: i64, to: i64) -> (Vec<Schedule>, Expected) {
         let seconds = 1 + n % 5;
         let step = 1_000 * seconds;
         let start = from + 7 * n;
-        let new = |trigger| Schedule::new(&name, WORK, &0, trigger).unwrap();
+        let new = |trigger| Schedule::new(&name, WORK, &0, trigger).unwrap().overlap(Overlap::Allow);
         let every = Trigger::every(Duration::from_millis(step.unsigned_abs())).unwrap();
         let (schedule, times): (_, Vec<i64>) = match n / 5 % 3 {
             0 => {

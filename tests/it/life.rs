@@ -8,8 +8,8 @@ use chrono::{TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
     Answer, AuditFilter, Builder, Cancellation, Cancelled, Cause, Client, Context, Draining, Ensured,
-    ErrorKind, Event, ExecutionFilter, ExecutionState, ExecutionView, Job, Paused, Removed, Resumed, Retried,
-    Retry, Schedule, Scheduler, Skipped, Target, Trigger, Triggered,
+    ErrorKind, Event, ExecutionFilter, ExecutionState, ExecutionView, Job, Overlap, Paused, Removed, Resumed,
+    Retried, Retry, Schedule, Scheduler, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -32,6 +32,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             "a_handler_that_hangs_is_timed_out_and_tried_again_once_it_returns",
             a_handler_that_hangs_is_timed_out,
         ),
+        ("a_slow_job_keeps_its_next_occurrences_away", a_slow_job_keeps_its_next_occurrences_away),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
@@ -259,6 +260,55 @@ fn a_retry_starts_at_its_instant_on_another_node(kind: ServerKind) {
     assert!(second.shutdown(SOON));
 }
 
+/// Two nodes, and a job that takes longer than its interval.
+fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (let_go, runs) = channel::<()>();
+    let (tell, runs) = (Arc::new(tell), Arc::new(Mutex::new(runs)));
+    let node = || {
+        let (tell, runs) = (Arc::clone(&tell), Arc::clone(&runs));
+        let handler = move |context: &Context, _| {
+            tell.lock().unwrap().send((context.execution(), context.fire_time())).unwrap();
+            runs.lock().unwrap().recv()?;
+            Ok(())
+        };
+        listen(builder(&database).handler(TEXT, handler))
+    };
+    let ((one, events), (other, others)) = (node(), node());
+    let nodes = [one.start().unwrap(), other.start().unwrap()];
+    let client = nodes[0].client();
+    let every = Trigger::every(Duration::from_millis(200)).unwrap();
+    client.ensure(&Schedule::new("slow", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let (first, began) = told.recv_timeout(SOON).unwrap();
+    let skipped = |event: &Event| match event {
+        Event::Overlapped { holder, in_a_row: 8, .. } => Some(*holder),
+        _ => None,
+    };
+    let begun = Instant::now();
+    let holder = loop {
+        match events.try_iter().chain(others.try_iter()).find_map(|event| skipped(&event)) {
+            Some(holder) => break holder,
+            None => assert!(begun.elapsed() < SOON, "{:?}", client.executions(&ExecutionFilter::default())),
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(holder, first);
+    assert!(told.try_recv().is_err(), "nothing runs beside the first");
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let skipped: Vec<&ExecutionView> = rows.iter().filter(|row| row.state == "SKIPPED").collect();
+    assert!(
+        skipped.iter().all(|row| row.reason == "overlap" && row.holder == Some(first.get())),
+        "{skipped:?}"
+    );
+    assert!(skipped.len() >= 8, "{skipped:?}");
+    let_go.send(()).unwrap();
+    let (second, next) = told.recv_timeout(SOON).unwrap();
+    assert!(second != first && next > began + TimeDelta::milliseconds(1_600), "{began} {next}");
+    drop(let_go);
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+}
+
 /// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.
 fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     const HANGS: Job<String> = Job::new("hangs").timeout(Duration::from_secs(600)).retry(Retry::fixed(SOON));
@@ -433,7 +483,8 @@ fn a_pause_holds_and_a_resume_skips(kind: ServerKind) {
         .unwrap();
     let client = scheduler.client();
     let every = Trigger::every(Duration::from_millis(100)).unwrap();
-    client.ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let tick = Schedule::new("tick", TEXT, &String::new(), every).unwrap();
+    client.ensure(&tick.overlap(Overlap::Allow)).run().unwrap();
     told.recv_timeout(SOON).unwrap();
     assert_eq!(client.pause("tick").actor("operator").reason("deploy").run().unwrap(), Paused::Paused);
     let paused_at = Utc::now();
@@ -959,7 +1010,8 @@ fn occurrences_on_the_windows_edge_are_not_dropped(kind: ServerKind) {
         let schedule = Schedule::new(&format!("row-{n}"), TEXT, &String::new(), cron)
             .unwrap()
             .starting(bound(from))
-            .ending(bound(from + 1_000 * (SECONDS - 1)));
+            .ending(bound(from + 1_000 * (SECONDS - 1)))
+            .overlap(Overlap::Allow);
         client.ensure(&schedule).run().unwrap();
     }
     let (tell, told) = teller();
@@ -1012,7 +1064,8 @@ fn jobs_start_on_time() {
         .start()
         .unwrap();
     let every = Trigger::every(Duration::from_millis(50)).unwrap().times(100).unwrap();
-    scheduler.client().ensure(&Schedule::new("tick", TEXT, &String::new(), every).unwrap()).run().unwrap();
+    let tick = Schedule::new("tick", TEXT, &String::new(), every).unwrap();
+    scheduler.client().ensure(&tick.overlap(Overlap::Allow)).run().unwrap();
     let mut late: Vec<i64> = (0..100).map(|_| told.recv_timeout(SOON).unwrap()).collect();
     assert!(scheduler.shutdown(SOON));
     late.sort_unstable();

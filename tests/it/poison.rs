@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use firetime::{Client, ExecutionFilter, ExecutionView, Paused, Schedule, Trigger};
+use firetime::{Client, Error, ExecutionFilter, ExecutionView, Overlap, Paused, Schedule, Trigger};
 use libtest_mimic::Trial;
 
 use crate::support::database::{Database, ServerKind};
@@ -52,10 +52,15 @@ fn work(client: &Client, name: &str, millis: u64, at: DateTime<Utc>) {
     client.ensure(&Schedule::new(name, WORK, &millis, once(at)).unwrap()).run().unwrap();
 }
 
+/// Its next occurrences do not wait for one whose node has died.
+fn beside(schedule: Result<Schedule, Error>) -> Schedule {
+    schedule.unwrap().overlap(Overlap::Allow)
+}
+
 /// A quick job every second for ever, so that something is said.
 fn pulse(client: &Client) {
     let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    client.ensure(&Schedule::new("pulse", WORK, &1, every).unwrap()).run().unwrap();
+    client.ensure(&beside(Schedule::new("pulse", WORK, &1, every))).run().unwrap();
 }
 
 /// A quick job on each of the next `count` seconds; its planned times.
@@ -63,7 +68,7 @@ fn tick(client: &Client, count: u32) -> BTreeSet<i64> {
     let start = Utc::now() + TimeDelta::seconds(1);
     let every = Trigger::every(Duration::from_secs(1)).unwrap().starting(start).unwrap();
     let trigger = every.times(u64::from(count)).unwrap();
-    client.ensure(&Schedule::new("tick", WORK, &1, trigger).unwrap()).run().unwrap();
+    client.ensure(&beside(Schedule::new("tick", WORK, &1, trigger))).run().unwrap();
     let from = start.timestamp_millis();
     (0..i64::from(count)).map(|n| from + 1_000 * n).collect()
 }
@@ -202,7 +207,7 @@ fn a_pause_stops_a_killer_that_outruns_its_cap(kind: ServerKind) {
     pulse(&client);
     let planned = tick(&client, 20);
     let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    client.ensure(&Schedule::new("killer", POISON, &"abort".to_owned(), every).unwrap()).run().unwrap();
+    client.ensure(&beside(Schedule::new("killer", POISON, &"abort".to_owned(), every))).run().unwrap();
     let mut lost = 0;
     let mut supervise = |nodes: &mut Nodes, (_, line)| {
         if line == Line::Gone {

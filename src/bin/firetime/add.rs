@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Ensured, Job, Schedule, Trigger};
+use firetime::{Ensured, Job, Overlap, Schedule, Trigger};
 
 use crate::control::Order;
 use crate::failure::Failure;
@@ -24,6 +24,7 @@ pub(crate) struct NewSchedule {
     pub(crate) description: String,
     pub(crate) priority: i32,
     pub(crate) time_limit: Option<Duration>,
+    pub(crate) overlap: Option<Overlap>,
     /// Only its fire times are shown.
     pub(crate) dry_run: bool,
     /// The present, from which an interval counts.
@@ -43,6 +44,10 @@ pub(crate) fn add(
     let schedule = schedule.description(&new.description).priority(new.priority);
     let schedule = match new.time_limit {
         Some(limit) => schedule.timeout(limit),
+        None => schedule,
+    };
+    let schedule = match new.overlap {
+        Some(rule) => schedule.overlap(rule),
         None => schedule,
     };
     let now = new.now.timestamp_millis();

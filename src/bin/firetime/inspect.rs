@@ -259,6 +259,7 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::new("STARTED (UTC)", |execution| utc(execution.started)),
     Column::new("FINISHED (UTC)", |execution| utc(execution.finished)),
     Column::new("REASON", |execution| execution.reason.clone()),
+    Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
     Column::new("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
 

@@ -44,6 +44,7 @@ pub(crate) fn schedule(
             ("priority", priority.to_string()),
             ("misfire", format!("{}, from {} ms on", details.misfire, details.misfire_threshold)),
             ("time limit", details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms"))),
+            ("overlap", details.overlap.to_lowercase()),
             ("state", schedule_state(schedule)),
             ("reason", schedule.reason.clone()),
             ("paused by", schedule.paused_by.clone()),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Attempt, ExecutionId, ExecutionState, Token};
+use crate::domain::{Attempt, ExecutionId, ExecutionState, Overlap, Token};
 use crate::fixtures::calls_while_down;
 
 mod batches;
@@ -110,6 +110,7 @@ fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange
         next: None,
         due: None,
         attempt: Some(attempt(n)),
+        frees: None,
         now: NOW,
     }
 }
@@ -163,4 +164,34 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     }
     assert_eq!(stored.last(), Some(&3), "the locked one came last, when it was free");
     assert!(stored.contains(&5), "and the refused one was stored in other words");
+}
+
+/// Who waits here is told at once; of a schedule that queues, also who may wait elsewhere.
+#[test]
+fn an_end_that_frees_a_slot_is_told_to_who_waits() {
+    let freed = |overlap: Overlap, awaited: bool, settled: Applied| {
+        let held = Arc::new(Held::default());
+        held.await_slots(awaited);
+        let mut machine = CompleteMachine::new(held, Stuck::default());
+        let now = Now { db: 0, boot: 0, apart: 0 };
+        let frees = Some((ScheduleId(7), overlap));
+        let change = ExecutionChange { frees, ..finish(1, "plain") };
+        machine.receive(now, CompleteInput::Settle(change, None));
+        assert!(matches!(machine.next(now), Step::Do(_)));
+        machine.done(now, Ok(vec![settled]));
+        std::iter::from_fn(|| match machine.next(now) {
+            Step::Tell(output) => Some(output),
+            _ => None,
+        })
+        .find_map(|output| match output {
+            CompleteOutput::SlotFreed(schedule, name) => {
+                Some((schedule.0, name.as_deref().map(str::to_owned)))
+            }
+            _ => None,
+        })
+    };
+    assert_eq!(freed(Overlap::Skip, true, Applied::Done), Some((7, None)));
+    assert_eq!(freed(Overlap::Skip, false, Applied::Done), None, "nobody waits");
+    assert_eq!(freed(Overlap::Skip, true, Applied::Lost), None, "it was another's by then");
+    assert_eq!(freed(Overlap::Queue(1), false, Applied::Done), Some((7, Some("s".to_owned()))));
 }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::shards::Share;
-use crate::domain::{ErrorKind, ExecutionState, JobPolicy, JobSpec};
+use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, JobSpec, Overlap};
 use crate::fixtures::Changes;
 use crate::fixtures::calls_while_down;
 use crate::pipeline::expand::expand;
 use crate::pipeline::poll::Covered;
 use crate::pipeline::start::{StartInput, StartMachine, StartOutput};
+use crate::store::audit::Order;
 use crate::store::memory::MemoryStore;
+use crate::store::order::{Ordered, RunOrder};
 use crate::store::{Definition, ExecutionQuery, NewNode, Page, PollQuery};
 use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
@@ -581,4 +583,131 @@ fn the_last_occurrence_of_a_finite_schedule_runs() {
     let rows = bench.store.schedules(Some("app")).unwrap();
     assert_eq!((rows[0].state.as_str(), rows[0].next), ("COMPLETE", None));
     assert_eq!(bench.rows(ExecutionState::Running), 5);
+}
+
+impl Bench {
+    /// Its schedule gets this rule.
+    fn keep_apart(&self, rule: Overlap) {
+        let entry = self.store.find("app", "s0").unwrap().unwrap();
+        let trigger = entry.timing.trigger().clone();
+        let definition = crate::fixtures::definition("s0", trigger);
+        let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+        self.store.ensure(&Definition { job, overlap: Some(rule), ..definition }).unwrap();
+    }
+
+    /// Ends the execution that began first.
+    fn end_the_first(&mut self) {
+        let (_, claimed) = self.ran.remove(0);
+        let change = claimed.finish(crate::domain::Answer::Done, None, self.now);
+        let (schedule, _) = change.frees.expect("it kept a slot");
+        assert!(self.store.settle(std::slice::from_ref(&change)).unwrap()[0].is_done());
+        self.machine.receive(self.now(), DispatchInput::SlotFreed(schedule));
+    }
+
+    /// Somebody asks for another execution.
+    fn order(&self) -> ExecutionId {
+        let (application, schedule) = ("app".to_owned(), "s0".to_owned());
+        let order = RunOrder { application, schedule, payload: None, at: None, order: Order::default() };
+        match self.store.order(&order).unwrap() {
+            Ordered::Pending(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn row(&self, n: i64) -> (String, String) {
+        let rows = self.store.executions(&ExecutionQuery { limit: 99, ..Default::default() }).unwrap();
+        let row = rows.iter().find(|row| row.scheduled == START + 1_000 * n).expect("its row");
+        (row.state.clone(), row.reason.clone())
+    }
+}
+
+/// Whether it is skipped is decided when it is due: the other may have ended by then.
+#[test]
+fn an_occurrence_that_would_overlap_is_skipped_once_it_is_due() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 6_000);
+    for second in 1..=2 {
+        bench.run(START + 1_000 * second - LEAST_LEAD);
+        bench.run(START + 1_000 * second);
+    }
+    assert_eq!(bench.times(), [1_000]);
+    assert_eq!(bench.claims, 3, "one is tried twice");
+    assert_eq!(bench.row(2), ("SKIPPED".to_owned(), "overlap".to_owned()));
+    bench.run(START + 3_000 - LEAST_LEAD);
+    bench.end_the_first();
+    bench.run(START + 3_000);
+    assert_eq!(bench.times(), [3_000], "under the plan of one poll");
+    assert_eq!(bench.chairs.load(Ordering::Relaxed), 8, "who is skipped keeps no seat");
+}
+
+#[test]
+fn who_is_queued_begins_when_the_other_ends_and_not_with_the_next_poll() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Queue(1));
+    bench.poll(START + 6_000);
+    for second in 1..=3 {
+        bench.run(START + 1_000 * second);
+    }
+    assert_eq!(bench.times(), [1_000]);
+    assert_eq!(bench.row(2), ("PENDING".to_owned(), "queued".to_owned()));
+    assert_eq!(bench.row(3), ("SKIPPED".to_owned(), "overlap".to_owned()));
+    bench.end_the_first();
+    bench.run(bench.now);
+    assert_eq!((bench.wakes, bench.times()), (1, vec![]), "only a poll brings what was queued here");
+    bench.poll(START + 6_000);
+    bench.run(bench.now);
+    assert_eq!(bench.times(), [2_000]);
+    let order = bench.order();
+    bench.poll(START + 6_000);
+    bench.run(bench.now);
+    assert!(bench.held.are_slots_awaited());
+    bench.end_the_first();
+    bench.run(bench.now);
+    assert_eq!((bench.ran.remove(0).1.execution(), bench.wakes), (order, 1), "without a poll");
+    assert!(!bench.held.are_slots_awaited());
+}
+
+#[test]
+fn eight_skips_in_a_row_are_told() {
+    let mut bench = Bench::new(1, 9);
+    let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+    let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+    let definition = crate::fixtures::definition("s0", every);
+    bench.store.ensure(&Definition { job, overlap: Some(Overlap::Skip), ..definition }).unwrap();
+    bench.poll(START + 30_000);
+    for second in 1..=20 {
+        bench.run(START + 1_000 * second);
+    }
+    let told = |event: &Event| match event {
+        Event::Overlapped { in_a_row, .. } => Some(*in_a_row),
+        _ => None,
+    };
+    assert_eq!(bench.events.iter().filter_map(told).collect::<Vec<_>>(), [8, 16]);
+    bench.end_the_first();
+    for second in 21..=28 {
+        bench.run(START + 1_000 * second);
+    }
+    assert_eq!(bench.events.iter().filter_map(told).count(), 2, "one that ran begins the count anew");
+}
+
+/// Somebody else was faster, or the database is away.
+#[test]
+fn what_cannot_be_passed_over_is_tried_again() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    bench.now = START + 2_000;
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("the second is due") };
+    let claims = bench.store.claim(&requests).unwrap();
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    let Some(ClaimOp::PassOver(changes)) = bench.next() else { panic!("it would overlap") };
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unavailable, "away")));
+    bench.end_the_first();
+    bench.run(bench.now + FAILURE_PAUSE);
+    assert_eq!(bench.times(), [2_000], "the other has ended by now");
+
+    bench.now = START + 3_000;
+    assert!(!bench.store.apply(&changes).unwrap()[0].is_done(), "the guard sees that it was claimed");
 }

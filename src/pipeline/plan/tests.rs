@@ -19,6 +19,7 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
         scheduled: 0,
         due,
         attempt: 1,
+        generation: 0,
         origin: 0,
         token,
         cause: Cause::Planned,
@@ -135,7 +136,7 @@ fn a_row_that_was_changed_under_a_claim_in_flight_is_planned_by_the_next_poll() 
 /// What changed here after a poll was sent is not in it.
 #[test]
 fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
-    for (sent, left) in [(99, 2), (100, 0), (101, 0)] {
+    for (sent, left) in [(99, 1), (100, 0), (101, 0)] {
         let (row, other) = (row(1), row(2));
         let mut plan = Plan::new(0, CAP);
         let pendings = vec![pending(7, &other, 5_000)];
@@ -422,4 +423,63 @@ fn batches_of_one_seat_go_from_job_to_job() {
     let execution = |id| ItemKey::Execution(ExecutionId(id));
     let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(slot, _)| slot).collect();
     assert_eq!(picked, [execution(1), schedule(2), execution(2), execution(3)]);
+}
+
+/// It is paused since: what its chain holds must not be claimed until the next poll.
+#[test]
+fn a_poll_that_does_not_bring_a_schedule_ends_its_chain_though_a_claim_of_it_is_in_flight() {
+    let row = row(1);
+    let mut plan = plan(polled(&[&row], 6_000, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    plan.take(polled(&[], 6_000, 900), 1_001);
+    plan.won(schedule(1), 1_002);
+    assert_eq!(pick(&mut plan, 5_000, 9), []);
+
+    let mut plan = self::plan(polled(&[&row], 6_000, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 1);
+    plan.won(schedule(1), 1_002);
+    plan.take(polled(&[], 6_000, 900), 1_003);
+    assert_eq!(pick(&mut plan, 5_000, 9), [], "won while the poll was under way");
+}
+
+/// However many wait, they are not in the way of the one that keeps the slot.
+#[test]
+fn who_waits_for_a_slot_is_parked_until_it_is_free() {
+    let row = row(1);
+    let waiting: Vec<Pending> = (2..=400).map(|id| pending(id, &row, 1_000)).collect();
+    let retry = pending(9_000, &row, 1_500);
+    let brought =
+        || PollPlan { pendings: waiting.iter().chain([&retry]).cloned().collect(), ..polled(&[], 6_000, 0) };
+    let slot = |id| ItemKey::Execution(ExecutionId(id));
+    let mut plan = Plan::new(0, 1_000);
+    plan.take(brought(), 0);
+    assert_eq!(pick(&mut plan, 2_000, 9), [(slot(2), 1_000)]);
+    plan.block(slot(2), retry.id);
+    assert_eq!(pick(&mut plan, 2_000, 9), [(slot(9_000), 1_500)], "its own slot does not keep it away");
+    assert_eq!(pick(&mut plan, 2_000, 9), []);
+    assert!(plan.awaits_slots());
+    plan.won(slot(9_000), 2_000);
+
+    plan.unpark(ScheduleId(1));
+    assert!(!plan.awaits_slots());
+    assert_eq!(pick(&mut plan, 2_001, 9), [(slot(2), 1_000)], "who is due longest");
+    plan.block(slot(2), ExecutionId(77));
+    plan.take(PollPlan { sent: 2_500, ..brought() }, 2_600);
+    assert_eq!(pick(&mut plan, 3_000, 9), [(slot(2), 1_000)], "each poll tries once");
+    plan.block(slot(2), ExecutionId(77));
+    plan.take(PollPlan { sent: 3_500, ..polled(&[], 6_000, 3_500) }, 3_600);
+    assert_eq!((pick(&mut plan, 4_000, 9), plan.len()), (vec![], 0), "it is gone");
+}
+
+/// The other may have ended by then.
+#[test]
+fn what_would_overlap_before_it_is_due_is_tried_again_when_it_is() {
+    let row = row(1);
+    let mut plan = plan(polled(&[&row], 3_000, 0));
+    assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
+    plan.wait(schedule(1), 1_050, 960);
+    assert_eq!(pick(&mut plan, 1_049, 9), []);
+    assert_eq!(pick(&mut plan, 1_050, 9), [(schedule(1), 1_000)]);
+    plan.won(schedule(1), 1_050);
+    assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
 }

@@ -16,8 +16,17 @@ pub(super) struct Home {
     pub(super) members: Vec<Member>,
     /// The home shards: all, while no other node is known.
     pub(super) shares: Vec<Share>,
-    /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
-    changed: VecDeque<(String, Millis)>,
+    /// Schedules changed here.
+    changed: VecDeque<Changed>,
+}
+
+/// A schedule that polls ask for whatever its shard.
+struct Changed {
+    name: String,
+    /// Until when, boot clock: its owner polls by then.
+    ends: Millis,
+    /// Of it only what is PENDING is this node's to claim.
+    pending_alone: bool,
 }
 
 impl Home {
@@ -28,17 +37,38 @@ impl Home {
 
     /// The names of the schedules changed here that a poll asks for: none if all shards are at home.
     pub(super) fn names(&mut self, now: Now) -> Vec<String> {
-        self.changed.retain(|(_, ends)| now.boot < *ends);
+        self.changed.retain(|it| now.boot < it.ends);
         if is_whole(&self.shares) {
             return Vec::new();
         }
-        self.changed.iter().map(|(name, _)| name.clone()).collect()
+        self.changed.iter().map(|it| it.name.clone()).collect()
     }
 
     /// The schedule of this name was changed here: polls ask for it until `ends`, boot clock.
     pub(super) fn changed(&mut self, name: String, ends: Millis) {
-        self.changed.retain(|(known, _)| *known != name);
-        self.changed.push_back((name, ends));
+        self.ask_for(Changed { name, ends, pending_alone: false });
+    }
+
+    /// The slot of this schedule is free by an execution that ended here: polls ask until `ends` for what waits
+    /// for it, if the schedule is another node's. True if they do.
+    pub(super) fn freed(&mut self, name: &str, ends: Millis) -> bool {
+        let shard = shards::of(name);
+        let is_home = self.shares.iter().any(|share| share.shards.contains(&shard));
+        let is_asked_for = self.changed.iter().any(|it| it.name == name && !it.pending_alone);
+        if !is_home && !is_asked_for {
+            self.ask_for(Changed { name: name.to_owned(), ends, pending_alone: true });
+        }
+        !is_home
+    }
+
+    /// Whether the planned occurrences of a schedule that a poll has brought are left to its owner.
+    pub(super) fn leaves_planned(&self, name: &str) -> bool {
+        self.changed.iter().any(|it| it.pending_alone && it.name == name)
+    }
+
+    fn ask_for(&mut self, changed: Changed) {
+        self.changed.retain(|it| it.name != changed.name);
+        self.changed.push_back(changed);
         if self.changed.len() > CHANGED {
             self.changed.pop_front();
         }

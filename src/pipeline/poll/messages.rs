@@ -1,5 +1,7 @@
 //! What the poll machine receives, performs and tells.
 
+use std::sync::Arc;
+
 use super::decode::Decode;
 use crate::domain::shards::Member;
 use crate::domain::{Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
@@ -14,6 +16,9 @@ pub(crate) enum PollInput {
     Wake,
     /// This process changed the schedule of this name: poll it at once, whatever its shard.
     Changed(String),
+    /// The slot of the schedule of this name is free by this process: what waits for it may be another node's
+    /// to claim, which learns of that with its next poll.
+    Freed(Arc<str>),
     /// This node stored a retry that is due at this instant, database time.
     Retry(Millis),
     /// The live nodes and the jobs each lists.

@@ -242,7 +242,8 @@ impl PollMachine {
         self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
         self.timetable.ended(now);
         self.bookmark.ended(&walk);
-        let PolledRows { entries, pendings, complete } = brought;
+        let PolledRows { mut entries, pendings, complete } = brought;
+        entries.retain(|entry| !self.home.leaves_planned(&entry.name));
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
         self.emit(Event::Polled {
@@ -333,6 +334,9 @@ impl Machine for PollMachine {
             PollInput::Changed(name) => {
                 self.timetable.wanted = true;
                 self.home.changed(name, now.boot + 2 * self.window.poll);
+            }
+            PollInput::Freed(name) => {
+                self.timetable.wanted |= self.home.freed(&name, now.boot + self.window.poll);
             }
             PollInput::Retry(due) => self.timetable.want_retry(due),
             PollInput::Members(members) => {

@@ -145,6 +145,11 @@ impl Cluster {
         {
             store.follow_cancelled();
         }
+        let slots =
+            sabotages.iter().find_map(|it| if let Sabotage::Slots(fault) = it { Some(fault) } else { None });
+        if let (Database::Memory(store), Some(fault)) = (&cluster.database, slots) {
+            store.break_slots(*fault);
+        }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
         }

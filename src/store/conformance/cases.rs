@@ -63,6 +63,17 @@ macro_rules! conformance {
                 what_was_asked_to_end_is_not_tried_again_after_its_time,
                 an_outcome_before_the_limit_keeps_the_limit_away,
             }
+            overlaps {
+                an_occurrence_waits_while_another_is_under_way,
+                what_may_overlap_is_claimed_beside_others,
+                what_waits_for_its_retry_keeps_the_slot,
+                what_runs_on_beyond_its_limit_keeps_the_slot,
+                an_order_waits_for_the_slot_and_keeps_it,
+                what_runs_keeps_the_slot_from_another_generation,
+                what_would_overlap_is_passed_over,
+                as_many_wait_as_may,
+                a_claim_in_doubt_is_given_up_while_the_slot_is_taken,
+            }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,
                 what_carries_the_token_is_won_and_not_claimed_again,
@@ -102,6 +113,7 @@ macro_rules! conformance {
                 many_ensuring_at_once_leave_one_row,
                 a_claim_and_a_pause_of_one_row_never_both_come_first,
                 one_of_many_revocations_wins,
+                one_of_many_takes_the_slot,
             }
             nodes {
                 a_beat_adds_one,

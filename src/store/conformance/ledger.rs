@@ -70,6 +70,7 @@ fn repair(db: &Bench, count: i64, fire: bool) -> bool {
             prev: entry.cursor.prev,
             following: Some(skipped_to + 1_000),
             reason: Reason::Misfire,
+            holder: None,
         });
     }
     if fire {

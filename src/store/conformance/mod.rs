@@ -33,6 +33,7 @@ pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;
 pub(crate) mod ordered;
+pub(crate) mod overlaps;
 pub(crate) mod polls;
 pub(crate) mod purge;
 pub(crate) mod races;
@@ -51,7 +52,7 @@ use std::time::{Duration, Instant};
 use crate::domain::shards::Share;
 use crate::domain::{
     Answer, Candidate, Entry, ExecutionId, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId, Occurrence,
-    Pending, ScheduleId, Token,
+    Overlap, Pending, ScheduleId, Token,
 };
 use crate::fixtures::Changes;
 use crate::repair::Revocation;
@@ -216,7 +217,8 @@ impl Bench {
     pub fn definition(&self, name: &str) -> Definition {
         let trigger = every(self.base, 1_000, -1);
         let (application, payload) = (self.app.clone(), "{}".to_owned());
-        Definition { application, job: job(JOB), payload, priority: 0, ..Definition::new(name, JOB, trigger) }
+        let (job, overlap) = (job(JOB), Some(Overlap::Allow));
+        Definition { application, job, payload, priority: 0, overlap, ..Definition::new(name, JOB, trigger) }
     }
 
     pub fn create(&self, definition: &Definition) -> Arc<Entry> {

@@ -7,13 +7,13 @@ use crate::store::audit::{AuditQuery, Order};
 use crate::store::order::{Ordered, RunOrder};
 
 impl Bench {
-    fn run_order(&self, schedule: &str) -> RunOrder {
+    pub(super) fn run_order(&self, schedule: &str) -> RunOrder {
         let order = Order { actor: "ann".to_owned(), reason: "why".to_owned() };
         let (application, schedule) = (self.app.clone(), schedule.to_owned());
         RunOrder { application, schedule, payload: None, at: None, order }
     }
 
-    fn ordered(&self, order: &RunOrder) -> ExecutionId {
+    pub(super) fn ordered(&self, order: &RunOrder) -> ExecutionId {
         match self.store.order(order).unwrap() {
             Ordered::Pending(id) => id,
             other => panic!("{other:?}"),

@@ -209,7 +209,7 @@ pub(crate) fn what_stays_has_no_gap(db: &Bench) {
         let from = entry.cursor.next.unwrap();
         let (to, following) = (from + 2_000, Some(from + 3_000));
         let (prev, reason) = (entry.cursor.prev, Reason::Misfire);
-        let rows = vec![LedgerRow::Skipped { from, to, count: 3, prev, following, reason }];
+        let rows = vec![LedgerRow::Skipped { from, to, count: 3, prev, following, reason, holder: None }];
         let cursor = Cursor { prev: Some(to), next: following };
         assert!(db.repaired(&Repair { to: cursor, rows, passed: 3, now: ends, ..db.repair(&entry) }));
         if round < 4 {

@@ -59,6 +59,7 @@ impl Bench {
                     Claim::Won(claimed) => wins.push((at, claimed.execution())),
                     Claim::Lost => {}
                     Claim::Skipped => skipped.push(at),
+                    Claim::Blocked(_) => {}
                     Claim::Failed(error) => panic!("{at} failed: {error}"),
                 }
             }
@@ -131,6 +132,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             next: None,
             due: None,
             attempt: None,
+            frees: None,
             now: db.now,
         };
         assert_eq!(db.settle(&settlement), Applied::Done);
@@ -246,5 +248,29 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
         let state = if results[0] { "SUCCEEDED" } else { "ABANDONED" };
         assert_eq!(db.execution(id).state, state);
         assert_eq!(db.pendings_of(entry.id).len(), usize::from(!results[0]));
+    }
+}
+
+/// Planned or asked for: who claims first keeps all others away.
+pub(crate) fn one_of_many_takes_the_slot(db: &Bench) {
+    let _ = db.exclusive("s", Overlap::Skip);
+    for round in 1..=ROUNDS {
+        let entry = db.entry("s");
+        let candidate = |number: usize| match number % 2 {
+            0 => Candidate::Planned(Occurrence::head(&entry).expect("it recurs")),
+            _ => {
+                let id = db.ordered(&db.run_order("s"));
+                Candidate::Pending(db.find_pending(id).expect("asked for"))
+            }
+        };
+        let request = |number| ClaimRequest { at_once: true, ..db.request(candidate(number)) };
+        let requests: Vec<ClaimRequest> = (0..THREADS).map(request).collect();
+        let wins = race(THREADS, |number| db.claim_all(&requests[number..=number]));
+        let won = wins.iter().enumerate().filter_map(|(number, won)| Some((number, won.first()?.1)));
+        let won: Vec<(usize, ExecutionId)> = won.collect();
+        let [(number, winner)] = won[..] else { panic!("round {round}: {won:?}") };
+        let (kind, ended) = (ChangeKind::Finish, ExecutionState::Succeeded);
+        let end = ExecutionChange::of(kind, winner, requests[number].token, ended, db.now);
+        assert_eq!(db.settle(&end), Applied::Done);
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn fire_once(db: &Bench, entry: &Entry) -> Repair {
                 prev,
                 following: Some(third),
                 reason: Reason::Misfire,
+                holder: None,
             },
             LedgerRow::Pending {
                 at: third,

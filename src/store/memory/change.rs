@@ -209,7 +209,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         attempt: 1,
         state: line.state.as_str().into(),
         reason: line.reason.as_str().into(),
-        cause: (line.state == ExecutionState::Pending).then_some(line.reason.as_str()),
+        cause: line.cause.map(Reason::as_str),
         payload: None,
         due: line.due,
         token: line.token,
@@ -221,6 +221,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         prev: line.prev,
         following: line.following,
         error: String::new(),
+        holder: line.holder,
         failures: 0,
         snoozes: 0,
     }

@@ -1,13 +1,14 @@
 //! Claims and what becomes of them.
 
+use super::hooks::SlotFault;
 use super::rows::{Run, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
+    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Overlap, Pending, ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::Column;
-use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, guard};
 
 impl Tables {
     /// One request, as a savepoint of its batch.
@@ -21,7 +22,7 @@ impl Tables {
         });
         match claimed {
             Ok(Some(claimed)) => Claim::Won(claimed),
-            Ok(None) => Claim::Lost,
+            Ok(None) => self.blocked(&request.candidate).map_or(Claim::Lost, Claim::Blocked),
             Err(error) => Claim::Failed(failed(error, request)),
         }
     }
@@ -30,7 +31,15 @@ impl Tables {
     pub(super) fn resolve(&mut self, request: &ClaimRequest, claims: bool) -> Claim {
         match self.carrying(request) {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
-            None if claims => self.claim(request),
+            None if claims => match self.claim(request) {
+                Claim::Blocked(_) => {
+                    if !self.is_broken(SlotFault::InDoubt) {
+                        self.give_up(&request.candidate);
+                    }
+                    Claim::Lost
+                }
+                claim => claim,
+            },
             None if self.is_held(request.candidate.entry().id) => Claim::Skipped,
             None => {
                 self.give_up(&request.candidate);
@@ -65,6 +74,9 @@ impl Tables {
     fn claim_planned(&mut self, request: &ClaimRequest, occurrence: &Occurrence) -> Result<Option<Claimed>> {
         let id = occurrence.entry.id.0;
         let Some(row) = self.schedule(id).filter(|_| self.is_claimable(occurrence)) else { return Ok(None) };
+        if self.holder(id, None).is_some() {
+            return Ok(None);
+        }
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
         let state = owned_state(request);
         let run = Run {
@@ -90,12 +102,14 @@ impl Tables {
             prev: occurrence.prev,
             following: occurrence.following,
             error: String::new(),
+            holder: None,
             failures: 0,
             snoozes: 0,
         };
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
             row.fence = fence;
+            row.slot = Some((row.generation, 0, occurrence.at));
             row.triggered = row.triggered.saturating_add(1);
             if occurrence.following.is_none() {
                 row.put(ScheduleState::Complete);
@@ -112,8 +126,12 @@ impl Tables {
         if run.schedule != schedule || !self.lets_run(schedule, run.origin) || !self.is_takeable(pending) {
             return Ok(None);
         }
+        if self.holder(schedule, Some(pending.id)).is_some() {
+            return Ok(None);
+        }
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
-        self.edit_schedule(schedule, |row| row.fence = fence);
+        let slot = Some((run.generation, run.origin, run.scheduled));
+        self.edit_schedule(schedule, |row| (row.fence, row.slot) = (fence, slot));
         self.refuse_if_asked(schedule)?;
         self.edit_run(pending.id, |run| {
             run.state = owned_state(request).as_str().into();
@@ -124,6 +142,33 @@ impl Tables {
             run.started = request.started();
         });
         Ok(Some(Claimed::won(request, pending.id, fence)))
+    }
+
+    /// Who keeps the slot of a schedule whose executions must not overlap, but for this one.
+    fn holder(&self, schedule: i64, but: Option<ExecutionId>) -> Option<ExecutionId> {
+        let row = self.schedule(schedule)?;
+        let may_overlap = row.settings.overlap == Overlap::Allow.word();
+        let generation = row.generation;
+        let slot = row.slot.filter(|_| !may_overlap && !self.takes_any_slot(but))?;
+        self.attempts_at(schedule, slot)
+            .find(|(id, run)| Some(*id) != but && run.keeps_slot(generation) && !self.loses_slot(run))
+            .map(|(id, _)| id)
+    }
+
+    /// Who keeps a candidate whose guard matches from being claimed.
+    fn blocked(&self, candidate: &Candidate) -> Option<Blocked> {
+        let entry = candidate.entry();
+        let (matches, but) = match candidate {
+            Candidate::Planned(occurrence) => (self.is_claimable(occurrence), None),
+            Candidate::Pending(pending) => (self.is_takeable(pending), Some(pending.id)),
+        };
+        let holder = self.holder(entry.id.0, but).filter(|_| matches)?;
+        let planned = |id: &ExecutionId| *id != holder && self.run(*id).is_some_and(|run| run.origin == 0);
+        let waiting = match candidate {
+            Candidate::Planned(_) => self.waiting(entry.id.0).into_iter().filter(planned),
+            Candidate::Pending(_) => Vec::new().into_iter().filter(planned),
+        };
+        Some(Blocked { holder, waiting: waiting.take(entry.overlap.most_waiting()).count() })
     }
 
     /// Whether a planned claim's guard matches.
@@ -154,6 +199,23 @@ impl Tables {
                 || row.is(ScheduleState::Complete)
                 || (origin != 0 && row.is(ScheduleState::Paused))
         })
+    }
+}
+
+/// Sabotages.
+impl Tables {
+    fn is_broken(&self, fault: SlotFault) -> bool {
+        self.hooks.slot_fault == Some(fault)
+    }
+
+    fn takes_any_slot(&self, pending: Option<ExecutionId>) -> bool {
+        let is_planned = pending.is_none();
+        self.is_broken(if is_planned { SlotFault::ByPlanned } else { SlotFault::ByPending })
+    }
+
+    fn loses_slot(&self, run: &Run) -> bool {
+        run.is(ExecutionState::Pending) && self.is_broken(SlotFault::OfRetries)
+            || run.is(ExecutionState::TimedOut) && self.is_broken(SlotFault::OfTheStuck)
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Hooks {
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
     pub(super) follows_cancelled: bool,
+    /// A protection of slots that is switched off.
+    pub(super) slot_fault: Option<SlotFault>,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
     /// Registrations wait until its other side is gone.
@@ -35,6 +37,26 @@ pub(crate) struct Hooks {
     pub(super) removed: Vec<(i64, Run)>,
     /// How far the database's clock is from the time that changes are noted with.
     clock_error: Millis,
+}
+
+/// How slots may fail to keep executions apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotFault {
+    /// The claim of a planned occurrence does not look at its schedule's slot.
+    ByPlanned,
+    /// Nor does the claim of a PENDING execution.
+    ByPending,
+    /// What waits for its retry does not keep the slot.
+    OfRetries,
+    /// What runs on beyond its time limit does not.
+    OfTheStuck,
+    /// A claim in doubt whose slot is taken is called lost, and may still be made.
+    InDoubt,
+}
+
+impl SlotFault {
+    pub(super) const ALL: [Self; 5] =
+        [Self::ByPlanned, Self::ByPending, Self::OfRetries, Self::OfTheStuck, Self::InDoubt];
 }
 
 /// A row locked by "another transaction", until dropped.
@@ -71,6 +93,11 @@ impl MemoryStore {
     /// Attempts follow also those that were cancelled as they ran.
     pub(crate) fn follow_cancelled(&self) {
         self.tables().hooks.follows_cancelled = true;
+    }
+
+    /// Switches a protection of slots off.
+    pub(crate) fn break_slots(&self, fault: SlotFault) {
+        self.tables().hooks.slot_fault = Some(fault);
     }
 
     /// From now on every heartbeat fails.
@@ -146,6 +173,7 @@ impl MemoryStore {
             finished: run.finished,
             prev: run.prev,
             following: run.following,
+            holder: run.holder.map(|it| it.0),
         };
         let removed = tables.hooks.removed.iter().map(|(id, run)| (*id, run));
         (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())

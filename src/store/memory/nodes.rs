@@ -244,6 +244,7 @@ impl Tables {
             scheduled: run.scheduled,
             due: run.due,
             attempt: run.attempt,
+            generation: run.generation,
             origin: run.origin,
             token: run.token?,
             cause: Cause::read(run.cause, self.ordered_by(run.origin)),

@@ -39,6 +39,7 @@ impl Tables {
             finished: None,
             prev: None,
             following: None,
+            holder: None,
             error: String::new(),
             failures: 0,
             snoozes: 0,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::{Column, POLICY, Settings, When, policy_value, set_policy};
@@ -214,7 +214,12 @@ pub(super) struct Schedule {
     pub paused_by: Arc<str>,
     pub paused: Option<Millis>,
     pub paused_until: Option<Millis>,
+    pub slot: Option<Slot>,
 }
+
+/// The occurrence whose execution was claimed last, of a schedule whose executions do not overlap: generation,
+/// origin, fire time.
+pub(super) type Slot = (i64, i64, Millis);
 
 impl Schedule {
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
@@ -301,6 +306,7 @@ impl Schedule {
             threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
             recover: job.policy.recover,
             time_limit: when::time_limit(settings.time_limit)?,
+            overlap: when::overlap(&settings.overlap)?,
         })
     }
 }
@@ -333,6 +339,8 @@ pub(super) struct Run {
     pub prev: Option<Millis>,
     pub following: Option<Millis>,
     pub error: String,
+    /// Of one that was skipped because it would have overlapped: the execution that ran.
+    pub holder: Option<ExecutionId>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,
@@ -390,6 +398,15 @@ impl Run {
 
     pub(super) fn is(&self, state: ExecutionState) -> bool {
         self.state == state.as_str()
+    }
+
+    /// Whether it keeps its schedule's slot: it has not ended, or its handler runs on beyond its time limit. If
+    /// it waits, only in the schedule's own generation.
+    pub(super) fn keeps_slot(&self, generation: i64) -> bool {
+        self.is(ExecutionState::Claimed)
+            || self.is(ExecutionState::Running)
+            || self.is(ExecutionState::Pending) && self.generation == generation
+            || self.is(ExecutionState::TimedOut) && self.finished.is_none()
     }
 
     fn has_failed(&self) -> bool {

@@ -52,6 +52,7 @@ impl Tables {
             paused_by: "".into(),
             paused: None,
             paused_until: None,
+            slot: None,
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);
@@ -192,6 +193,7 @@ impl Tables {
             failures: i64::from(run.failures),
             snoozes: i64::from(run.snoozes),
             stuck: self.stuck.contains(&id),
+            holder: run.holder.map(|it| it.0),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rows::{App, IndexedBy, Job, Key, Node, Pause, Run, Schedule};
+use super::rows::{App, IndexedBy, Job, Key, Node, Pause, Run, Schedule, Slot};
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, JobSpec, Millis, NodeId, ScheduleState};
 use crate::store::audit::AuditRow;
 use crate::store::change::PolicyChange;
@@ -185,6 +185,16 @@ impl Tables {
         let (schedule, generation, origin, at, attempt) = run.key();
         let keys = (schedule, generation, origin, at, 0)..(schedule, generation, origin, at, attempt);
         self.unique.range(keys).filter_map(|(_, id)| self.runs.get(id))
+    }
+
+    /// The attempts at an occurrence of a schedule: its generation, origin, fire time.
+    pub(super) fn attempts_at(
+        &self,
+        schedule: i64,
+        (generation, origin, at): Slot,
+    ) -> impl Iterator<Item = (ExecutionId, &Run)> {
+        let keys = (schedule, generation, origin, at, 0)..=(schedule, generation, origin, at, u32::MAX);
+        self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))
     }
 
     /// Every execution, newest first.

@@ -1,9 +1,10 @@
 //! The model takes part in the suite it is the model of.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::MemoryStore;
+use super::hooks::SlotFault;
 use crate::domain::{Candidate, ScheduleId};
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
@@ -57,6 +58,19 @@ fn every_column_of_every_guard_is_missed_by_a_case() {
             let case = case.unwrap_or_else(|| panic!("no case misses {column:?} of {guard:?}"));
             assert!(!fails(*case), "the case fails anyway");
         }
+    }
+}
+
+/// How slots may fail, each in turn.
+#[test]
+fn every_protection_of_slots_is_missed_by_a_case() {
+    for fault in SlotFault::ALL {
+        let fails = |case: fn(&Bench)| {
+            let (model, db) = model();
+            model.0.break_slots(fault);
+            catch_unwind(AssertUnwindSafe(|| case(&db))).is_err()
+        };
+        assert!(memory::CASES.iter().any(|case| fails(*case)), "no case misses {fault:?}");
     }
 }
 

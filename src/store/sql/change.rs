@@ -432,6 +432,8 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
         .ints("occurrences", lines().map(|it| it.occurrences))
         .texts("state", lines().map(|it| it.state.as_str().to_owned()))
         .texts("reason", lines().map(|it| it.reason.as_str().to_owned()))
+        .texts("cause", lines().map(|it| it.cause.map_or("", Reason::as_str).to_owned()))
+        .ints("holder", lines().map(|it| it.holder.map_or(0, |holder| holder.0)))
         .ints("due", lines().map(|it| it.due))
         .texts("token", lines().map(|it| it.token.map(|token| token.to_string()).unwrap_or_default()))
         .ints("finished", lines().map(|it| time(it.finished)))
@@ -440,10 +442,10 @@ fn insert_ledger(session: &mut dyn Session, rows: &[(&Repair, &LedgerRow)]) -> S
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, finished_time, prev_fire_time, \
-                      following_fire_time, cause) \
+                      following_fire_time, cause, holder) \
                       SELECT e.application, e.id, e.generation, w.at, w.until, w.occurrences, 1, w.state, w.reason, \
                       w.due, w.token, w.finished, w.behind, w.following, \
-                      CASE WHEN w.state = 'PENDING' THEN w.reason END FROM ",
+                      NULLIF(w.cause, ''), NULLIF(w.holder, 0) FROM ",
     );
     let inserted = session.execute(&insert.want(dialect, &want).push(&format!(
         " {} QRTZ_EXECUTE e ON {}",

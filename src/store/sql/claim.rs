@@ -10,7 +10,7 @@
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use super::batch::{BatchRows, guarded, update};
@@ -19,12 +19,12 @@ use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::planned::{
-    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, in_batches, mine, planned_want,
+    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, holding, in_batches, mine, planned_want,
 };
 use super::session::Session;
-use super::statement::{ids, sql};
-use crate::domain::{Candidate, Error, ErrorKind, ExecutionId, ExecutionState, Pending, Token};
-use crate::store::{Claim, ClaimRequest, Claimed, Result, guard};
+use super::statement::{Row, ids, single, sql};
+use crate::domain::{Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Pending, Token};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, guard};
 
 /// A PENDING execution's claim.
 type PendingRequest<'a> = (&'a ClaimRequest, &'a Pending);
@@ -116,14 +116,20 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, &wins)).collect();
     let rest: Vec<&ClaimRequest> =
         requests.iter().zip(&won).filter_map(|(request, won)| won.is_none().then_some(request)).collect();
+    let may_overlap = rest.iter().any(|request| request.candidate.entry().overlap.has_slot());
     // The wins are committed: if nobody can say what became of the rest, they are asked for again later.
-    let locked = if rest.is_empty() || !dialect.has_row_locks() {
-        Some(Vec::new())
+    let (blocked, locked) = if rest.is_empty() || !dialect.has_row_locks() && !may_overlap {
+        (HashMap::new(), Some(Vec::new()))
     } else {
-        store.read("claim", |session| still_there(session, &rest)).ok()
+        let look = |session: &mut dyn Session| {
+            let blocked = if may_overlap { blocked(session, &rest)? } else { HashMap::new() };
+            Ok((blocked, still_there(session, &rest)?))
+        };
+        store.read("claim", look).map_or_else(|_| (HashMap::new(), None), |(by, there)| (by, Some(there)))
     };
-    let ending = |request: &ClaimRequest| match &locked {
-        Some(locked) if !locked.contains(&key(request)) => Claim::Lost,
+    let ending = |request: &ClaimRequest| match (&locked, blocked.get(&key(request))) {
+        (Some(locked), _) if !locked.contains(&key(request)) => Claim::Lost,
+        (_, Some(blocked)) => Claim::Blocked(*blocked),
         _ => Claim::Skipped,
     };
     let answers = requests.iter().zip(won);
@@ -155,7 +161,9 @@ fn pending_want<'a>(pending: impl Iterator<Item = &'a PendingRequest<'a>> + Clon
     let pendings = || pending.clone().map(|(_, pending)| *pending);
     BatchRows::new(pendings().map(|it| it.id.0))
         .ints("schedule", pendings().map(|it| it.entry.id.0))
+        .ints("generation", pendings().map(|it| it.generation))
         .ints("origin", pendings().map(|it| it.origin))
+        .ints("scheduled", pendings().map(|it| it.scheduled))
         .same("state", ExecutionState::Pending.as_str())
         .texts("claim_token", pendings().map(|it| it.token.to_string()))
         .texts("token", requests().map(|it| it.token.to_string()))
@@ -168,6 +176,13 @@ fn pending_want<'a>(pending: impl Iterator<Item = &'a PendingRequest<'a>> + Clon
 const CLAIMABLE: &str = "(e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND w.origin <> 0)) \
      AND e.fence <> 9223372036854775807";
 
+/// Takes the slot for the execution `w`, where executions do not overlap.
+const TAKE_SLOT: [(&str, &str); 3] = [
+    ("slot_generation", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_generation ELSE w.generation END"),
+    ("slot_origin", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_origin ELSE w.origin END"),
+    ("slot_time", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_time ELSE w.scheduled END"),
+];
+
 /// Claims PENDING executions: their schedule's row is locked first, then the execution changes hands. Each is
 /// found by its id.
 fn win_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
@@ -176,21 +191,34 @@ fn win_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Ste
 
 fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
     let dialect = session.dialect();
-    let lock = sql("SELECT e.id FROM ").want(dialect, &pending_want(pending.iter())).push(&format!(
+    let asked = pending_want(pending.iter()).of(&["id", "schedule", "origin"]);
+    let lock = sql("SELECT e.id, CASE WHEN e.overlap = 'ALLOW' THEN 0 ELSE 1 END AS has_slot FROM ")
+        .want(dialect, &asked);
+    let lock = lock.push(&format!(
         " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
         dialect.join(),
         dialect.seek("e.id", "w.schedule"),
         dialect.lock_free("e")
     ));
-    let locked: HashSet<i64> = ids(session.rows(&lock)?)?.into_iter().collect();
-    let free = |(_, pending): &&PendingRequest<'_>| locked.contains(&pending.entry.id.0);
-    let want = pending_want(pending.iter().filter(free));
+    let locked: Step<HashMap<i64, bool>> =
+        session.rows(&lock)?.into_iter().map(|mut row| Ok((row.int()?, row.int()? == 1))).collect();
+    let locked = locked?;
+    let has_slots = locked.values().any(|has_slot| *has_slot);
+    let mut free: Vec<PendingRequest<'_>> = pending.to_vec();
+    free.retain(|(_, pending)| locked.contains_key(&pending.entry.id.0));
+    if has_slots {
+        // Since the lock, so that nobody takes a slot meanwhile.
+        let blocked = holders_of_pending(session, &free)?;
+        free.retain(|(_, pending)| !blocked.contains_key(&(pending.entry.id.0, pending.id.0)));
+    }
+    let want = pending_want(free.iter());
     if want.len() == 0 {
         return Ok(Found::default());
     }
-    let (schedule, grows) =
-        (dialect.seek("e.id", "w.schedule") + " AND w.id <> -1", [("fence", "e.fence + 1")]);
-    session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &grows, &want, &schedule))?;
+    let schedule = dialect.seek("e.id", "w.schedule") + " AND w.id <> -1";
+    let taken = TAKE_SLOT.into_iter().filter(|_| has_slots);
+    let sets: Vec<(&str, &str)> = std::iter::once(("fence", "e.fence + 1")).chain(taken).collect();
+    session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &sets, &want, &schedule))?;
     let sets = [
         ("state", CLAIMED_OR_RUNNING),
         ("claim_token", "w.token"),
@@ -262,14 +290,21 @@ fn resolve_once(
         })?,
     };
     let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
-    let planned: Vec<PlannedRequest<'_>> = planned.into_iter().filter(|(request, _)| open(request)).collect();
-    let pending: Vec<PendingRequest<'_>> = pending.into_iter().filter(|(request, _)| open(request)).collect();
+    let mut planned: Vec<PlannedRequest<'_>> =
+        planned.into_iter().filter(|(request, _)| open(request)).collect();
+    let mut pending: Vec<PendingRequest<'_>> =
+        pending.into_iter().filter(|(request, _)| open(request)).collect();
     if claims {
         wins.planned.extend(win_planned(session, &planned)?);
         wins.pending.extend(win_pending(session, &pending)?);
-    } else {
-        give_up(session, &planned, &pending)?;
+        // One whose slot is taken has a guard that still matches, too.
+        let is_blocked = |request: &ClaimRequest| {
+            request.candidate.entry().overlap.has_slot() && wins.of(request).is_none()
+        };
+        planned.retain(|(request, _)| is_blocked(request));
+        pending.retain(|(request, _)| is_blocked(request));
     }
+    give_up(session, &planned, &pending)?;
     Ok((wins, held))
 }
 
@@ -310,7 +345,78 @@ fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> Step<HashSet
     Ok(ids(session.rows(&rows(&schedules))?)?.into_iter().collect())
 }
 
-/// Those whose guard still matches although they did not win: somebody holds them locked.
+/// Of these, by schedule and execution, those that would overlap another, which keeps the slot.
+fn blocked(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<HashMap<(i64, i64), Blocked>> {
+    let (planned, pending) = split(requests.iter().copied());
+    let dialect = session.dialect();
+    let mut blocked = HashMap::new();
+    let mut put = |holders: Holders| blocked.extend(holders);
+    put(holders_of_pending(session, &pending)?);
+    for planned in planned.chunks(dialect.batch()) {
+        let question = sql("SELECT e.id, 0 AS execution, h.id AS holder FROM ")
+            .want(dialect, &planned_want(planned).of(&["id"]))
+            .push(&format!(
+                " {join} QRTZ_EXECUTE e ON {} AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
+                dialect.seek("e.id", "w.id"),
+                holding(dialect),
+                join = dialect.join()
+            ));
+        put(holders(session.rows(&question)?)?);
+    }
+    let queued = planned.iter().map(|(_, occurrence)| &occurrence.entry);
+    let queued = queued.filter(|entry| entry.overlap.most_waiting() > 0);
+    for entry in queued {
+        if let Some(blocked) = blocked.get_mut(&(entry.id.0, 0)) {
+            blocked.waiting = waiting(session, entry, blocked.holder)?;
+        }
+    }
+    Ok(blocked)
+}
+
+/// By schedule and execution, who keeps the slot.
+type Holders = HashMap<(i64, i64), Blocked>;
+
+fn holders(rows: Vec<Row>) -> Step<Holders> {
+    let read = |mut row: Row| {
+        let key = (row.int()?, row.int()?);
+        Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: 0 }))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Of these PENDING executions, those whose schedule's slot another one keeps.
+fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Holders> {
+    let (dialect, mut found) = (session.dialect(), Holders::new());
+    for pending in pending.chunks(dialect.batch()) {
+        let question = sql("SELECT e.id, w.id AS execution, h.id AS holder FROM ")
+            .want(dialect, &pending_want(pending.iter()).of(&["id", "schedule"]))
+            .push(&format!(
+                " {join} QRTZ_EXECUTE e ON {} AND w.id <> -1 AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {} \
+                 AND h.id <> w.id",
+                dialect.seek("e.id", "w.schedule"),
+                holding(dialect),
+                join = dialect.join()
+            ));
+        found.extend(holders(session.rows(&question)?)?);
+    }
+    Ok(found)
+}
+
+/// How many planned executions of a schedule are PENDING beside the one that keeps its slot, up to as many as
+/// may be.
+fn waiting(session: &mut dyn Session, entry: &Entry, holder: ExecutionId) -> Step<usize> {
+    let question = sql(format!(
+        "SELECT COUNT(*) FROM (SELECT id FROM QRTZ_RUN WHERE state = 'PENDING'{} \
+         AND application = (SELECT e.application FROM QRTZ_EXECUTE e WHERE e.id = ?) \
+         AND execute_id = ? AND origin = 0 AND id <> ? LIMIT ?) AS waiting",
+        session.dialect().pending()
+    ));
+    let question =
+        question.bind(entry.id.0).bind(entry.id.0).bind(holder.0).bind(entry.overlap.most_waiting());
+    Ok(usize::try_from(single(session.rows(&question)?)?).unwrap_or(0))
+}
+
+/// Those whose guard still matches although they did not win: somebody holds them locked, or their slots.
 fn still_there(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<Vec<(i64, i64)>> {
     let (planned, pending) = split(requests.iter().copied());
     let dialect = session.dialect();

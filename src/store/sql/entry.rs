@@ -29,7 +29,8 @@ pub(super) fn columns(payload: Payload) -> String {
     };
     format!(
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
-         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.shard, \
+         e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
+         e.shard, \
          CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence",
         listed("e.", When::COLUMNS)
     )
@@ -53,6 +54,7 @@ pub(super) struct Raw {
     misfire: String,
     threshold: i64,
     time_limit: Option<i64>,
+    overlap: String,
     shard: i64,
     has_job: bool,
     recover: bool,
@@ -82,6 +84,7 @@ impl Raw {
             misfire: row.loose_text()?,
             threshold: row.loose_int()?,
             time_limit: row.maybe_int()?,
+            overlap: row.loose_text()?,
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
@@ -123,6 +126,7 @@ impl Raw {
             threshold: when::threshold(self.threshold)?,
             recover: self.recover,
             time_limit: when::time_limit(self.time_limit)?,
+            overlap: when::overlap(&self.overlap)?,
         })
     }
 }

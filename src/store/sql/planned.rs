@@ -38,7 +38,7 @@ pub(super) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
 pub(super) const CLAIMED_OR_RUNNING: &str = "CASE WHEN w.started = -1 THEN 'CLAIMED' ELSE 'RUNNING' END";
 
 /// The cursor move of a planned claim.
-pub(super) const MOVE: &[(&str, &str)] = &[
+const MOVE: [(&str, &str); 5] = [
     ("prev_fire_time", "w.next_fire_time"),
     ("next_fire_time", "w.following"),
     ("state", "CASE WHEN w.following = -1 THEN 'COMPLETE' ELSE 'EXECUTING' END"),
@@ -49,6 +49,47 @@ pub(super) const MOVE: &[(&str, &str)] = &[
         "CASE WHEN e.time_triggered < 9000000000000000000 THEN e.time_triggered + 1 ELSE e.time_triggered END",
     ),
 ];
+
+/// Takes the slot for the occurrence that `w` names, where executions do not overlap.
+const TAKE_SLOT: [(&str, &str); 3] = [
+    ("slot_generation", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_generation ELSE e.generation END"),
+    ("slot_origin", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_origin ELSE 0 END"),
+    ("slot_time", "CASE WHEN e.overlap = 'ALLOW' THEN e.slot_time ELSE w.next_fire_time END"),
+];
+
+/// What a planned claim of these assigns to the schedule's row.
+pub(super) fn moves(has_slots: bool) -> Vec<(&'static str, &'static str)> {
+    let slot = TAKE_SLOT.into_iter().filter(|_| has_slots);
+    MOVE.into_iter().chain(slot).collect()
+}
+
+/// Whether some of these must not overlap others of their schedules.
+pub(super) fn have_slots(planned: &[PlannedRequest<'_>]) -> bool {
+    planned.iter().any(|(_, occurrence)| occurrence.entry.overlap.has_slot())
+}
+
+/// The executions `h` that keep the slot of the schedule `e`: those at its occurrence that have not ended, and
+/// one whose handler runs on beyond its time limit. What waits for its retry since before the schedule's
+/// trigger changed does not: its due time may lie far ahead.
+pub(super) fn holding(dialect: Dialect) -> String {
+    dialect.seek("h.execute_id", "e.id")
+        + " AND h.generation = e.slot_generation AND h.origin = e.slot_origin AND h.scheduled_time = e.slot_time \
+           AND (h.state IN ('CLAIMED', 'RUNNING') OR (h.state = 'PENDING' AND h.generation = e.generation) \
+           OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
+}
+
+/// That nothing keeps the slot of the schedule `e`, or that it has none. Where rows are locked one by one
+/// another claim may have committed between the statement's snapshot, in which it reads the ledger, and the
+/// lock: then the fence of that snapshot is not the row's.
+pub(super) fn slot_is_free(dialect: Dialect) -> String {
+    let snapshot = dialect.seek("s.id", "e.id");
+    let unchanged = format!("e.fence = (SELECT s.fence FROM QRTZ_EXECUTE s WHERE {snapshot}) AND ");
+    format!(
+        "(e.overlap = 'ALLOW' OR ({}NOT EXISTS (SELECT 1 FROM QRTZ_RUN h WHERE {})))",
+        if dialect.has_row_locks() { unchanged } else { String::new() },
+        holding(dialect)
+    )
+}
 
 /// What a planned claim compares, and that the fence can grow: a claim that overflowed it would fail with its
 /// whole batch, by an error that only its text tells from others.
@@ -67,8 +108,21 @@ pub(super) fn insert_of(schedule: &str) -> String {
     )
 }
 
+/// Moves cursors; the slots are not looked at.
 pub(super) fn move_cursors(dialect: Dialect, want: &BatchRows) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), MOVE, &want.of(MOVED), &claimable(dialect))
+    update(dialect, ("QRTZ_EXECUTE", "e"), &MOVE, &want.of(MOVED), &claimable(dialect))
+}
+
+/// Moves the cursors of schedules whose slots are free, and takes these.
+pub(super) fn move_cursors_and_slots(dialect: Dialect, want: &BatchRows) -> Statement {
+    let condition = format!("{} AND {}", claimable(dialect), slot_is_free(dialect));
+    update(dialect, ("QRTZ_EXECUTE", "e"), &moves(true), &want.of(MOVED), &condition)
+}
+
+/// Takes the slots of schedules whose rows this transaction has locked.
+pub(super) fn take_slots(dialect: Dialect, want: &BatchRows) -> Statement {
+    let condition = dialect.seek("e.id", "w.id");
+    update(dialect, ("QRTZ_EXECUTE", "e"), &TAKE_SLOT, &want.of(&["id", "next_fire_time"]), &condition)
 }
 
 /// Inserts an execution for each row of `want`, whose cursor has been moved by this transaction.

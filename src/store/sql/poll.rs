@@ -312,8 +312,8 @@ pub(super) fn lane_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.failures, p.snoozes, {actor}, {note}, {} \
-         FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.origin, \
+         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.failures, p.snoozes, {actor}, {note}, {} \
+         FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
          r.claim_token, r.execute_id, r.cause, r.payload, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
@@ -380,6 +380,7 @@ fn waiting(
         return Ok(((due, id), None));
     }
     let (scheduled, attempt) = (row.maybe_int()?, row.maybe_int()?.map(u32::try_from));
+    let generation = row.loose_int()?;
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
     let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
@@ -403,6 +404,7 @@ fn waiting(
                 scheduled,
                 due,
                 attempt,
+                generation,
                 origin,
                 token,
                 cause,

@@ -51,14 +51,15 @@ impl Database for Postgres {
             return Err(Fault::new(FaultKind::Lost, "the connection was lost while it was set up"));
         }
         // Every statement of ours finds its rows by index; a generic plan made while a table was empty
-        // would read it from end to end until the next ANALYZE. None is worth compiling anew each time it
-        // runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
+        // would read it from end to end until the next ANALYZE. None is worth compiling, or planning, anew
+        // each time it runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
         //
         // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked
         // for bytes, it leaves them to us.
         session.batch(&format!(
             "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-             SET enable_bitmapscan = off; SET jit = off; SET work_mem = '32MB'; \
+             SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
+             SET work_mem = '32MB'; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
              SELECT set_config('client_encoding', 'SQL_ASCII', false) \

@@ -12,7 +12,8 @@ use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
 use super::planned::{
-    Found, PlannedRequest, all_of, by_first_column, insert_moved, move_cursors, planned_want,
+    Found, PlannedRequest, all_of, by_first_column, have_slots, insert_moved, move_cursors,
+    move_cursors_and_slots, planned_want,
 };
 use super::session::Session;
 use super::statement::ids;
@@ -56,7 +57,8 @@ impl Database for Sqlite {
 
     fn claim(&self, session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
         let want = planned_want(planned);
-        let moved = session.rows(&move_cursors(Dialect::Sqlite, &want).push(" RETURNING id"))?;
+        let moves = if have_slots(planned) { move_cursors_and_slots } else { move_cursors };
+        let moved = session.rows(&moves(Dialect::Sqlite, &want).push(" RETURNING id"))?;
         let want = want.only(&ids(moved)?);
         if want.len() == 0 {
             return Ok(Found::default());

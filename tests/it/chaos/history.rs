@@ -22,7 +22,7 @@ pub const LISTED: &str = "application = 'it' AND name < '~'";
 pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
     let tail = format!("FROM QRTZ_EXECUTE WHERE {LISTED} ORDER BY id");
     let job = "(SELECT j.job_class FROM QRTZ_JOB j WHERE j.id = pid)";
-    let rows = hand.rows(&format!("name, state, next_fire_time, generation, {job}"), &tail);
+    let rows = hand.rows(&format!("name, state, next_fire_time, generation, {job}, overlap"), &tail);
     let plan = |row: Vec<String>| {
         assert_eq!(row[3], "0", "no schedule was edited");
         Plan {
@@ -31,6 +31,7 @@ pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
             deaths: 2,
             retries: 0,
             limit: None,
+            exclusive: row[5] != "ALLOW",
             state: row[1].clone(),
             next: maybe(&row[2]),
             schedule: row[0].clone(),
@@ -46,7 +47,7 @@ pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
 pub fn executions(hand: &mut Hand) -> Vec<Execution> {
     let columns = "r.id, COALESCE(e.name, '?'), r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
                    r.attempt, r.state, r.reason, r.fence, r.node, r.due_time, r.claimed_time, r.finished_time, \
-                   r.prev_fire_time, r.following_fire_time";
+                   r.prev_fire_time, r.following_fire_time, COALESCE(r.holder, -1)";
     let tail = "FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id ORDER BY r.id";
     let execution = |row: Vec<String>| Execution {
         id: number(&row[0]),
@@ -66,6 +67,7 @@ pub fn executions(hand: &mut Hand) -> Vec<Execution> {
         finished: maybe(&row[14]),
         prev: maybe(&row[15]),
         following: maybe(&row[16]),
+        holder: maybe(&row[17]),
     };
     hand.rows(columns, tail).into_iter().map(execution).collect()
 }

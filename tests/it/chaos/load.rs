@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Client, Job, MisfirePolicy, Schedule, Trigger};
+use firetime::{Client, Job, MisfirePolicy, Overlap, Schedule, Trigger};
 
 use super::job::{FAILING, HELD, PULSE, TICK};
 
@@ -20,10 +20,11 @@ pub struct Load {
 
 impl Load {
     /// `count` schedules every 1 to 3 s between `from` and `to`: simple and cron, ended by count or by time,
-    /// under each misfire policy. Their jobs take 10 ms.
+    /// under each misfire policy and overlap rule. Their jobs take 10 ms.
     pub fn ticks(&mut self, client: &Client, count: i64, from: i64, to: i64) {
         const POLICIES: [MisfirePolicy; 3] =
             [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];
+        const RULES: [Overlap; 4] = [Overlap::Allow, Overlap::Skip, Overlap::Allow, Overlap::Queue(2)];
         for n in 0..count {
             let name = format!("tick-{n:02}");
             let seconds = 1 + n % 3;
@@ -50,7 +51,8 @@ impl Load {
                 }
             };
             let policy = POLICIES[usize::try_from(n % 3).unwrap()];
-            client.ensure(&schedule.misfire(policy)).run().unwrap();
+            let rule = RULES[usize::try_from(n % 4).unwrap()];
+            client.ensure(&schedule.misfire(policy).overlap(rule)).run().unwrap();
             self.times.insert(name, times);
         }
     }

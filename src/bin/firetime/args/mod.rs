@@ -180,8 +180,8 @@ impl Surroundings<'_> {
     }
 
     fn add(&self, add: RawAdd) -> Result<Command, Failure> {
-        let RawAdd { order, job, cron, zone, every, at, payload, description, priority, timeout, dry_run } =
-            add;
+        let RawAdd { order, job, cron, zone, every, at, payload, description, priority, timeout, .. } = add;
+        let (overlap, dry_run) = (add.overlap, add.dry_run);
         let trigger = match (cron, every, at) {
             (Some(expression), _, _) => Trigger::cron(&expression, &zone)?,
             (None, Some(every), _) => Trigger::every(every)?,
@@ -190,7 +190,8 @@ impl Surroundings<'_> {
         };
         let order = self.order(order.name, order.by);
         let (time_limit, now) = (timeout, self.now);
-        let schedule = NewSchedule { job, trigger, payload, description, priority, time_limit, dry_run, now };
+        let schedule =
+            NewSchedule { job, trigger, payload, description, priority, time_limit, overlap, dry_run, now };
         Ok(Command::Add(self.target()?, Box::new(schedule), order))
     }
 

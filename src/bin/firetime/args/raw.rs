@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
-use firetime::ExecutionState;
+use firetime::{ExecutionState, Overlap};
 
 use super::APPLICATION_VARIABLE;
 use crate::failure::EXIT_CODES;
@@ -213,6 +213,10 @@ pub(super) struct RawAdd {
     /// How long a handler may take, in place of what the job says: 90s, 15m
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
     pub(super) timeout: Option<std::time::Duration>,
+    /// What becomes of an occurrence while another execution has not ended: skip, allow, or queue:3 for three
+    /// that wait [default: skip for what recurs, allow for what fires once]
+    #[arg(long, value_name = "RULE", value_parser = overlap)]
+    pub(super) overlap: Option<Overlap>,
     /// Shows its next fire times and makes nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -419,6 +423,11 @@ pub(super) struct RawNext {
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: RawOutput,
+}
+
+fn overlap(text: &str) -> Result<Overlap, String> {
+    let stored = text.to_uppercase().replacen(':', " ", 1);
+    stored.parse().map_err(|_| "say skip, allow, or queue:3 for up to three that wait".to_owned())
 }
 
 fn json(text: &str) -> Result<serde_json::Value, String> {

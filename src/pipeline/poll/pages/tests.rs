@@ -155,6 +155,7 @@ impl PendingTable {
             scheduled: 1_000_000,
             due: 1_000_000,
             attempt: 2,
+            generation: 0,
             origin: 0,
             token,
             cause: Cause::Planned,

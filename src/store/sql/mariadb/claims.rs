@@ -6,7 +6,8 @@ use crate::store::sql::batch::BatchRows;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::planned::{
-    Found, LOCKED, PlannedRequest, all_of, claimable, insert_moved, move_cursors, other_number, planned_want,
+    Found, LOCKED, PlannedRequest, all_of, claimable, have_slots, holding, insert_moved, move_cursors,
+    other_number, planned_want, take_slots,
 };
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, ids, single, sql};
@@ -17,10 +18,11 @@ use crate::store::sql::statement::{Statement, ids, single, sql};
 pub(super) fn all_free(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let want = planned_want(planned);
     let not_free = || Fault::new(FaultKind::Conflict, "a row is held by another, or was changed");
-    let made = session.execute(&claim_free(&want)).map_err(|fault| match fault.kind {
-        FaultKind::Busy => not_free(),
-        _ => fault,
-    })?;
+    let made =
+        session.execute(&claim_free(&want, have_slots(planned))).map_err(|fault| match fault.kind {
+            FaultKind::Busy => not_free(),
+            _ => fault,
+        })?;
     if made < want.len() {
         return Err(not_free());
     }
@@ -37,11 +39,19 @@ pub(super) fn begin_and_skip(session: &mut dyn Session, planned: &[PlannedReques
 /// Claims only the rows that are free and unchanged: locks them, moves their cursors, inserts the executions.
 pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
     let want = planned_want(planned);
-    let free = ids(session.rows(&lock_free(&want))?)?;
+    let mut free = ids(session.rows(&lock_free(&want))?)?;
+    let has_slots = have_slots(planned);
+    if has_slots && !free.is_empty() {
+        let taken = ids(session.rows(&taken_slots(&want.clone().only(&free)))?)?;
+        free.retain(|schedule| !taken.contains(schedule));
+    }
     let moved = if free.is_empty() { free } else { move_free(session, &want, &free)? };
     let want = want.only(&moved);
     if want.len() == 0 {
         return Ok(Found::default());
+    }
+    if has_slots {
+        session.execute(&take_slots(Dialect::Mysql, &want))?;
     }
     // One that made nothing would leave an old id as the last, with all that came since behind it.
     if session.execute(&insert_moved(Dialect::Mysql, &want))? != want.len() {
@@ -54,17 +64,36 @@ pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]
 const NOT_WAITING: &str = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
 
 /// One statement. It changes fewer rows than are wanted only if it inserts nothing.
-fn claim_free(want: &BatchRows) -> Statement {
+///
+/// Slots are looked at once the rows are locked, in a question of its own that locks nothing of the ledger: an
+/// UPDATE that reads it would wait for outcomes. So they are taken behind that.
+fn claim_free(want: &BatchRows, has_slots: bool) -> Statement {
     let dialect = Dialect::Mysql;
-    let moved = move_cursors(dialect, want);
-    let insert = insert_moved(dialect, want);
-    let mut claim = sql(format!("BEGIN NOT ATOMIC START TRANSACTION; {NOT_WAITING}"))
-        .push(&moved.text)
-        .push("; IF ROW_COUNT() = ? THEN ")
-        .push(&insert.text)
-        .push("; END IF; END");
-    claim.binds = [moved.binds, vec![want.len().into()], insert.binds].concat();
-    claim
+    let claim = sql(format!("BEGIN NOT ATOMIC START TRANSACTION; {NOT_WAITING}"))
+        .and(move_cursors(dialect, want))
+        .push("; IF ROW_COUNT() = ?")
+        .bind(want.len());
+    let claim = if has_slots {
+        claim
+            .push(" AND NOT EXISTS (")
+            .and(taken_slots(want))
+            .push(") THEN ")
+            .and(take_slots(dialect, want))
+            .push("; ")
+    } else {
+        claim.push(" THEN ")
+    };
+    claim.and(insert_moved(dialect, want)).push("; END IF; END")
+}
+
+/// Those of these schedules whose slots are taken.
+pub(in crate::store::sql) fn taken_slots(want: &BatchRows) -> Statement {
+    let dialect = Dialect::Mysql;
+    sql("SELECT e.id FROM ").want(dialect, &want.of(&["id"])).push(&format!(
+        " {join} QRTZ_EXECUTE e ON e.id = w.id AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
+        holding(dialect),
+        join = dialect.join()
+    ))
 }
 
 pub(in crate::store::sql) fn lock_free(want: &BatchRows) -> Statement {

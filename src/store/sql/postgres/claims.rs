@@ -5,7 +5,8 @@ use crate::store::sql::batch::BatchRows;
 use crate::store::sql::dialect::{Dialect, assigned};
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::planned::{
-    Found, MOVE, PlannedRequest, by_first_column, claimable, insert_of, planned_want,
+    Found, PlannedRequest, by_first_column, claimable, have_slots, insert_of, moves, planned_want,
+    slot_is_free,
 };
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, sql};
@@ -17,47 +18,51 @@ pub(in crate::store::sql) fn waiting(
     session: &mut dyn Session,
     planned: &[PlannedRequest<'_>],
 ) -> Step<Found> {
-    let won = session.rows(&claim_waiting(&planned_want(planned))).map_err(|fault| match fault.kind {
-        FaultKind::Refused => Fault { kind: FaultKind::Busy, ..fault },
-        _ => fault,
-    });
+    let won =
+        session.rows(&claim_waiting(&planned_want(planned), have_slots(planned))).map_err(
+            |fault| match fault.kind {
+                FaultKind::Refused => Fault { kind: FaultKind::Busy, ..fault },
+                _ => fault,
+            },
+        );
     by_first_column(won?)
 }
 
 /// Claims the rows that nobody holds.
 pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]) -> Step<Found> {
-    by_first_column(session.rows(&claim_skipping(&planned_want(planned)))?)
+    by_first_column(session.rows(&claim_skipping(&planned_want(planned), have_slots(planned)))?)
 }
 
 /// PostgreSQL's claim, a transaction of its own, with which the setting ends. Each row that somebody holds is
 /// waited for, but not for long; to lock all rows before they are changed would cost a sixth of the
 /// statement.
-pub(in crate::store::sql) fn claim_waiting(want: &BatchRows) -> Statement {
+pub(in crate::store::sql) fn claim_waiting(want: &BatchRows, has_slots: bool) -> Statement {
     sql(format!(
         "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
-        assigned("", MOVE)
+        assigned("", &moves(has_slots))
     ))
     .want(Dialect::Postgres, want)
-    .push(&guarded_and_inserted())
+    .push(&guarded_and_inserted(has_slots))
 }
 
 /// PostgreSQL's claim of what nobody holds. The UPDATE repeats the guard: a row may have changed between the
 /// statement's snapshot and its lock.
-pub(in crate::store::sql) fn claim_skipping(want: &BatchRows) -> Statement {
+pub(in crate::store::sql) fn claim_skipping(want: &BatchRows, has_slots: bool) -> Statement {
     let free = Dialect::Postgres.lock_free("e");
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
         " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
         claimable(Dialect::Postgres),
-        assigned("", MOVE),
-        guarded_and_inserted()
+        assigned("", &moves(has_slots)),
+        guarded_and_inserted(has_slots)
     ))
 }
 
 /// The end of PostgreSQL's claim, behind what its UPDATE is from.
-fn guarded_and_inserted() -> String {
+fn guarded_and_inserted(has_slots: bool) -> String {
+    let free = if has_slots { format!(" AND {}", slot_is_free(Dialect::Postgres)) } else { String::new() };
     format!(
-        " WHERE {} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, \
+        " WHERE {}{free} RETURNING e.application, e.id, e.generation, w.next_fire_time, w.token, e.fence, w.node, w.claimed, \
          w.started, w.prev_fire_time, w.following), \
          won AS ({} moved AS w RETURNING execute_id, id, fence, application, node), \
          noted AS ({} MIN(id), MAX(id), application, node FROM won GROUP BY application, node) \

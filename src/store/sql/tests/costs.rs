@@ -151,7 +151,8 @@ mod postgres {
             let entries = schedules(store.as_ref(), &application(), 2 * EXECUTIONS);
             let (first, second) = entries.split_at(EXECUTIONS);
             let requests: Vec<ClaimRequest> = first.iter().map(|entry| request(entry, node)).collect();
-            let claim = written(session.as_mut(), claims::claim_waiting(&claim::want_for_test(&requests)));
+            let claim =
+                written(session.as_mut(), claims::claim_waiting(&claim::want_for_test(&requests), false));
             let requests: Vec<ClaimRequest> = second.iter().map(|entry| request(entry, node)).collect();
             let outcomes = outcomes(store.claim(&requests).unwrap());
             let outcome = change::statement_for_test(Dialect::Postgres, &outcomes);

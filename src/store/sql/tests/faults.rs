@@ -375,7 +375,7 @@ mod postgres {
         let id = case.entry.id.0;
         holder.batch("SET idle_in_transaction_session_timeout = 60000").unwrap();
         holder.batch(&format!("BEGIN; UPDATE QRTZ_EXECUTE SET {change} WHERE id = {id}")).unwrap();
-        let mut waiting = claims::claim_waiting(&claim::want_for_test(&[case.request()]));
+        let mut waiting = claims::claim_waiting(&claim::want_for_test(&[case.request()]), false);
         let patient = waiting.text.replace(&format!("'{SKIP_RETRY}'"), "'60000'");
         assert_ne!(waiting.text, patient);
         waiting.text = patient;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::domain::{Candidate, Entry, NodeId, Occurrence, ScheduleId, Token};
+use crate::domain::{Candidate, Entry, NodeId, Occurrence, Overlap, ScheduleId, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
@@ -37,7 +37,8 @@ pub(super) const AT: i64 = 2_000_000_000_125;
 pub(super) fn definition(application: &str, name: &str) -> Definition {
     let trigger = Trigger::Simple(Simple::new(Some(AT), 1_000, -1).unwrap());
     let (application, payload) = (application.to_owned(), "{}".to_owned());
-    Definition { application, payload, priority: 0, ..Definition::new(name, "work", trigger) }
+    let overlap = Some(Overlap::Allow);
+    Definition { application, payload, priority: 0, overlap, ..Definition::new(name, "work", trigger) }
 }
 
 /// So many of those.

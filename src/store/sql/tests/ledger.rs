@@ -34,6 +34,7 @@ fn execution(mut row: Row) -> Execution {
         finished: some(&mut row),
         prev: some(&mut row),
         following: some(&mut row),
+        holder: None,
     }
 }
 

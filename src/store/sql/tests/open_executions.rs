@@ -93,6 +93,7 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         scheduled: AT,
         due: AT,
         attempt: 1,
+        generation: 0,
         origin: 0,
         token,
         cause: Cause::Planned,

@@ -6,7 +6,7 @@ use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Occurrence, ScheduleId, ScheduleState, Token,
+    Occurrence, Overlap, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::rules::ChangeKind;
@@ -107,6 +107,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         next: None,
         due: None,
         attempt: None,
+        frees: None,
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()
@@ -209,6 +210,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             threshold: 60_000,
             time_limit: None,
             recover: true,
+            overlap: Overlap::Skip,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
         let (token, node) = (Token::fresh(), NodeId::fresh());
@@ -302,16 +304,21 @@ fn the_hot_path_never_scans(database: &Database) {
         let want = claim::want_for_test(&requests(count));
         statements.extend(match dialect {
             Dialect::Postgres => vec![
-                ("claim", claims::claim_waiting(&want)),
-                ("claim what is free", claims::claim_skipping(&want)),
+                ("claim", claims::claim_waiting(&want, false)),
+                ("claim what is free", claims::claim_skipping(&want, false)),
+                ("claim with slots", claims::claim_waiting(&want, true)),
+                ("claim what is free, with slots", claims::claim_skipping(&want, true)),
             ],
-            Dialect::Sqlite => vec![("claim", planned::move_cursors(dialect, &want))],
-            Dialect::Mysql => {
-                vec![
-                    ("lock", mariadb_claims::lock_free(&want)),
-                    ("claim", planned::move_cursors(dialect, &want)),
-                ]
-            }
+            Dialect::Sqlite => vec![
+                ("claim", planned::move_cursors(dialect, &want)),
+                ("claim with slots", planned::move_cursors_and_slots(dialect, &want)),
+            ],
+            Dialect::Mysql => vec![
+                ("lock", mariadb_claims::lock_free(&want)),
+                ("claim", planned::move_cursors(dialect, &want)),
+                ("look at slots", mariadb_claims::taken_slots(&want)),
+                ("take slots", planned::take_slots(dialect, &want)),
+            ],
         });
         statements.push(("settle", change::statement_for_test(dialect, &starts(count))));
     }
@@ -505,8 +512,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         ahead: None,
     };
     let by_id = [
-        claims::claim_waiting(&want),
-        claims::claim_skipping(&want),
+        claims::claim_waiting(&want, false),
+        claims::claim_skipping(&want, false),
         planned::move_cursors(Dialect::Postgres, &want),
         change::statement_for_test(Dialect::Postgres, &starts(3)),
         change::statement_for_test(Dialect::Postgres, &outcomes(1)),
@@ -514,6 +521,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = due::parts(&query, &jobs);
     let stalled = poll::behind(&application, &(0..START));
+    let with_slots = [claims::claim_waiting(&want, true), claims::claim_skipping(&want, true)];
     let others = [poll::look(Dialect::Postgres, &query), unreadable::suspects(Dialect::Postgres, &broken)]
         .into_iter()
         .chain([
@@ -524,7 +532,8 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             ended(&application, Whose::Nobody),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
-        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts), stalled]);
+        .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts), stalled])
+        .chain(with_slots);
     let by_id = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     let all: Vec<_> = by_id.chain(others.map(|it| (it, "Index Cond: "))).collect();
     let mut by_instant = 0;

@@ -1,0 +1,192 @@
+//! Executions of a schedule that must not overlap: none do, nothing is skipped for another that had ended,
+//! and what waits for the slot does not wait for nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::history::{Effect, Execution, History, Millis, Plan, Verdict, is_over, is_owned};
+
+/// An occurrence of a schedule: its generation, origin and fire time.
+type Occurrence = (i64, i64, Millis);
+
+#[derive(Clone, Copy)]
+struct Keeper {
+    occurrence: Occurrence,
+    until: Millis,
+    /// It waits, and keeps the slot from its own generation alone.
+    waits: bool,
+}
+
+impl Keeper {
+    /// Whether it keeps another occurrence away, if `latest` is the schedule's last generation: what waits may
+    /// belong to an earlier one by then.
+    fn keeps_away(&self, other: Occurrence, latest: i64) -> bool {
+        self.occurrence != other && !(self.waits && self.occurrence.0 < latest)
+    }
+}
+
+/// Who keeps the slot of a schedule, change by change.
+#[derive(Default)]
+struct Slot {
+    /// The executions that keep it, until when if that is known.
+    open: BTreeMap<i64, Keeper>,
+    /// The spans in which somebody kept it, in order.
+    kept: Vec<(Millis, Millis)>,
+    since: Millis,
+}
+
+impl Slot {
+    fn take(&mut self, at: Millis, id: i64, occurrence: Occurrence, waits: bool) {
+        self.expire(at);
+        if self.open.is_empty() {
+            self.since = at;
+        }
+        self.open.insert(id, Keeper { occurrence, until: Millis::MAX, waits });
+    }
+
+    fn free(&mut self, at: Millis, id: i64) {
+        if self.open.remove(&id).is_some() && self.open.is_empty() {
+            self.kept.push((self.since, at));
+        }
+    }
+
+    /// Ends what kept it until an instant that has passed.
+    fn expire(&mut self, at: Millis) {
+        let ended: Vec<(i64, Millis)> = self
+            .open
+            .iter()
+            .map(|(id, keeper)| (*id, keeper.until))
+            .filter(|(_, until)| *until <= at)
+            .collect();
+        ended.into_iter().for_each(|(id, until)| self.free(until, id));
+    }
+
+    /// When it was kept last before this.
+    fn last_kept(&self, at: Millis) -> Millis {
+        if self.open.is_empty() { self.kept.last().map_or(Millis::MIN, |(_, until)| *until) } else { at }
+    }
+}
+
+pub(super) fn overlaps(history: &History, verdict: &mut Verdict) {
+    for plan in history.plans.iter().filter(|plan| plan.exclusive) {
+        let rows: BTreeMap<i64, &Execution> = history
+            .executions
+            .iter()
+            .filter(|row| row.schedule == plan.schedule)
+            .map(|row| (row.id, row))
+            .collect();
+        runs(history, plan, &rows, verdict);
+        slots(history, plan, &rows, verdict);
+    }
+    let may_overlap: BTreeSet<&str> =
+        history.plans.iter().filter(|it| !it.exclusive).map(|it| it.schedule.as_str()).collect();
+    let skipped = |row: &&Execution| row.reason == "overlap" && may_overlap.contains(row.schedule.as_str());
+    if let Some(row) = history.executions.iter().find(skipped) {
+        verdict.blame(format!("skipped, although it may overlap: {row:?}"));
+    }
+}
+
+/// No two handlers ran at once, but for one that was taken from its node as it ran: the other has a higher
+/// fence.
+fn runs(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+    let mut effects: Vec<&Effect> =
+        history.effects.iter().filter(|it| it.schedule == plan.schedule).collect();
+    effects.sort_by_key(|it| it.at);
+    let is_taken = |it: &Effect| {
+        rows.get(&it.execution).is_some_and(|row| {
+            let is_released = row.state == "TIMED_OUT" && history.dead.contains(&row.node);
+            row.fence != it.fence || row.state == "ABANDONED" || is_released
+        })
+    };
+    let mut last: Option<&Effect> = None;
+    for effect in effects {
+        let overlapped = last.filter(|it| it.ended.is_some_and(|ended| ended > effect.at));
+        if let Some(other) = overlapped.filter(|it| !is_taken(it) || it.fence > effect.fence) {
+            verdict.blame(format!("ran beside another of its schedule: {other:?} {effect:?}"));
+        }
+        if overlapped.is_none_or(|it| it.ended < effect.ended) {
+            last = Some(effect);
+        }
+    }
+}
+
+/// The ledger says so too, whoever made the execution.
+fn slots(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+    let latest = plan.generations.keys().next_back().copied().unwrap_or(0);
+    let mut slot = Slot::default();
+    let mut claimed: BTreeSet<i64> = BTreeSet::new();
+    let mut skipped: Vec<&Execution> = Vec::new();
+    let mut ended: BTreeMap<i64, Millis> = BTreeMap::new();
+    let own = history.changes.iter().filter_map(|change| Some((change, *rows.get(&change.execution)?)));
+    for (change, row) in own {
+        let (at, occurrence) = (change.at, (row.generation, row.origin, row.scheduled));
+        match change.to.as_deref() {
+            Some(to) if is_owned(to) => {
+                if !change.from.as_deref().is_some_and(is_owned) {
+                    slot.expire(at);
+                    let other = slot.open.iter().find(|(_, keeper)| keeper.keeps_away(occurrence, latest));
+                    if let Some((other, _)) = other {
+                        verdict.blame(format!("claimed at {at}, while {other} kept the slot: {row:?}"));
+                    }
+                    idle(history, &slot, at, row, verdict);
+                }
+                claimed.insert(row.id);
+                slot.take(at, row.id, occurrence, false);
+            }
+            // It goes on later, or follows one that has just ended.
+            Some("PENDING") if claimed.contains(&row.id) => slot.take(at, row.id, occurrence, true),
+            Some("PENDING") if row.attempt > 1 && !history.retries.contains(&row.id) => {
+                slot.take(at, row.id, occurrence, true);
+            }
+            Some("TIMED_OUT") => {
+                let until = runs_until(history, row).max(at);
+                ended.insert(row.id, until);
+                if let Some(keeper) = slot.open.get_mut(&row.id) {
+                    keeper.until = until;
+                }
+            }
+            Some("SKIPPED") if change.from.is_none() && row.reason == "overlap" => skipped.push(row),
+            Some(to) if is_over(to) => {
+                ended.insert(row.id, at);
+                slot.free(at, row.id);
+            }
+            _ => {}
+        }
+    }
+    for row in skipped {
+        let holder = row.holder.and_then(|id| rows.get(&id));
+        let end = holder.and_then(|holder| ended.get(&holder.id)).copied().unwrap_or(Millis::MAX);
+        let is_other = holder.is_some_and(|it| it.scheduled != row.scheduled || it.origin != 0);
+        if !is_other || end + ahead_or_behind(history) < row.scheduled {
+            verdict.blame(format!("skipped for {:?}, which ended at {end}: {row:?}", row.holder));
+        }
+    }
+    slot.expire(history.read);
+    for row in rows.values().filter(|row| row.state == "PENDING") {
+        idle(history, &slot, history.read, row, verdict);
+    }
+}
+
+/// Since when a claim that is made now could have been made.
+fn idle(history: &History, slot: &Slot, at: Millis, row: &Execution, verdict: &mut Verdict) {
+    let could = slot.last_kept(at).max(row.due).max(history.healed);
+    if at - could > history.bounds.freed {
+        verdict.blame(format!("waited for {} ms for a slot that was free: {row:?}", at - could));
+    }
+}
+
+/// Until when the handler of one that ran out of time keeps the slot; it is released, at any time, once its
+/// node was declared dead.
+fn runs_until(history: &History, row: &Execution) -> Millis {
+    let own = history.effects.iter().rev().find(|it| it.execution == row.id && it.fence == row.fence);
+    match own.map(|it| it.ended) {
+        _ if history.dead.contains(&row.node) => Millis::MIN,
+        Some(Some(ended)) => ended,
+        Some(None) if history.live.contains(&row.node) => Millis::MAX,
+        _ => Millis::MIN,
+    }
+}
+
+/// How far the database's clock may have been from true time.
+fn ahead_or_behind(history: &History) -> Millis {
+    history.clock.iter().map(|(_, ahead)| ahead.abs()).max().unwrap_or(0) + history.bounds.early
+}
