@@ -36,7 +36,7 @@ pub struct ScheduleDetails {
     /// How long its handler may take, milliseconds; none: as its job says.
     pub time_limit: Option<i64>,
     /// What becomes of an occurrence that is due while another execution has not ended: `SKIP`, `QUEUE 3`
-    /// (three may wait) or `ALLOW`.
+    /// (three may wait), `REPLACE` or `ALLOW`.
     pub overlap: String,
     /// Its next fire times, five at most; none unless it is active.
     #[serde(serialize_with = "millis")]

@@ -32,8 +32,12 @@ pub enum Overlap {
     /// It is not run: its execution is SKIPPED with the reason `overlap`, and names the one that ran.
     Skip,
     /// It waits (PENDING, with the reason `queued`) if fewer than so many wait already, and is skipped
-    /// otherwise. The oldest begins when the one that runs has ended.
+    /// otherwise. When the one that runs has ended the oldest begins, unless an occurrence that is due just then
+    /// is claimed first.
     Queue(u32),
+    /// The other is cancelled, as [`Client::cancel`](crate::Client::cancel) does, and it waits for that one's
+    /// end. Who waited before gives way (SKIPPED, `superseded`).
+    Replace,
     /// It runs beside the other.
     Allow,
 }
@@ -47,6 +51,7 @@ impl Overlap {
         match self {
             Self::Skip => "SKIP".into(),
             Self::Queue(most) => format!("{}{most}", Self::QUEUE).into(),
+            Self::Replace => "REPLACE".into(),
             Self::Allow => "ALLOW".into(),
         }
     }
@@ -60,12 +65,13 @@ impl Overlap {
     pub(crate) fn most_waiting(self) -> usize {
         match self {
             Self::Queue(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            Self::Replace => 1,
             Self::Skip | Self::Allow => 0,
         }
     }
 }
 
-/// As it is stored, and as the program takes it: `SKIP`, `QUEUE 3`, `ALLOW`.
+/// As it is stored: `SKIP`, `QUEUE 3`, `REPLACE`, `ALLOW`.
 impl fmt::Display for Overlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.word())
@@ -78,6 +84,7 @@ impl FromStr for Overlap {
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "SKIP" => Ok(Self::Skip),
+            "REPLACE" => Ok(Self::Replace),
             "ALLOW" => Ok(Self::Allow),
             _ => text
                 .strip_prefix(Self::QUEUE)
@@ -95,7 +102,8 @@ mod tests {
 
     #[test]
     fn every_rule_reads_back_from_its_word() {
-        for rule in [Overlap::Skip, Overlap::Queue(0), Overlap::Queue(u32::MAX), Overlap::Allow] {
+        let queues = [Overlap::Queue(0), Overlap::Queue(u32::MAX)];
+        for rule in [Overlap::Skip, Overlap::Replace, Overlap::Allow].into_iter().chain(queues) {
             assert_eq!(rule.word().parse(), Ok(rule));
         }
         for text in ["", "skip", "QUEUE", "QUEUE ", "QUEUE +1", "QUEUE 01", "QUEUE 4294967296", "QUEUE -1"] {

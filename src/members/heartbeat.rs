@@ -170,6 +170,8 @@ pub(crate) struct NodeMachine<F> {
     hold: Millis,
     asked: Option<Asked>,
     todo: VecDeque<NodeOp>,
+    /// Cancels that were heard of, and of which the database does not know that.
+    heard: Vec<ExecutionId>,
     outbox: VecDeque<NodeOutput>,
     withdrawn: bool,
     drain: Drain,
@@ -200,6 +202,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             hold: Millis::MIN,
             asked: None,
             todo: VecDeque::new(),
+            heard: Vec::new(),
             outbox: VecDeque::new(),
             withdrawn: false,
             drain: Drain::No,
@@ -274,8 +277,9 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 let heard = owned.iter().filter(|it| new.contains(&it.id)).map(Stranded::named);
                 let heard = heard.map(|attempt| NodeOutput::Event(Event::CancelHeard { attempt }));
                 self.outbox.extend(heard);
-                if !new.is_empty() {
-                    self.todo.push_front(NodeOp::SawCancels(new));
+                self.heard.extend(new);
+                if !self.heard.is_empty() {
+                    self.todo.push_front(NodeOp::SawCancels(self.heard.clone()));
                 }
                 let orphans = self.held.orphans(owned).into_iter();
                 self.todo.extend(orphans.map(|it| NodeOp::Revoke(recover(it, now.db, now.db).change())));
@@ -296,6 +300,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         self.id = old.next_incarnation();
         self.membership = Membership::NotYet;
         self.held.clear();
+        self.heard.clear();
         self.standing.end();
         self.drain = Drain::No;
         self.todo.clear();
@@ -367,7 +372,8 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
             Ok(NodeAnswer::Declared(peer, Applied::Done)) => {
                 self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
             }
-            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked | NodeAnswer::SawCancels) => {}
+            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::SawCancels) => self.heard.clear(),
             Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
                 self.id = self.id.next_incarnation();
                 self.membership = Membership::NotYet;

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::ahead::Ahead;
 use super::overlapping::Overlapping;
 use super::plan::{ItemKey, Plan};
@@ -161,6 +163,8 @@ pub(crate) struct DispatchMachine<S: Seats> {
     wins: u64,
     broken: VecDeque<UnreadableRow>,
     overlapping: Overlapping,
+    /// Schedules whose slots became free while claims were under way, which may not have seen that.
+    freed: FxHashSet<ScheduleId>,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -187,6 +191,7 @@ impl<S: Seats> DispatchMachine<S> {
             wins: 0,
             broken: VecDeque::new(),
             overlapping: Overlapping::default(),
+            freed: FxHashSet::default(),
             outbox: VecDeque::new(),
             stopping: false,
         }
@@ -243,10 +248,16 @@ impl<S: Seats> DispatchMachine<S> {
             self.starved = false;
             return None;
         }
-        let seats = &mut self.seats;
-        let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, || seats.reserve());
-        self.starved = picked.is_empty();
-        if self.starved {
+        let (seats, mut refused) = (&mut self.seats, false);
+        let reserve = || {
+            let permit = seats.reserve();
+            refused |= permit.is_none();
+            permit
+        };
+        let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, reserve);
+        // What is due may also be parked by now.
+        self.starved = picked.is_empty() && refused;
+        if picked.is_empty() {
             return None;
         }
         let mut token = Token::fresh();
@@ -257,6 +268,10 @@ impl<S: Seats> DispatchMachine<S> {
             seats.push((slot, Some(permit)));
             token = token.next();
         }
+        let waits = |it: &ClaimRequest| {
+            matches!(it.candidate, Candidate::Pending(_)) && it.candidate.entry().overlap.has_slot()
+        };
+        self.held.await_slots(self.plan.awaits_slots() || requests.iter().any(waits));
         self.in_flight = InFlight { requests: Arc::new(requests), seats, resolving: false };
         Some(Arc::clone(&self.in_flight.requests))
     }
@@ -319,6 +334,8 @@ impl<S: Seats> DispatchMachine<S> {
                 claim => won.extend(self.ended(request, seat, claim, now)),
             }
         }
+        self.freed.clear();
+        self.held.await_slots(self.plan.awaits_slots());
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
             if many && self.wins == before {
@@ -360,7 +377,7 @@ impl<S: Seats> DispatchMachine<S> {
             }
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
-            Claim::Blocked(blocked) => self.blocked(slot, &request.candidate, blocked, now),
+            Claim::Blocked(blocked) => self.blocked(slot, request, blocked, now),
             Claim::Failed(error) => self.failed(slot, request, &error),
         }
         self.held.remove(request.token);
@@ -368,14 +385,16 @@ impl<S: Seats> DispatchMachine<S> {
     }
 
     /// Another execution of its schedule has not ended.
-    fn blocked(&mut self, slot: ItemKey, candidate: &Candidate, blocked: Blocked, now: Now) {
-        match candidate {
-            Candidate::Pending(_) => {
+    fn blocked(&mut self, slot: ItemKey, request: &ClaimRequest, blocked: Blocked, now: Now) {
+        match &request.candidate {
+            Candidate::Pending(pending) => {
                 self.plan.block(slot, blocked.holder);
-                self.held.await_slots(true);
+                if self.freed.contains(&pending.entry.id) {
+                    self.plan.unpark(pending.entry.id);
+                }
             }
-            // That one may end by then. The plan's time is ahead.
-            Candidate::Planned(occurrence) if now.db < occurrence.at => {
+            // It was asked for before its time, and that one may have ended by then. The plan's time is ahead.
+            Candidate::Planned(occurrence) if request.now < occurrence.at => {
                 self.plan.wait(slot, occurrence.at + CLAIM_AHEAD, now.boot);
             }
             Candidate::Planned(occurrence) => {
@@ -389,11 +408,16 @@ impl<S: Seats> DispatchMachine<S> {
     fn passed_over(&mut self, applied: &[Applied], now: Now) {
         for ((slot, pass), applied) in self.overlapping.take().into_iter().zip(applied) {
             let event = if applied.is_done() {
-                self.plan.won(slot, now.boot);
-                self.overlapping.passed(&pass)
+                self.plan.passed(slot, now.boot);
+                if pass.repair.replaces.is_some() {
+                    // A handler here hears of it at once; one that had not begun has ended.
+                    self.outbox.extend([DispatchOutput::WakeHeart, DispatchOutput::WakePoll]);
+                }
+                self.overlapping.passed(&pass, now.boot)
             } else {
-                self.plan.lost(slot, now.boot);
-                Some(Event::ClaimLost { schedule: pass.schedule })
+                // Its row was held, or has changed: its claim tells which.
+                self.plan.again(slot);
+                None
             };
             self.outbox.extend(event.map(DispatchOutput::Event));
         }
@@ -535,9 +559,9 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         match input {
             DispatchInput::Planned(planned) if planned.enabled => {
                 self.enabled = true;
+                let planned_at = planned.sent;
                 self.plan.take(planned, now.boot);
-                self.overlapping.polled();
-                self.held.await_slots(false);
+                self.overlapping.polled(planned_at);
             }
             DispatchInput::Planned(_) => {
                 self.enabled = false;
@@ -547,10 +571,12 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             DispatchInput::SeatFreed => self.starved = false,
             DispatchInput::SlotFreed(schedule) => {
                 self.plan.unpark(schedule);
+                if !self.in_flight.seats.is_empty() {
+                    self.freed.insert(schedule);
+                }
                 if self.overlapping.freed(schedule) {
                     self.outbox.push_back(DispatchOutput::WakePoll);
                 }
-                self.held.await_slots(self.plan.awaits_slots());
             }
             DispatchInput::HandBack => {
                 for claimed in self.seats.empty() {

@@ -10,6 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+use crate::time::CLAIM_AHEAD;
 
 /// What an item of the plan is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -372,6 +373,13 @@ impl Plan {
         }
     }
 
+    /// The occurrence was passed over. The next link is not tried before it is due: it may well overlap, too.
+    pub(crate) fn passed(&mut self, slot: ItemKey, boot: Millis) {
+        if let Some(due) = self.over_until(slot, boot, CLAIM_AHEAD) {
+            self.ended.insert(slot, (boot, due));
+        }
+    }
+
     /// The claim was lost: another has run its occurrence, and the next link is armed.
     pub(crate) fn lost(&mut self, slot: ItemKey, boot: Millis) {
         self.over(slot, boot);
@@ -379,11 +387,16 @@ impl Plan {
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
     fn over(&mut self, slot: ItemKey, boot: Millis) -> Option<Millis> {
+        self.over_until(slot, boot, 0)
+    }
+
+    /// The same; the link is armed so much later than it is due.
+    fn over_until(&mut self, slot: ItemKey, boot: Millis, later: Millis) -> Option<Millis> {
         let Some(next) = self.following(slot) else {
             return self.take_out(slot).map(|item| item.candidate.due());
         };
         let item = self.items.get_mut(&slot)?;
-        let (was, due) = (item.candidate.due(), next.at);
+        let (was, due) = (item.candidate.due(), next.at + later);
         item.touched = boot;
         item.retried = false;
         item.candidate = Candidate::Planned(next);

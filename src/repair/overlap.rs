@@ -1,19 +1,28 @@
 //! Occurrences that would overlap an execution of their schedule.
 
-use crate::domain::{Cursor, Millis, Occurrence, Reason};
+use crate::domain::{Cursor, Millis, Occurrence, Overlap, Reason};
 use crate::store::{Blocked, LedgerRow, Move, Repair};
 
-/// What becomes of an occurrence whose schedule's slot is taken: it waits if its rule lets one more wait, and
-/// is skipped otherwise.
+/// What becomes of an occurrence whose schedule's slot is taken: it waits if its rule lets one more wait, or
+/// waits in the place of others, and is skipped otherwise.
 pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Millis) -> Repair {
     let Occurrence { entry, prev, at, following } = occurrence;
     let (at, prev, following) = (*at, *prev, *following);
-    let row = if blocked.waiting < entry.overlap.most_waiting() {
+    let Blocked { holder, waiting } = blocked;
+    let replaces = entry.overlap == Overlap::Replace;
+    let row = if replaces || waiting.len() < entry.overlap.most_waiting() {
         LedgerRow::Pending { at, due: at, prev, following, reason: Reason::Queued }
     } else {
-        let (reason, holder) = (Reason::Overlap, Some(blocked.holder));
+        let (reason, holder) = (Reason::Overlap, Some(holder));
         LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder }
     };
     let (cursor, to) = (Cursor { prev, next: Some(at) }, Cursor { prev: Some(at), next: following });
-    Repair { cursor, rows: vec![row], how: Move::PassOver, ..Repair::of(entry, to, 1, now) }
+    Repair {
+        cursor,
+        rows: vec![row],
+        supersede: if replaces { waiting } else { Vec::new() },
+        replaces: replaces.then_some(holder),
+        how: Move::PassOver,
+        ..Repair::of(entry, to, 1, now)
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::{
     Cursor, Entry, ExecutionId, ExecutionState, Millis, MisfirePolicy, Occurrence, Overlap, Reason,
-    ScheduleState, Token,
+    ScheduleId, ScheduleState, Token,
 };
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
@@ -315,7 +315,8 @@ fn what_ran_beside_a_killer_does_not_run_beside_it_again() {
 
 #[test]
 fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
-    let blocked = |waiting| Blocked { holder: ExecutionId(7), waiting };
+    let one = Unstarted { schedule: ScheduleId(1), execution: ExecutionId(8), token: Token::fresh() };
+    let blocked = |waiting| Blocked { holder: ExecutionId(7), waiting: vec![one; waiting] };
     let decided = |overlap, waiting| {
         let entry = Arc::new(Entry { overlap, ..cron(1, "0 * * * * ?", 1_000_000) });
         let occurrence = Occurrence::head(&entry).unwrap();
@@ -323,6 +324,9 @@ fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
         let to = Cursor { prev: Some(occurrence.at), next: occurrence.following };
         assert_eq!((repair.cursor, repair.to, repair.passed), (entry.cursor, to, 1));
         assert_eq!((repair.version, repair.how), (entry.version, Move::PassOver));
+        let replaces = overlap == Overlap::Replace;
+        assert_eq!(repair.replaces, replaces.then_some(ExecutionId(7)));
+        assert_eq!(repair.supersede.len(), if replaces { waiting } else { 0 });
         let [row] = &repair.rows[..] else { panic!("{repair:?}") };
         match row {
             LedgerRow::Pending { at, due, reason: Reason::Queued, .. } => {
@@ -338,4 +342,5 @@ fn what_would_overlap_waits_if_it_may_and_is_skipped_otherwise() {
     };
     assert!(!decided(Overlap::Skip, 0) && !decided(Overlap::Queue(0), 0));
     assert!(decided(Overlap::Queue(2), 0) && decided(Overlap::Queue(2), 1) && !decided(Overlap::Queue(2), 2));
+    assert!(decided(Overlap::Replace, 0) && decided(Overlap::Replace, 1), "the newest waits");
 }

@@ -60,8 +60,7 @@ fn a_quiet_cluster_fires_every_occurrence_once() {
     assert!(verdict.fired > 3_000, "{verdict:?}");
 }
 
-/// Nodes that know of one another hardly ever reach for the same row; strangers do all the time. Who waits for
-/// a slot is anybody's once it is late.
+/// Nodes that know of one another hardly ever reach for the same row; strangers do all the time.
 #[test]
 fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
     for nodes in [2, 4, 8] {
@@ -72,7 +71,7 @@ fn the_nodes_of_a_quiet_cluster_lose_no_claims_to_one_another() {
         };
         let (known, strange) = (share(0), share(1_000_000));
         println!("claims lost: nodes={nodes} percent={known:.2} among_strangers={strange:.2}");
-        assert!(known < 4.0 && strange > 20.0, "{nodes} nodes lost {known} %, strangers {strange} %");
+        assert!(known < 2.0 && strange > 20.0, "{nodes} nodes lost {known} %, strangers {strange} %");
     }
 }
 

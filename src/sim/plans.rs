@@ -22,7 +22,7 @@ const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
 
 /// Of schedules that recur, in turn.
 const OVERLAPS: [Overlap; 5] =
-    [Overlap::Allow, Overlap::Skip, Overlap::Allow, Overlap::Queue(2), Overlap::Allow];
+    [Overlap::Allow, Overlap::Skip, Overlap::Allow, Overlap::Queue(2), Overlap::Replace];
 
 struct Made {
     definition: Definition,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::dice::Dice;
-use super::jobs;
 use super::operations::{schedule, takes};
 use super::sabotage::{Route, Sabotage};
+use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
     Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
@@ -45,6 +45,8 @@ pub(super) struct Wires {
     /// Nodes that have drained; and what such a node held all the same.
     drained: Mutex<BTreeSet<NodeId>>,
     misdrained: Mutex<Vec<String>>,
+    /// Executions cancelled for their schedules' next occurrences.
+    replaced: Mutex<Vec<judge::Cancel>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -68,6 +70,7 @@ impl Wires {
             left_behind: Mutex::default(),
             drained: Mutex::default(),
             misdrained: Mutex::default(),
+            replaced: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -96,6 +99,11 @@ impl Wires {
 
     pub(super) fn left_behind(&self) -> Vec<ExecutionRow> {
         lock(&self.left_behind).clone()
+    }
+
+    /// Executions cancelled for their schedules' next occurrences.
+    pub(super) fn replaced(&self) -> Vec<judge::Cancel> {
+        lock(&self.replaced).clone()
     }
 
     /// What nodes held that said that they had drained.
@@ -277,6 +285,12 @@ impl<'a> Wire<'a> {
         };
         let applied: Vec<Applied> = changes.iter().map(&mut answer).collect();
         for (change, applied) in changes.iter().zip(&applied) {
+            if let Change::Repair(repair) = change
+                && let Some(execution) = repair.replaces.filter(|_| applied.is_done())
+            {
+                let (execution, at) = (execution.0, lock(&self.shared.clock).0);
+                lock(&self.shared.replaced).push(judge::Cancel { execution, at });
+            }
             if let Change::End(NodeEnd { node, beat: Some(_), .. }) = change
                 && applied.is_done()
             {

@@ -280,6 +280,8 @@ pub(crate) struct Repair {
     pub rows: Vec<LedgerRow>,
     /// These become SKIPPED (superseded), if they are still PENDING under the token seen.
     pub supersede: Vec<Unstarted>,
+    /// This execution is cancelled for the occurrence that the move passes over.
+    pub replaces: Option<ExecutionId>,
     pub how: Move,
     pub now: Millis,
 }
@@ -312,6 +314,7 @@ impl Repair {
             passed,
             rows: Vec::new(),
             supersede: Vec::new(),
+            replaces: None,
             how: if entry.state == ScheduleState::Paused { Move::Pass } else { Move::Repair },
             now,
         }

@@ -498,13 +498,12 @@ pub(crate) enum Claim {
 }
 
 /// Who keeps a claim from being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked {
     /// The execution that keeps the slot.
     pub holder: ExecutionId,
-    /// How many planned executions of the schedule wait for it; at least that, and counted only for a rule
-    /// that lets some wait.
-    pub waiting: usize,
+    /// Planned executions of the schedule that wait for it: as many as its rule lets wait, or all there are.
+    pub waiting: Vec<Unstarted>,
 }
 
 #[derive(Clone, Debug)]

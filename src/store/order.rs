@@ -46,10 +46,16 @@ pub(crate) struct ExecutionOrder {
 }
 
 impl ExecutionOrder {
+    /// An execution gives way to its schedule's next occurrence.
+    pub(crate) fn replaced(application: &str, execution: ExecutionId) -> Self {
+        let (actor, reason) = ("firetime".to_owned(), "replaced by the next occurrence".to_owned());
+        Self { application: application.to_owned(), execution, order: Order { actor, reason } }
+    }
+
     /// How its cancel is recorded.
     pub(crate) fn cancel_entry(&self, schedule: &str, was: ExecutionState) -> AuditEntry {
         let became = match was {
-            ExecutionState::Running => "asked to cancel",
+            ExecutionState::Running | ExecutionState::TimedOut => "asked to cancel",
             _ => ExecutionState::Cancelled.as_str(),
         };
         self.entry("cancel", schedule, (was, became))

@@ -360,6 +360,30 @@ fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     assert!(!standing.is_cancelled(ExecutionId(1)));
 }
 
+/// A heartbeat at once, whose answer is a new list of what to do.
+#[test]
+fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
+    let mut machine = beating(Window::default());
+    let asked = Stranded { is_cancelled: true, ..owned(1) };
+    machine.held.add(asked.token);
+    let op = |machine: &mut NodeMachine<fn() -> Figures>| loop {
+        match machine.next(at(5_000)) {
+            Step::Do(op) => return op,
+            Step::Tell(_) => {}
+            Step::Wait(_) | Step::Stop => panic!("there is something to do"),
+        }
+    };
+    for _ in 0..2 {
+        machine.receive(at(5_000), NodeInput::Beat);
+        assert!(matches!(op(&mut machine), NodeOp::Heartbeat(_)));
+        let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![asked.clone()] };
+        machine.done(at(5_000), Ok(NodeAnswer::HeartbeatReply(reply)));
+    }
+    assert!(matches!(op(&mut machine), NodeOp::SawCancels(ids) if ids == [ExecutionId(1)]));
+    machine.done(at(5_000), Ok(NodeAnswer::SawCancels));
+    assert!(all(&mut machine, 5_000).0.iter().all(|step| !matches!(step, Step::Do(_))), "once");
+}
+
 /// Others work on the new file by now, and would not hear that it leaves.
 #[test]
 fn a_node_whose_database_was_replaced_holds_no_lease_and_ends() {

@@ -711,3 +711,60 @@ fn what_cannot_be_passed_over_is_tried_again() {
     bench.now = START + 3_000;
     assert!(!bench.store.apply(&changes).unwrap()[0].is_done(), "the guard sees that it was claimed");
 }
+
+/// Another schedule's occurrence is due in a moment: nobody sleeps until a seat is free.
+#[test]
+fn who_is_parked_does_not_put_the_others_to_sleep() {
+    let mut bench = Bench::spread(2, 300, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 1_200);
+    bench.run(START + 1_000);
+    assert_eq!(bench.times(), [1_000]);
+    let orders = [bench.order(), bench.order(), bench.order()];
+    bench.poll(START + 2_000);
+    bench.run(START + 1_001);
+    assert_eq!((bench.times(), orders.len()), (vec![1_000], 3), "they wait");
+    match bench.machine.next(bench.now()) {
+        Step::Wait(until) => assert_eq!(until, START + 1_300 - LEAST_LEAD),
+        _ => panic!("it waits"),
+    }
+}
+
+/// The ledger was read before the fire time: the other may have ended in between.
+#[test]
+fn a_late_answer_to_an_early_claim_skips_nothing() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    bench.now = START + 2_000 - LEAST_LEAD;
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("the second is due soon") };
+    let claims = bench.store.claim(&requests).unwrap();
+    bench.end_the_first();
+    bench.now = START + 2_100;
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    bench.run(START + 2_100);
+    assert_eq!(bench.times(), [2_000]);
+}
+
+/// The end came while the claim of what waits was under way, or before a poll that does not bring it yet.
+#[test]
+fn an_end_that_a_claim_or_a_poll_has_missed_is_not_forgotten() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Queue(1));
+    bench.poll(START + 2_500);
+    bench.run(START + 1_000);
+    let early = bench.planned(START + 2_500);
+    bench.run(START + 2_050);
+    assert_eq!(bench.row(2).1, "queued");
+    bench.machine.receive(bench.now(), DispatchInput::Planned(early));
+    let order = bench.order();
+    bench.poll(START + 2_500);
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("somebody waits") };
+    let claims = bench.store.claim(&requests).unwrap();
+    assert!(bench.held.are_slots_awaited(), "the end is to be told");
+    bench.end_the_first();
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    bench.run(bench.now);
+    assert_eq!(bench.ran.len(), 1, "of the two that wait one begins: {order}");
+}

@@ -16,62 +16,52 @@ pub(super) struct Home {
     pub(super) members: Vec<Member>,
     /// The home shards: all, while no other node is known.
     pub(super) shares: Vec<Share>,
-    /// Schedules changed here.
-    changed: VecDeque<Changed>,
-}
-
-/// A schedule that polls ask for whatever its shard.
-struct Changed {
-    name: String,
-    /// Until when, boot clock: its owner polls by then.
-    ends: Millis,
-    /// Of it only what is PENDING is this node's to claim.
-    pending_alone: bool,
+    /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
+    changed: VecDeque<(String, Millis)>,
+    /// Other nodes' schedules whose slots became free here, likewise: only what is PENDING of them is claimed.
+    freed: VecDeque<(String, Millis)>,
 }
 
 impl Home {
     pub(super) fn new(jobs: Vec<String>) -> Self {
         let shares = vec![Share::whole(jobs.clone())];
-        Self { own: jobs, members: Vec::new(), shares, changed: VecDeque::new() }
+        Self { own: jobs, members: Vec::new(), shares, changed: VecDeque::new(), freed: VecDeque::new() }
     }
 
     /// The names of the schedules changed here that a poll asks for: none if all shards are at home.
     pub(super) fn names(&mut self, now: Now) -> Vec<String> {
-        self.changed.retain(|it| now.boot < it.ends);
+        self.changed.retain(|(_, ends)| now.boot < *ends);
+        self.freed.retain(|(_, ends)| now.boot < *ends);
         if is_whole(&self.shares) {
             return Vec::new();
         }
-        self.changed.iter().map(|it| it.name.clone()).collect()
+        self.changed.iter().chain(&self.freed).map(|(name, _)| name.clone()).collect()
     }
 
     /// The schedule of this name was changed here: polls ask for it until `ends`, boot clock.
     pub(super) fn changed(&mut self, name: String, ends: Millis) {
-        self.ask_for(Changed { name, ends, pending_alone: false });
+        remember(&mut self.changed, name, ends);
     }
 
-    /// The slot of this schedule is free by an execution that ended here: polls ask until `ends` for what waits
-    /// for it, if the schedule is another node's. True if they do.
+    /// An execution that ended here has freed the slot of this schedule: if it is another node's, polls ask for
+    /// what waits until `ends`, boot clock. True if so.
     pub(super) fn freed(&mut self, name: &str, ends: Millis) -> bool {
-        let shard = shards::of(name);
-        let is_home = self.shares.iter().any(|share| share.shards.contains(&shard));
-        let is_asked_for = self.changed.iter().any(|it| it.name == name && !it.pending_alone);
-        if !is_home && !is_asked_for {
-            self.ask_for(Changed { name: name.to_owned(), ends, pending_alone: true });
+        let is_others = !self.is_home(name);
+        if is_others {
+            remember(&mut self.freed, name.to_owned(), ends);
         }
-        !is_home
+        is_others
     }
 
     /// Whether the planned occurrences of a schedule that a poll has brought are left to its owner.
     pub(super) fn leaves_planned(&self, name: &str) -> bool {
-        self.changed.iter().any(|it| it.pending_alone && it.name == name)
+        let is_in = |list: &VecDeque<(String, Millis)>| list.iter().any(|(known, _)| known == name);
+        is_in(&self.freed) && !is_in(&self.changed) && !self.is_home(name)
     }
 
-    fn ask_for(&mut self, changed: Changed) {
-        self.changed.retain(|it| it.name != changed.name);
-        self.changed.push_back(changed);
-        if self.changed.len() > CHANGED {
-            self.changed.pop_front();
-        }
+    fn is_home(&self, name: &str) -> bool {
+        let shard = shards::of(name);
+        self.shares.iter().any(|share| share.shards.contains(&shard))
     }
 
     /// The jobs that live nodes list.
@@ -86,6 +76,14 @@ impl Home {
         let moved = shares != self.shares;
         self.shares = shares;
         moved
+    }
+}
+
+fn remember(list: &mut VecDeque<(String, Millis)>, name: String, ends: Millis) {
+    list.retain(|(known, _)| *known != name);
+    list.push_back((name, ends));
+    if list.len() > CHANGED {
+        list.pop_front();
     }
 }
 

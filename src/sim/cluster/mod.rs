@@ -315,7 +315,7 @@ impl Cluster {
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
-            cancels: self.plans.cancels(),
+            cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),
             retries: self.plans.retries(),
             skips: self.plans.skips(),
             removals: self.plans.removals(),

@@ -94,7 +94,8 @@ fn runs(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdic
     let is_taken = |it: &Effect| {
         rows.get(&it.execution).is_some_and(|row| {
             let is_released = row.state == "TIMED_OUT" && history.dead.contains(&row.node);
-            row.fence != it.fence || row.state == "ABANDONED" || is_released
+            let has_died = row.state == "ABANDONED" || row.reason == "attempts exhausted";
+            row.fence != it.fence || has_died || is_released
         })
     };
     let mut last: Option<&Effect> = None;
@@ -156,7 +157,7 @@ fn slots(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdi
         let holder = row.holder.and_then(|id| rows.get(&id));
         let end = holder.and_then(|holder| ended.get(&holder.id)).copied().unwrap_or(Millis::MAX);
         let is_other = holder.is_some_and(|it| it.scheduled != row.scheduled || it.origin != 0);
-        if !is_other || end + ahead_or_behind(history) < row.scheduled {
+        if !is_other || end.saturating_add(ahead_or_behind(history)) < row.scheduled {
             verdict.blame(format!("skipped for {:?}, which ended at {end}: {row:?}", row.holder));
         }
     }

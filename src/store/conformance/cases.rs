@@ -60,6 +60,7 @@ macro_rules! conformance {
                 a_time_limit_is_stored_while_the_handler_runs_on,
                 a_retry_waits_until_the_handler_has_returned,
                 what_runs_on_is_released_with_its_nodes_end,
+                what_runs_on_beyond_its_limit_can_be_asked_to_end,
                 what_was_asked_to_end_is_not_tried_again_after_its_time,
                 an_outcome_before_the_limit_keeps_the_limit_away,
             }
@@ -72,6 +73,7 @@ macro_rules! conformance {
                 what_runs_keeps_the_slot_from_another_generation,
                 what_would_overlap_is_passed_over,
                 as_many_wait_as_may,
+                what_is_next_replaces_what_runs,
                 a_claim_in_doubt_is_given_up_while_the_slot_is_taken,
             }
             resolve {

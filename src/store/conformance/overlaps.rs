@@ -40,13 +40,13 @@ pub(crate) fn an_occurrence_waits_while_another_is_under_way(db: &Bench) {
     let entry = db.exclusive("s", Overlap::Skip);
     let first = db.run_head(&entry);
     let next = db.entry("s");
-    assert_eq!(db.blocked(&next), Blocked { holder: first.execution(), waiting: 0 });
+    assert_eq!(db.blocked(&next), Blocked { holder: first.execution(), waiting: Vec::new() });
     assert_eq!((db.entry("s"), db.executions().len()), (Arc::clone(&next), 1), "nothing was written");
     assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
     let second = db.claim_head(&next);
     assert_eq!(db.blocked(&db.entry("s")).holder, second.execution(), "CLAIMED, it keeps the slot");
     assert_eq!(db.settle(&second.give_back(db.now)), Applied::Done);
-    assert_eq!(db.blocked(&db.entry("s")).waiting, 0, "given back, it keeps the slot");
+    assert!(db.blocked(&db.entry("s")).waiting.is_empty(), "given back, it keeps the slot");
 }
 
 pub(crate) fn what_may_overlap_is_claimed_beside_others(db: &Bench) {
@@ -130,7 +130,7 @@ pub(crate) fn as_many_wait_as_may(db: &Bench) {
     for waiting in 0..3 {
         let entry = db.entry("s");
         let blocked = db.blocked(&entry);
-        assert_eq!(blocked, Blocked { holder: first.execution(), waiting: waiting.min(2) });
+        assert_eq!((blocked.holder, blocked.waiting.len()), (first.execution(), waiting.min(2)));
         let repair = db.passed_over(&entry, blocked);
         assert_eq!(matches!(repair.rows[0], LedgerRow::Pending { .. }), waiting < 2);
     }
@@ -144,9 +144,37 @@ pub(crate) fn as_many_wait_as_may(db: &Bench) {
     assert_eq!((row.reason.as_str(), &queued[0].cause), (Reason::Queued.as_str(), &Cause::Planned));
     let second = won(db.claim(&db.request(Candidate::Pending(queued[0].clone()))));
     let third = db.request(Candidate::Pending(queued[1].clone()));
-    assert_eq!(is_blocked(db.claim(&third)), Blocked { holder: second.execution(), waiting: 0 });
-    let blocked = Blocked { holder: second.execution(), waiting: 1 };
-    assert_eq!(db.blocked(&db.entry("s")), blocked, "the order does not count");
+    assert_eq!(is_blocked(db.claim(&third)).holder, second.execution());
+    let Blocked { holder, waiting } = db.blocked(&db.entry("s"));
+    let waiting: Vec<ExecutionId> = waiting.iter().map(|it| it.execution).collect();
+    assert_eq!((holder, waiting), (second.execution(), vec![queued[1].id]), "the order does not count");
+}
+
+/// The one that runs is asked to end; who waited gives way.
+pub(crate) fn what_is_next_replaces_what_runs(db: &Bench) {
+    let first = db.run_head(&db.exclusive("s", Overlap::Replace));
+    for _ in 0..2 {
+        let entry = db.entry("s");
+        let repair = db.passed_over(&entry, db.blocked(&entry));
+        assert_eq!(repair.replaces, Some(first.execution()));
+    }
+    let cancel = db.execution(first.execution()).cancel.expect("asked to end");
+    assert_eq!(
+        (cancel.actor.as_str(), cancel.reason.as_str()),
+        ("firetime", "replaced by the next occurrence")
+    );
+    let of = |state: &str| db.executions().into_iter().filter(|row| row.state == state).collect::<Vec<_>>();
+    let (skipped, pending) = (of("SKIPPED"), of("PENDING"));
+    assert_eq!((skipped.len(), skipped[0].scheduled), (1, db.base + 1_000));
+    assert_eq!(skipped[0].reason, Reason::Superseded.as_str());
+    assert_eq!((pending.len(), pending[0].scheduled), (1, db.base + 2_000));
+    let ended = first.finish(Answer::Failed("asked to end".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&ended), Applied::Done);
+    let last = won(db.claim(&db.pending_request(ExecutionId(pending[0].id))));
+    // It has not begun: cancelled at once.
+    let entry = db.entry("s");
+    let _ = db.passed_over(&entry, db.blocked(&entry));
+    assert_eq!(db.execution(last.execution()).state, "CANCELLED");
 }
 
 /// It could still be made once the slot is free, and nobody would answer for it.

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{Answer, Cause, ExecutionState};
 use crate::repair::recover;
 use crate::store::audit::Order;
-use crate::store::order::{ExecutionOrder, Retry};
+use crate::store::order::{Cancel, ExecutionOrder, Retry};
 use crate::store::rules::ChangeKind;
 
 impl Bench {
@@ -90,6 +90,21 @@ pub(crate) fn what_was_asked_to_end_is_not_tried_again_after_its_time(db: &Bench
     assert_eq!(db.settle(&claimed.time_out(1, db.now)), Applied::Done);
     assert_eq!(db.settle(&claimed.release(Some(db.now), db.now)), Applied::Done);
     assert_eq!(db.executions().len(), 1);
+}
+
+/// Its outcome stays, and no retry follows.
+pub(crate) fn what_runs_on_beyond_its_limit_can_be_asked_to_end(db: &Bench) {
+    let (execution, release) = db.timed_out(db.node, Some(db.now));
+    let (application, order) = (db.app.clone(), Order { actor: "op".to_owned(), reason: "hangs".to_owned() });
+    let order = ExecutionOrder { application, execution, order };
+    for is_new in [true, false] {
+        let asked = Cancel::Asked { node: db.node.to_string(), is_new };
+        assert_eq!(db.store.cancel(&order).unwrap(), asked);
+    }
+    assert_eq!(db.settle(&release), Applied::Done);
+    let rows = db.executions();
+    assert_eq!((rows.len(), rows[0].state.as_str()), (1, "TIMED_OUT"));
+    assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Ended(Some(ExecutionState::TimedOut)));
 }
 
 /// A failure before the limit is an outcome as any other.

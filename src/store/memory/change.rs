@@ -7,6 +7,7 @@ use super::tables::Tables;
 use crate::domain::{ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
+use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
 use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
@@ -86,6 +87,9 @@ impl Tables {
         }
         for line in &repair.rows {
             self.insert_run(ledger_run(&row, repair, line))?;
+        }
+        if let Some(execution) = repair.replaces {
+            self.cancel(&ExecutionOrder::replaced(&row.application, execution))?;
         }
         Ok(Applied::Done)
     }

@@ -4,11 +4,11 @@ use super::hooks::SlotFault;
 use super::rows::{Run, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Overlap, Pending, ScheduleState, Token,
+    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::Column;
-use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, guard};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
 
 impl Tables {
     /// One request, as a savepoint of its batch.
@@ -109,7 +109,7 @@ impl Tables {
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });
             row.fence = fence;
-            row.slot = Some((row.generation, 0, occurrence.at));
+            row.take_slot((row.generation, 0, occurrence.at));
             row.triggered = row.triggered.saturating_add(1);
             if occurrence.following.is_none() {
                 row.put(ScheduleState::Complete);
@@ -130,8 +130,11 @@ impl Tables {
             return Ok(None);
         }
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
-        let slot = Some((run.generation, run.origin, run.scheduled));
-        self.edit_schedule(schedule, |row| (row.fence, row.slot) = (fence, slot));
+        let slot = (run.generation, run.origin, run.scheduled);
+        self.edit_schedule(schedule, |row| {
+            row.fence = fence;
+            row.take_slot(slot);
+        });
         self.refuse_if_asked(schedule)?;
         self.edit_run(pending.id, |run| {
             run.state = owned_state(request).as_str().into();
@@ -147,7 +150,7 @@ impl Tables {
     /// Who keeps the slot of a schedule whose executions must not overlap, but for this one.
     fn holder(&self, schedule: i64, but: Option<ExecutionId>) -> Option<ExecutionId> {
         let row = self.schedule(schedule)?;
-        let may_overlap = row.settings.overlap == Overlap::Allow.word();
+        let may_overlap = !row.has_slot();
         let generation = row.generation;
         let slot = row.slot.filter(|_| !may_overlap && !self.takes_any_slot(but))?;
         self.attempts_at(schedule, slot)
@@ -163,12 +166,16 @@ impl Tables {
             Candidate::Pending(pending) => (self.is_takeable(pending), Some(pending.id)),
         };
         let holder = self.holder(entry.id.0, but).filter(|_| matches)?;
-        let planned = |id: &ExecutionId| *id != holder && self.run(*id).is_some_and(|run| run.origin == 0);
-        let waiting = match candidate {
-            Candidate::Planned(_) => self.waiting(entry.id.0).into_iter().filter(planned),
-            Candidate::Pending(_) => Vec::new().into_iter().filter(planned),
+        let unstarted = |execution: ExecutionId| {
+            let run = self.run(execution).filter(|run| execution != holder && run.origin == 0)?;
+            Some(Unstarted { schedule: entry.id, execution, token: run.token? })
         };
-        Some(Blocked { holder, waiting: waiting.take(entry.overlap.most_waiting()).count() })
+        let waiting = match candidate {
+            Candidate::Planned(_) => self.waiting(entry.id.0),
+            Candidate::Pending(_) => Vec::new(),
+        };
+        let waiting = waiting.into_iter().filter_map(unstarted).take(entry.overlap.most_waiting());
+        Some(Blocked { holder, waiting: waiting.collect() })
     }
 
     /// Whether a planned claim's guard matches.

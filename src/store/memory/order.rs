@@ -3,6 +3,7 @@
 use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
+use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
 use crate::store::{ExecutionChange, Result};
@@ -71,24 +72,24 @@ impl Tables {
                 self.apply(&[ExecutionChange { reason, ..change }.into()])?;
                 (Cancel::Done, state)
             }
-            Ok(ExecutionState::Running) => {
-                let node = run.node.map(|node| node.to_string()).unwrap_or_default();
-                let is_new = !self.cancels.contains_key(&order.execution.0);
-                let row = CancelRow {
-                    asked: self.now,
-                    actor: order.order.actor.clone(),
-                    reason: order.order.reason.clone(),
-                    seen: None,
-                };
-                self.cancels.entry(order.execution.0).or_insert(row);
-                (Cancel::Asked { node, is_new }, ExecutionState::Running)
-            }
+            Ok(state @ ExecutionState::Running) => self.ask(state, &run, order),
+            Ok(state @ ExecutionState::TimedOut) if run.finished.is_none() => self.ask(state, &run, order),
             ended => return Ok(Cancel::Ended(ended.ok())),
         };
         if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
             self.record(&order.cancel_entry(&name, state));
         }
         Ok(answer)
+    }
+
+    /// Asks for the end of one whose handler runs.
+    fn ask(&mut self, state: ExecutionState, run: &Run, order: &ExecutionOrder) -> (Cancel, ExecutionState) {
+        let node = run.node.map(|node| node.to_string()).unwrap_or_default();
+        let is_new = !self.cancels.contains_key(&order.execution.0);
+        let Order { actor, reason } = order.order.clone();
+        let row = CancelRow { asked: self.now, actor, reason, seen: None };
+        self.cancels.entry(order.execution.0).or_insert(row);
+        (Cancel::Asked { node, is_new }, state)
     }
 
     pub(super) fn retry(&mut self, order: &ExecutionOrder) -> Result<Retry> {

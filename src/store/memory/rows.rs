@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, ScheduleId, ScheduleState, Token,
+    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, ScheduleId,
+    ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::{Column, POLICY, Settings, When, policy_value, set_policy};
@@ -258,6 +259,17 @@ impl Schedule {
 
     pub(super) fn is(&self, state: ScheduleState) -> bool {
         self.state == state.as_str()
+    }
+
+    /// Whether its executions must not overlap.
+    pub(super) fn has_slot(&self) -> bool {
+        self.settings.overlap != Overlap::Allow.word()
+    }
+
+    pub(super) fn take_slot(&mut self, slot: Slot) {
+        if self.has_slot() {
+            self.slot = Some(slot);
+        }
     }
 
     /// The id of its job's row.

@@ -22,9 +22,9 @@ use super::planned::{
     CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, holding, in_batches, mine, planned_want,
 };
 use super::session::Session;
-use super::statement::{Row, ids, single, sql};
+use super::statement::{Row, ids, sql};
 use crate::domain::{Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Pending, Token};
-use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, guard};
+use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
 
 /// A PENDING execution's claim.
 type PendingRequest<'a> = (&'a ClaimRequest, &'a Pending);
@@ -129,7 +129,7 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     };
     let ending = |request: &ClaimRequest| match (&locked, blocked.get(&key(request))) {
         (Some(locked), _) if !locked.contains(&key(request)) => Claim::Lost,
-        (_, Some(blocked)) => Claim::Blocked(*blocked),
+        (_, Some(blocked)) => Claim::Blocked(blocked.clone()),
         _ => Claim::Skipped,
     };
     let answers = requests.iter().zip(won);
@@ -379,7 +379,7 @@ type Holders = HashMap<(i64, i64), Blocked>;
 fn holders(rows: Vec<Row>) -> Step<Holders> {
     let read = |mut row: Row| {
         let key = (row.int()?, row.int()?);
-        Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: 0 }))
+        Ok((key, Blocked { holder: ExecutionId(row.int()?), waiting: Vec::new() }))
     };
     rows.into_iter().map(read).collect()
 }
@@ -402,18 +402,25 @@ fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>])
     Ok(found)
 }
 
-/// How many planned executions of a schedule are PENDING beside the one that keeps its slot, up to as many as
+/// The planned executions of a schedule that are PENDING beside the one that keeps its slot, up to as many as
 /// may be.
-fn waiting(session: &mut dyn Session, entry: &Entry, holder: ExecutionId) -> Step<usize> {
+fn waiting(session: &mut dyn Session, entry: &Entry, holder: ExecutionId) -> Step<Vec<Unstarted>> {
     let question = sql(format!(
-        "SELECT COUNT(*) FROM (SELECT id FROM QRTZ_RUN WHERE state = 'PENDING'{} \
+        "SELECT id, claim_token FROM QRTZ_RUN WHERE state = 'PENDING'{} \
          AND application = (SELECT e.application FROM QRTZ_EXECUTE e WHERE e.id = ?) \
-         AND execute_id = ? AND origin = 0 AND id <> ? LIMIT ?) AS waiting",
+         AND execute_id = ? AND origin = 0 AND id <> ? ORDER BY id LIMIT ?",
         session.dialect().pending()
     ));
     let question =
         question.bind(entry.id.0).bind(entry.id.0).bind(holder.0).bind(entry.overlap.most_waiting());
-    Ok(usize::try_from(single(session.rows(&question)?)?).unwrap_or(0))
+    let read = |mut row: Row| {
+        let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
+        // One without a readable token was written by hand.
+        let token = uuid::Uuid::parse_str(&token).map(Token).ok();
+        Ok(token.map(|token| Unstarted { schedule: entry.id, execution, token }))
+    };
+    let waiting: Step<Vec<Option<Unstarted>>> = session.rows(&question)?.into_iter().map(read).collect();
+    Ok(waiting?.into_iter().flatten().collect())
 }
 
 /// Those whose guard still matches although they did not win: somebody holds them locked, or their slots.

@@ -46,20 +46,21 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
 /// neither begins nor ends meanwhile.
 pub(super) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
     let question = sql(format!(
-        "SELECT r.state, r.claim_token, r.node, r.execute_id FROM QRTZ_RUN r WHERE r.id = ? AND r.application = ?{}",
+        "SELECT r.state, r.claim_token, r.node, r.execute_id, r.finished_time FROM QRTZ_RUN r \
+         WHERE r.id = ? AND r.application = ?{}",
         session.dialect().lock("r")
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Cancel::Unknown) };
     let (state, token) = (row.loose_text()?.parse().ok(), row.loose_text()?);
     let (node, schedule) = (row.loose_text()?, row.loose_int()?);
-    let Some(state @ (ExecutionState::Pending | ExecutionState::Claimed | ExecutionState::Running)) = state
-    else {
+    let runs_on = state == Some(ExecutionState::TimedOut) && row.time()?.is_none();
+    let Some(state) = state.filter(|state| !state.is_terminal() || runs_on) else {
         return Ok(Cancel::Ended(state));
     };
     let name = sql("SELECT COALESCE(MAX(name), '') FROM QRTZ_EXECUTE WHERE id = ?").bind(schedule);
     let name = session.rows(&name)?.pop().map_or(Ok(String::new()), |mut row| row.loose_text())?;
-    let answer = if state == ExecutionState::Running {
+    let answer = if runs_on || state == ExecutionState::Running {
         Cancel::Asked { node, is_new: ask(session, order)? }
     } else {
         let token = uuid::Uuid::parse_str(&token)

@@ -63,7 +63,7 @@ pub(super) fn moves(has_slots: bool) -> Vec<(&'static str, &'static str)> {
     MOVE.into_iter().chain(slot).collect()
 }
 
-/// Whether some of these must not overlap others of their schedules.
+/// Whether executions of some of these schedules must not overlap.
 pub(super) fn have_slots(planned: &[PlannedRequest<'_>]) -> bool {
     planned.iter().any(|(_, occurrence)| occurrence.entry.overlap.has_slot())
 }

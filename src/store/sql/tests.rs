@@ -16,6 +16,8 @@ mod plans;
 mod pooler;
 #[cfg(feature = "postgres")]
 mod sequences;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod slots;
 #[cfg(feature = "postgres")]
 mod snapshot;
 mod views;

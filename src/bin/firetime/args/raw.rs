@@ -213,8 +213,8 @@ pub(super) struct RawAdd {
     /// How long a handler may take, in place of what the job says: 90s, 15m
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
     pub(super) timeout: Option<std::time::Duration>,
-    /// What becomes of an occurrence while another execution has not ended: skip, allow, or queue:3 for three
-    /// that wait [default: skip for what recurs, allow for what fires once]
+    /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that wait,
+    /// replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
     /// Shows its next fire times and makes nothing
@@ -427,7 +427,7 @@ pub(super) struct RawNext {
 
 fn overlap(text: &str) -> Result<Overlap, String> {
     let stored = text.to_uppercase().replacen(':', " ", 1);
-    stored.parse().map_err(|_| "say skip, allow, or queue:3 for up to three that wait".to_owned())
+    stored.parse().map_err(|_| "say skip, queue:3 for up to three that wait, replace, or allow".to_owned())
 }
 
 fn json(text: &str) -> Result<serde_json::Value, String> {

@@ -19,7 +19,7 @@ pub(super) fn all_free(session: &mut dyn Session, planned: &[PlannedRequest<'_>]
     let want = planned_want(planned);
     let not_free = || Fault::new(FaultKind::Conflict, "a row is held by another, or was changed");
     let made =
-        session.execute(&claim_free(&want, have_slots(planned))).map_err(|fault| match fault.kind {
+        session.execute(&claim_free(&want, &with_slots(planned))).map_err(|fault| match fault.kind {
             FaultKind::Busy => not_free(),
             _ => fault,
         })?;
@@ -60,30 +60,39 @@ pub(super) fn skipping(session: &mut dyn Session, planned: &[PlannedRequest<'_>]
     all_of(&want, just_inserted(session, planned)?)
 }
 
+/// The schedules of these whose executions must not overlap.
+fn with_slots(planned: &[PlannedRequest<'_>]) -> Vec<i64> {
+    let with_slots = planned.iter().filter(|(_, occurrence)| occurrence.entry.overlap.has_slot());
+    with_slots.map(|(_, occurrence)| occurrence.entry.id.0).collect()
+}
+
 /// Before a statement that is to wait for no lock.
 const NOT_WAITING: &str = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR ";
 
-/// One statement. It changes fewer rows than are wanted only if it inserts nothing.
-///
-/// Slots are looked at once the rows are locked, in a question of its own that locks nothing of the ledger: an
-/// UPDATE that reads it would wait for outcomes. So they are taken behind that.
-fn claim_free(want: &BatchRows, has_slots: bool) -> Statement {
+/// One statement. If it inserts nothing, no id lies behind the last: nobody reads what was inserted earlier.
+fn claim_free(want: &BatchRows, with_slots: &[i64]) -> Statement {
     let dialect = Dialect::Mysql;
     let claim = sql(format!("BEGIN NOT ATOMIC START TRANSACTION; {NOT_WAITING}"))
         .and(move_cursors(dialect, want))
-        .push("; IF ROW_COUNT() = ?")
+        .push("; IF ROW_COUNT() = ? THEN ")
         .bind(want.len());
-    let claim = if has_slots {
-        claim
-            .push(" AND NOT EXISTS (")
-            .and(taken_slots(want))
-            .push(") THEN ")
-            .and(take_slots(dialect, want))
-            .push("; ")
+    let inserted = insert_moved(dialect, want).push("; ELSE DO LAST_INSERT_ID(9223372036854775807); END IF");
+    let claim = if with_slots.is_empty() {
+        claim.and(inserted)
     } else {
-        claim.push(" THEN ")
+        let taken = take_free_slots(with_slots).push("; IF ROW_COUNT() = ? THEN ").bind(with_slots.len());
+        claim.and(taken).and(inserted).push("; ELSE DO LAST_INSERT_ID(9223372036854775807); END IF")
     };
-    claim.and(insert_moved(dialect, want)).push("; END IF; END")
+    claim.push("; END")
+}
+
+/// Takes the slots that are free, of schedules whose cursors this transaction has moved. A change of one table
+/// reads the ledger without a lock; of joined tables, and in the condition of an IF, it would wait for outcomes.
+pub(in crate::store::sql) fn take_free_slots(schedules: &[i64]) -> Statement {
+    sql("UPDATE QRTZ_EXECUTE AS e SET e.slot_generation = e.generation, e.slot_origin = 0, \
+         e.slot_time = e.prev_fire_time WHERE e.id IN ")
+    .list(schedules.iter().copied())
+    .push(&format!(" AND NOT EXISTS (SELECT 1 FROM QRTZ_RUN h WHERE {})", holding(Dialect::Mysql)))
 }
 
 /// Those of these schedules whose slots are taken.

@@ -318,6 +318,7 @@ fn the_hot_path_never_scans(database: &Database) {
                 ("claim", planned::move_cursors(dialect, &want)),
                 ("look at slots", mariadb_claims::taken_slots(&want)),
                 ("take slots", planned::take_slots(dialect, &want)),
+                ("take free slots", mariadb_claims::take_free_slots(&(1..=count).collect::<Vec<i64>>())),
             ],
         });
         statements.push(("settle", change::statement_for_test(dialect, &starts(count))));
