@@ -10,9 +10,9 @@ use super::UnknownWord;
 ///
 /// An execution takes its schedule's slot when it is claimed, whatever it was made for: its fire time, a
 /// misfire, a retry, a recovery, or somebody who asked for it. It keeps the slot until it has ended and
-/// nothing follows it: while it waits for its retry, and while its handler runs on beyond its time limit. The
-/// rule is kept across all nodes. What was not planned for this fire time (retries, misfires, executions asked
-/// for by hand) always waits for the slot.
+/// nothing follows it: while it waits for its retry, and while its handler runs on beyond its time limit.
+/// The rule is kept across all nodes. What was not planned for this fire time (retries, misfires, executions
+/// asked for by hand) always waits for the slot.
 ///
 /// The default is [`Skip`](Self::Skip) for what recurs and [`Allow`](Self::Allow) for what fires once.
 ///
@@ -32,8 +32,8 @@ pub enum Overlap {
     /// It is not run: its execution is SKIPPED with the reason `overlap`, and names the one that ran.
     Skip,
     /// It waits (PENDING, with the reason `queued`) if fewer than so many wait already, and is skipped
-    /// otherwise. When the one that runs has ended the oldest begins, unless an occurrence that is due just then
-    /// is claimed first.
+    /// otherwise. When the one that runs has ended the oldest begins, unless an occurrence that is due just
+    /// then is claimed first.
     Queue(u32),
     /// The other is cancelled, as [`Client::cancel`](crate::Client::cancel) does, and it waits for that one's
     /// end. Who waited before gives way (SKIPPED, `superseded`).
@@ -61,11 +61,12 @@ impl Overlap {
         self != Self::Allow
     }
 
-    /// How many occurrences may wait for the slot.
+    /// How many of those that wait for the slot matter: as many as may, or give way.
     pub(crate) fn most_waiting(self) -> usize {
         match self {
             Self::Queue(most) => usize::try_from(most).unwrap_or(usize::MAX),
-            Self::Replace => 1,
+            // All of them give way.
+            Self::Replace => 1_000,
             Self::Skip | Self::Allow => 0,
         }
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::ahead::Ahead;
-use super::overlapping::Overlapping;
+use super::overlapping::{Failed, Overlapping};
 use super::plan::{ItemKey, Plan};
 use super::poll::{POLL_LIMIT, PollPlan};
 use super::pool::Seat;
 use super::start::Ready;
-use crate::domain::{Candidate, Error, Event, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{Candidate, Entry, Error, ErrorKind, Event, Millis, NodeId, ScheduleId, Token};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::repair::overlapped;
@@ -334,7 +334,9 @@ impl<S: Seats> DispatchMachine<S> {
                 claim => won.extend(self.ended(request, seat, claim, now)),
             }
         }
-        self.freed.clear();
+        if self.overlapping.is_empty() {
+            self.freed.clear();
+        }
         self.held.await_slots(self.plan.awaits_slots());
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
@@ -378,7 +380,7 @@ impl<S: Seats> DispatchMachine<S> {
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Blocked(blocked) => self.blocked(slot, request, blocked, now),
-            Claim::Failed(error) => self.failed(slot, request, &error),
+            Claim::Failed(error) => self.failed(slot, request.candidate.entry(), &error),
         }
         self.held.remove(request.token);
         None
@@ -393,13 +395,14 @@ impl<S: Seats> DispatchMachine<S> {
                     self.plan.unpark(pending.entry.id);
                 }
             }
-            // It was asked for before its time, and that one may have ended by then. The plan's time is ahead.
+            // It was asked for before its time, and that one may have ended by then. The plan's time is
+            // ahead.
             Candidate::Planned(occurrence) if request.now < occurrence.at => {
-                self.plan.wait(slot, occurrence.at + CLAIM_AHEAD, now.boot);
+                self.plan.wait(slot, now.boot);
             }
             Candidate::Planned(occurrence) => {
                 let pass = overlapped(occurrence, blocked, now.db);
-                self.overlapping.add(slot, &occurrence.entry.name, pass);
+                self.overlapping.add(slot, &occurrence.entry, pass);
             }
         }
     }
@@ -409,26 +412,28 @@ impl<S: Seats> DispatchMachine<S> {
         for ((slot, pass), applied) in self.overlapping.take().into_iter().zip(applied) {
             let event = if applied.is_done() {
                 self.plan.passed(slot, now.boot);
-                if pass.repair.replaces.is_some() {
-                    // A handler here hears of it at once; one that had not begun has ended.
-                    self.outbox.extend([DispatchOutput::WakeHeart, DispatchOutput::WakePoll]);
+                let told = self.overlapping.passed(&pass, now.boot);
+                // One that had not begun has ended with its cancel; or the slot became free meanwhile.
+                let may_begin = pass.repair.replaces.is_some() || self.freed.contains(&pass.entry.id);
+                if may_begin && self.overlapping.freed(pass.entry.id) {
+                    self.outbox.push_back(DispatchOutput::WakePoll);
                 }
-                self.overlapping.passed(&pass, now.boot)
+                told
             } else {
-                // Its row was held, or has changed: its claim tells which.
-                self.plan.again(slot);
+                // Its row was held, or has changed: once more after a moment, then left to the next poll.
+                self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot);
                 None
             };
             self.outbox.extend(event.map(DispatchOutput::Event));
         }
+        self.freed.clear();
     }
 
     /// A row that makes its claim fail alone, and once more after others were won, would fail for ever: it
     /// goes into quarantine. While none is won, all rows may fail for what holds of the ledger: they are left
     /// to the next poll.
-    fn failed(&mut self, slot: ItemKey, request: &ClaimRequest, error: &Error) {
+    fn failed(&mut self, slot: ItemKey, entry: &Entry, error: &Error) {
         self.plan.forget(slot);
-        let entry = request.candidate.entry();
         if self.suspects.len() >= MOST_SUSPECTS {
             self.suspects.clear();
         }
@@ -447,8 +452,11 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed_call(&mut self, error: Error, now: Now) {
         self.hold = now.boot + FAILURE_PAUSE;
-        for (slot, _) in self.overlapping.take() {
-            self.plan.again(slot);
+        let is_of_a_row = error.kind() == ErrorKind::Data;
+        match self.overlapping.failed(is_of_a_row) {
+            Failed::ApartNext => self.hold = now.boot,
+            Failed::Alone(slot, pass) => self.failed(slot, &pass.entry, &error),
+            Failed::All(slots) => slots.into_iter().for_each(|slot| self.plan.again(slot)),
         }
         let InFlight { requests, seats, resolving } = std::mem::take(&mut self.in_flight);
         let claims = seats.len();
@@ -485,7 +493,8 @@ impl<S: Seats> DispatchMachine<S> {
         } else if self.starved {
             None
         } else {
-            self.plan.next_due().map(|at| now.boot_at(at.saturating_sub(self.ahead.lead())))
+            let ahead = self.plan.next_due().map(|at| at.saturating_sub(self.ahead.lead()));
+            ahead.into_iter().chain(self.plan.next_deferred()).min().map(|at| now.boot_at(at))
         };
         let resolve = (!self.doubtful.is_empty()).then_some(self.resolve_at);
         [due, resolve, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
@@ -571,7 +580,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             DispatchInput::SeatFreed => self.starved = false,
             DispatchInput::SlotFreed(schedule) => {
                 self.plan.unpark(schedule);
-                if !self.in_flight.seats.is_empty() {
+                if !self.in_flight.seats.is_empty() || !self.overlapping.is_empty() {
                     self.freed.insert(schedule);
                 }
                 if self.overlapping.freed(schedule) {

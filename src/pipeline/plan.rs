@@ -73,6 +73,8 @@ pub(crate) struct Plan {
     ended: FxHashMap<ItemKey, (Millis, Millis)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
+    /// Occurrences that are not tried before they are due, and when that is.
+    deferred: BTreeSet<(Millis, ItemKey)>,
     /// By schedule, the execution that keeps its slot, and those that wait for it.
     parked: FxHashMap<ScheduleId, (ExecutionId, BTreeSet<Rank>)>,
     cap: usize,
@@ -92,6 +94,7 @@ impl Plan {
             ended: FxHashMap::default(),
             wheel: Wheel::new(now, cap),
             ready: Ready::default(),
+            deferred: BTreeSet::new(),
             parked: FxHashMap::default(),
             cap,
             bytes: 0,
@@ -114,6 +117,11 @@ impl Plan {
     /// The next instant, in database time, at which something becomes due or has done so.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         self.first_ready().or_else(|| self.wheel.next_due())
+    }
+
+    /// The next instant, in database time, at which something becomes due that is not tried before.
+    pub(crate) fn next_deferred(&self) -> Option<Millis> {
+        self.deferred.first().map(|(due, _)| *due)
     }
 
     /// Whether something is due by `until`; only what [`Plan::advance`] has reached counts.
@@ -142,6 +150,7 @@ impl Plan {
         self.rests.clear();
         self.ready = Ready::default();
         self.parked.clear();
+        self.deferred.clear();
         self.wheel = Wheel::new(now, self.cap);
     }
 
@@ -300,6 +309,9 @@ impl Plan {
 
     /// Moves what has become due among the ready.
     pub(crate) fn advance(&mut self, now: Millis) {
+        while self.deferred.first().is_some_and(|(due, _)| due.saturating_add(CLAIM_AHEAD) <= now) {
+            self.deferred.pop_first();
+        }
         for (due, kind) in self.wheel.advance(now) {
             let slot = kind.slot(due.id);
             if let Some(item) = self.items.get_mut(&slot) {
@@ -375,7 +387,7 @@ impl Plan {
 
     /// The occurrence was passed over. The next link is not tried before it is due: it may well overlap, too.
     pub(crate) fn passed(&mut self, slot: ItemKey, boot: Millis) {
-        if let Some(due) = self.over_until(slot, boot, CLAIM_AHEAD) {
+        if let Some(due) = self.over_with(slot, boot, Self::defer) {
             self.ended.insert(slot, (boot, due));
         }
     }
@@ -387,20 +399,24 @@ impl Plan {
 
     /// Arms the next link; if there is none the item leaves, and it is said when it was due.
     fn over(&mut self, slot: ItemKey, boot: Millis) -> Option<Millis> {
-        self.over_until(slot, boot, 0)
+        self.over_with(slot, boot, Self::arm)
     }
 
-    /// The same; the link is armed so much later than it is due.
-    fn over_until(&mut self, slot: ItemKey, boot: Millis, later: Millis) -> Option<Millis> {
+    fn over_with(
+        &mut self,
+        slot: ItemKey,
+        boot: Millis,
+        arm: fn(&mut Self, ItemKey, Millis),
+    ) -> Option<Millis> {
         let Some(next) = self.following(slot) else {
             return self.take_out(slot).map(|item| item.candidate.due());
         };
         let item = self.items.get_mut(&slot)?;
-        let (was, due) = (item.candidate.due(), next.at + later);
+        let (was, due) = (item.candidate.due(), next.at);
         item.touched = boot;
         item.retried = false;
         item.candidate = Candidate::Planned(next);
-        self.arm(slot, due);
+        arm(self, slot, due);
         (!self.items.contains_key(&slot)).then_some(was)
     }
 
@@ -415,12 +431,19 @@ impl Plan {
         }
     }
 
-    /// A planned occurrence would overlap another execution before it is due: it is tried at `at` again.
-    pub(crate) fn wait(&mut self, slot: ItemKey, at: Millis, boot: Millis) {
+    /// A planned occurrence would overlap another execution before it is due: it is tried again once it is.
+    pub(crate) fn wait(&mut self, slot: ItemKey, boot: Millis) {
         if let Some(item) = self.items.get_mut(&slot) {
             item.touched = boot;
-            self.arm(slot, at);
+            let due = item.candidate.due();
+            self.defer(slot, due);
         }
+    }
+
+    /// Arms an item that is not to be tried before it is due. The wheel is ahead by as much as claims are.
+    fn defer(&mut self, slot: ItemKey, due: Millis) {
+        self.deferred.insert((due, slot));
+        self.arm(slot, due.saturating_add(CLAIM_AHEAD));
     }
 
     /// A PENDING execution waits, as do all others of its schedule but the one that keeps the slot, until the

@@ -262,6 +262,24 @@ impl<'a> Wire<'a> {
     }
 
     /// Makes the changes of rows that nobody holds, and notes deaths.
+    /// Notes what was cancelled last for next occurrences: up to so many executions.
+    fn note_replaced(&self, limit: usize) -> Result<()> {
+        if limit == 0 {
+            return Ok(());
+        }
+        let (application, verb) = (jobs::APPLICATION.to_owned(), Some("cancel".to_owned()));
+        let actor = Some("firetime".to_owned());
+        let query = AuditQuery { application, verb, actor, limit, ..AuditQuery::default() };
+        for row in self.store.audit(&query)? {
+            let execution = row.target.split_once(" of ").and_then(|(id, _)| id.parse().ok());
+            let at = lock(&self.shared.clock).0;
+            let mut replaced = lock(&self.shared.replaced);
+            let execution = execution.filter(|id: &i64| replaced.iter().all(|it| it.execution != *id));
+            replaced.extend(execution.map(|execution| judge::Cancel { execution, at }));
+        }
+        Ok(())
+    }
+
     fn applied(&self, changes: &[Change]) -> Result<Vec<Applied>> {
         let is_held = |change: &Change| change.schedule().is_some_and(|schedule| self.is_locked(schedule));
         let mut free: Vec<Change> = changes.iter().filter(|change| !is_held(change)).cloned().collect();
@@ -284,13 +302,10 @@ impl<'a> Wire<'a> {
             if is_held(change) { Applied::Lost } else { made.next().unwrap_or(Applied::Lost) }
         };
         let applied: Vec<Applied> = changes.iter().map(&mut answer).collect();
+        let replaces =
+            |change: &&Change| matches!(change, Change::Repair(repair) if repair.replaces.is_some());
+        self.note_replaced(changes.iter().filter(replaces).count())?;
         for (change, applied) in changes.iter().zip(&applied) {
-            if let Change::Repair(repair) = change
-                && let Some(execution) = repair.replaces.filter(|_| applied.is_done())
-            {
-                let (execution, at) = (execution.0, lock(&self.shared.clock).0);
-                lock(&self.shared.replaced).push(judge::Cancel { execution, at });
-            }
             if let Change::End(NodeEnd { node, beat: Some(_), .. }) = change
                 && applied.is_done()
             {

@@ -93,7 +93,7 @@ pub(crate) struct ExecutionChange {
     pub due: Option<Millis>,
     /// What it is of, for people, if it is this node's own.
     pub attempt: Option<Attempt>,
-    /// The schedule whose slot it frees, and its rule.
+    /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
     pub now: Millis,
 }

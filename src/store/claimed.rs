@@ -152,7 +152,7 @@ impl Claimed {
             }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let frees = self.frees().filter(|_| next.is_none());
+        let frees = self.frees();
         ExecutionChange { error, next, frees, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
@@ -170,7 +170,7 @@ impl Claimed {
     /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let (fresh, frees) = (Some(Token::fresh()), self.frees().filter(|_| next.is_none()));
+        let (fresh, frees) = (Some(Token::fresh()), self.frees());
         ExecutionChange {
             fresh,
             next,
@@ -185,7 +185,7 @@ impl Claimed {
         ExecutionChange { fresh, reason, ..self.change(ChangeKind::GiveBack, ExecutionState::Pending, now) }
     }
 
-    /// Its schedule and that one's rule, if it keeps a slot that its end frees.
+    /// Its schedule and that one's rule, if it keeps a slot that its end may free: a retry may keep it.
     fn frees(&self) -> Option<(ScheduleId, Overlap)> {
         let overlap = self.entry.overlap;
         overlap.has_slot().then_some((self.entry.id, overlap))

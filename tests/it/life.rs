@@ -111,6 +111,18 @@ fn wait_for<T>(events: &Receiver<Event>, mut wanted: impl FnMut(&Event) -> Optio
     }
 }
 
+/// Looks again and again until there is what it looks for.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
 /// A handler's way of telling the test.
 fn teller<T: Send + 'static>() -> (Arc<Mutex<Sender<T>>>, Receiver<T>) {
     let (tell, told) = channel();
@@ -285,14 +297,9 @@ fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
         Event::Overlapped { holder, in_a_row: 8, .. } => Some(*holder),
         _ => None,
     };
-    let begun = Instant::now();
-    let holder = loop {
-        match events.try_iter().chain(others.try_iter()).find_map(|event| skipped(&event)) {
-            Some(holder) => break holder,
-            None => assert!(begun.elapsed() < SOON, "{:?}", client.executions(&ExecutionFilter::default())),
-        }
-        std::thread::yield_now();
-    };
+    let holder = until("nobody tells of eight skips in a row", || {
+        events.try_iter().chain(others.try_iter()).find_map(|event| skipped(&event))
+    });
     assert_eq!(holder, first);
     assert!(told.try_recv().is_err(), "nothing runs beside the first");
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
@@ -335,15 +342,10 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
     };
     let execution = wait_for(&events, timed_out);
     assert!(!scheduler.health().is_ready(), "its only thread hangs: {:?}", scheduler.health());
-    let begun = Instant::now();
-    let row = loop {
+    let row = until("it is not shown as stuck", || {
         let row = client.execution(execution).unwrap().execution;
-        if row.stuck && client.nodes().unwrap()[0].stuck == 1 {
-            break row;
-        }
-        assert!(begun.elapsed() < SOON, "{row:?} {:?}", client.nodes());
-        std::thread::yield_now();
-    };
+        (row.stuck && client.nodes().unwrap()[0].stuck == 1).then_some(row)
+    });
     assert_eq!(
         (row.state.as_str(), row.error.as_str()),
         ("TIMED_OUT", "its time limit of 300 ms has passed")
@@ -357,12 +359,7 @@ fn a_handler_that_hangs_is_timed_out(kind: ServerKind) {
         _ => None,
     };
     assert_eq!(wait_for(&events, returned), (ExecutionState::TimedOut, true));
-    // Once its release is stored.
-    let begun = Instant::now();
-    while !scheduler.health().is_ready() {
-        assert!(begun.elapsed() < SOON, "{:?}", scheduler.health());
-        std::thread::yield_now();
-    }
+    until("its release is not stored", || scheduler.health().is_ready().then_some(()));
     assert!(scheduler.shutdown(SOON));
     let details = client.execution(execution).unwrap();
     let state = |row: &ExecutionView| (row.state.clone(), row.failures, row.stuck);
@@ -698,11 +695,7 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
     let scheduler = builder(&database)
         .handler(TEXT.retry(Retry::fixed(Duration::ZERO).at_most(2)), move |context, text| {
             tell.lock().unwrap().send(context.execution()).map_err(|_| "gone")?;
-            let begun = Instant::now();
-            while !context.is_cancelled() {
-                assert!(begun.elapsed() < SOON, "it has not heard of the cancel");
-                std::thread::yield_now();
-            }
+            until("it has not heard of the cancel", || context.is_cancelled().then_some(()));
             if text == "all the same" { Ok(()) } else { Err("was asked to end".into()) }
         })
         .start()
@@ -715,15 +708,11 @@ fn a_running_job_hears_of_a_cancel(kind: ServerKind) {
         let execution = told.recv_timeout(SOON).unwrap();
         let begun = Instant::now();
         assert!(matches!(by.cancel(execution).run().unwrap(), Cancelled::Asked { .. }));
-        let row = loop {
+        let row = until("it has not ended, or nobody heard of the cancel", || {
             let rows = own.executions(&ExecutionFilter::default()).unwrap();
             let row = rows.into_iter().find(|row| row.id == execution.get()).unwrap();
-            if row.state != "RUNNING" && row.cancel_seen.is_some() {
-                break row;
-            }
-            assert!(begun.elapsed() < SOON, "{row:?}");
-            std::thread::yield_now();
-        };
+            (row.state != "RUNNING" && row.cancel_seen.is_some()).then_some(row)
+        });
         assert_eq!(row.state, state, "{row:?}");
         assert!(name == "other" || begun.elapsed() < Duration::from_secs(4), "its own client's, but {row:?}");
         assert_eq!(row.cancel_asked_by == "bob", name == "other");
@@ -767,11 +756,7 @@ fn a_node_drains_while_another_goes_on(kind: ServerKind) {
     };
     assert_eq!(state(), "draining");
     open.send(()).unwrap();
-    let deadline = Instant::now() + SOON;
-    while state() != "drained" {
-        assert!(Instant::now() < deadline, "it does not drain");
-        std::thread::yield_now();
-    }
+    until("it does not drain", || (state() == "drained").then_some(()));
     let rows = client.executions(&ExecutionFilter::default()).unwrap();
     let ran_here = |row: &&firetime::ExecutionView| row.node == drained;
     let here: Vec<_> = rows.iter().filter(ran_here).map(|row| (row.id, row.state.as_str())).collect();

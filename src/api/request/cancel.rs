@@ -14,9 +14,10 @@ use crate::store::order::{self, ExecutionOrder};
 /// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
 /// node that runs it reads it with its next heartbeat, and from then on
 /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an
-/// error, the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. One that is
-/// TIMED_OUT while its handler runs on stays so, and is not retried when that returns. Nothing follows it in any case: neither a retry, nor another attempt if its node dies. A handler that does not
-/// look at `is_cancelled` runs to its end.
+/// error, the execution is CANCELLED and not retried; if it succeeds all the same, it is SUCCEEDED. One that
+/// is TIMED_OUT while its handler runs on stays so, and is not retried when that returns. Nothing follows it
+/// in any case: neither a retry, nor another attempt if its node dies. A handler that does not look at
+/// `is_cancelled` runs to its end.
 ///
 /// [`Client::executions`] tells when the end was asked for, by whom, and when the node heard of it.
 ///

@@ -768,3 +768,61 @@ fn an_end_that_a_claim_or_a_poll_has_missed_is_not_forgotten() {
     bench.run(bench.now);
     assert_eq!(bench.ran.len(), 1, "of the two that wait one begins: {order}");
 }
+
+/// Somebody holds the schedule's row: its claim is blocked all the same, and no move of its cursor is made.
+#[test]
+fn a_held_row_is_passed_over_once_more_and_then_left_to_the_next_poll() {
+    let mut bench = Bench::new(1, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 2_500);
+    bench.run(START + 1_000);
+    let mut passes = 0;
+    for now in (START + 2_000..START + 4_000).step_by(5) {
+        bench.now = now;
+        while let Some(op) = bench.next() {
+            let answer = match op {
+                ClaimOp::PassOver(changes) => {
+                    passes += 1;
+                    assert!(passes < 9, "it asks again and again");
+                    Ok(ClaimAnswer::PassedOver(vec![Applied::Lost; changes.len()]))
+                }
+                op => op.perform(&bench.store),
+            };
+            bench.machine.done(bench.now(), answer);
+        }
+    }
+    assert_eq!((passes, bench.machine.planned()), (2, 0));
+}
+
+/// One row cannot be written for what it holds: the others are passed over without it.
+#[test]
+fn one_that_cannot_be_passed_over_does_not_keep_the_others() {
+    let mut bench = Bench::new(3, 9);
+    for name in ["s0", "s1", "s2"] {
+        let trigger = bench.store.find("app", name).unwrap().unwrap().timing.trigger().clone();
+        let definition = crate::fixtures::definition(name, trigger);
+        let job = JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT };
+        let overlap = Some(Overlap::Skip);
+        bench.store.ensure(&Definition { job, overlap, ..definition }).unwrap();
+    }
+    let broken = bench.store.find("app", "s1").unwrap().unwrap().id;
+    bench.poll(START + 2_500);
+    bench.run(START + 1_000);
+    assert_eq!(bench.times().len(), 3);
+    bench.now = START + 2_000;
+    let mut sizes = Vec::new();
+    while let Some(op) = bench.next() {
+        let answer = match op {
+            ClaimOp::PassOver(changes) => {
+                sizes.push(changes.len());
+                let is_broken = changes.iter().any(|it| it.schedule() == Some(broken));
+                let refused = || Err(Error::new(ErrorKind::Data, "it holds what no ledger row can"));
+                if is_broken { refused() } else { ClaimOp::PassOver(changes).perform(&bench.store) }
+            }
+            op => op.perform(&bench.store),
+        };
+        bench.machine.done(bench.now(), answer);
+    }
+    assert_eq!(sizes, [3, 1, 1, 1]);
+    assert_eq!(bench.rows(ExecutionState::Skipped), 2);
+}

@@ -477,9 +477,12 @@ fn what_would_overlap_before_it_is_due_is_tried_again_when_it_is() {
     let row = row(1);
     let mut plan = plan(polled(&[&row], 3_000, 0));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(1), 1_000)]);
-    plan.wait(schedule(1), 1_050, 960);
+    plan.wait(schedule(1), 960);
+    assert_eq!(plan.next_deferred(), Some(1_000));
     assert_eq!(pick(&mut plan, 1_049, 9), []);
+    // The plan's time is ahead by as much as claims are.
     assert_eq!(pick(&mut plan, 1_050, 9), [(schedule(1), 1_000)]);
+    assert_eq!(plan.next_deferred(), None);
     plan.won(schedule(1), 1_050);
     assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
 }

@@ -18,7 +18,8 @@ pub(super) struct Home {
     pub(super) shares: Vec<Share>,
     /// Schedules changed here, and until when (boot clock) polls ask for them: their owner polls by then.
     changed: VecDeque<(String, Millis)>,
-    /// Other nodes' schedules whose slots became free here, likewise: only what is PENDING of them is claimed.
+    /// Other nodes' schedules whose slots became free here, likewise: only what is PENDING of them is
+    /// claimed.
     freed: VecDeque<(String, Millis)>,
 }
 
@@ -43,8 +44,8 @@ impl Home {
         remember(&mut self.changed, name, ends);
     }
 
-    /// An execution that ended here has freed the slot of this schedule: if it is another node's, polls ask for
-    /// what waits until `ends`, boot clock. True if so.
+    /// An execution that ended here has freed the slot of this schedule: if it is another node's, polls ask
+    /// for what waits until `ends`, boot clock. True if so.
     pub(super) fn freed(&mut self, name: &str, ends: Millis) -> bool {
         let is_others = !self.is_home(name);
         if is_others {

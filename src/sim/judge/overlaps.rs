@@ -17,8 +17,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Whether it keeps another occurrence away, if `latest` is the schedule's last generation: what waits may
-    /// belong to an earlier one by then.
+    /// Whether it keeps another occurrence away, if `latest` is the schedule's last generation: what waits
+    /// may belong to an earlier one by then.
     fn keeps_away(&self, other: Occurrence, latest: i64) -> bool {
         self.occurrence != other && !(self.waits && self.occurrence.0 < latest)
     }

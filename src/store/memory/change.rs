@@ -88,7 +88,7 @@ impl Tables {
         for line in &repair.rows {
             self.insert_run(ledger_run(&row, repair, line))?;
         }
-        if let Some(execution) = repair.replaces {
+        if let Some(execution) = repair.replaces.and_then(|_| self.holder(repair.id.0, None)) {
             self.cancel(&ExecutionOrder::replaced(&row.application, execution))?;
         }
         Ok(Applied::Done)

@@ -148,7 +148,7 @@ impl Tables {
     }
 
     /// Who keeps the slot of a schedule whose executions must not overlap, but for this one.
-    fn holder(&self, schedule: i64, but: Option<ExecutionId>) -> Option<ExecutionId> {
+    pub(super) fn holder(&self, schedule: i64, but: Option<ExecutionId>) -> Option<ExecutionId> {
         let row = self.schedule(schedule)?;
         let may_overlap = !row.has_slot();
         let generation = row.generation;

@@ -218,8 +218,8 @@ pub(super) struct Schedule {
     pub slot: Option<Slot>,
 }
 
-/// The occurrence whose execution was claimed last, of a schedule whose executions do not overlap: generation,
-/// origin, fire time.
+/// The occurrence whose execution was claimed last, of a schedule whose executions do not overlap:
+/// generation, origin, fire time.
 pub(super) type Slot = (i64, i64, Millis);
 
 impl Schedule {
@@ -412,8 +412,8 @@ impl Run {
         self.state == state.as_str()
     }
 
-    /// Whether it keeps its schedule's slot: it has not ended, or its handler runs on beyond its time limit. If
-    /// it waits, only in the schedule's own generation.
+    /// Whether it keeps its schedule's slot: it has not ended, or its handler runs on beyond its time limit.
+    /// If it waits, only in the schedule's own generation.
     pub(super) fn keeps_slot(&self, generation: i64) -> bool {
         self.is(ExecutionState::Claimed)
             || self.is(ExecutionState::Running)

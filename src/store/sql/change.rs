@@ -14,7 +14,6 @@ use super::statement::{self, Statement, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
-use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
 use crate::store::{
@@ -292,8 +291,6 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
         insert_attempts(session, attempts)?;
     }
     supersede(session, &repairs)?;
-    let replaced: Vec<(ScheduleId, ExecutionId)> =
-        repairs.iter().filter_map(|repair| Some((repair.id, repair.replaces?))).collect();
     let row = |repair: &&'_ Repair| repair.rows.len();
     let mut rows: Vec<(&Repair, &LedgerRow)> = Vec::with_capacity(repairs.iter().map(row).sum());
     for repair in repairs {
@@ -301,18 +298,6 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     }
     for rows in rows.chunks(session.dialect().batch()) {
         insert_ledger(session, rows)?;
-    }
-    for (schedule, execution) in replaced {
-        replace(session, schedule, execution)?;
-    }
-    Ok(())
-}
-
-/// Cancels an execution for its schedule's next occurrence.
-fn replace(session: &mut dyn Session, schedule: ScheduleId, execution: ExecutionId) -> Step<()> {
-    let application = sql("SELECT application FROM QRTZ_EXECUTE WHERE id = ?").bind(schedule.0);
-    if let Some(mut row) = session.rows(&application)?.pop() {
-        super::order::cancel(session, &ExecutionOrder::replaced(&row.text()?, execution))?;
     }
     Ok(())
 }

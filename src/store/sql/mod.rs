@@ -192,7 +192,7 @@ impl Store for SqlStore {
         let Some(operation) = changes.first().map(|change| change.rule().operation) else {
             return Ok(Vec::new());
         };
-        let apply = |session: &mut dyn Session| change::apply(session, changes);
+        let apply = |session: &mut dyn Session| order::apply(session, changes);
         if change::is_one_statement(self.connections.target.dialect, changes) {
             return self.alone(operation, apply);
         }

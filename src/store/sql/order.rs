@@ -2,13 +2,14 @@
 
 use super::change::again;
 use super::fault::{Fault, FaultKind, Step};
+use super::planned::holding;
 use super::session::{Session, now};
 use super::statement::{Value, single, sql};
 use super::{audit, change};
-use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
+use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
-use crate::store::{Applied, ExecutionChange};
+use crate::store::{Applied, Change, ExecutionChange, Repair};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {
@@ -42,13 +43,53 @@ pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered
     audit::insert_with_id(session, insert).map(|id| Ordered::Pending(ExecutionId(id)))
 }
 
+/// The changes of one transaction; whoever keeps the slot of a schedule whose next occurrence replaces it is
+/// cancelled. An execution that somebody holds locked, or that cannot be understood, is left alone: others
+/// must not wait for it.
+pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
+    let applied = change::apply(session, changes)?;
+    for (change, applied) in changes.iter().zip(&applied) {
+        if let Change::Repair(Repair { id, replaces: Some(_), .. }) = change
+            && applied.is_done()
+        {
+            replace(session, *id)?;
+        }
+    }
+    Ok(applied)
+}
+
+fn replace(session: &mut dyn Session, schedule: ScheduleId) -> Step<()> {
+    let holders = sql(format!(
+        "SELECT e.application, h.id FROM QRTZ_EXECUTE e JOIN QRTZ_RUN h ON {} WHERE e.id = ?",
+        holding(session.dialect())
+    ));
+    for mut row in session.rows(&holders.bind(schedule.0))? {
+        let (application, execution) = (row.text()?, ExecutionId(row.int()?));
+        match cancel_free(session, &ExecutionOrder::replaced(&application, execution)) {
+            Err(fault) if fault.kind != FaultKind::Undecodable => return Err(fault),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Cancels an execution that has not begun; asks for the end of one that runs. Its row is locked, so that it
 /// neither begins nor ends meanwhile.
 pub(super) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
+    let lock = session.dialect().lock("r");
+    cancel_locked(session, order, &lock)
+}
+
+/// The same; one that somebody holds locked counts as unknown.
+fn cancel_free(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
+    let lock = session.dialect().lock_free("r");
+    cancel_locked(session, order, &lock)
+}
+
+fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) -> Step<Cancel> {
     let question = sql(format!(
         "SELECT r.state, r.claim_token, r.node, r.execute_id, r.finished_time FROM QRTZ_RUN r \
-         WHERE r.id = ? AND r.application = ?{}",
-        session.dialect().lock("r")
+         WHERE r.id = ? AND r.application = ?{lock}"
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Cancel::Unknown) };

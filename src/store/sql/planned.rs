@@ -68,8 +68,8 @@ pub(super) fn have_slots(planned: &[PlannedRequest<'_>]) -> bool {
     planned.iter().any(|(_, occurrence)| occurrence.entry.overlap.has_slot())
 }
 
-/// The executions `h` that keep the slot of the schedule `e`: those at its occurrence that have not ended, and
-/// one whose handler runs on beyond its time limit. What waits for its retry since before the schedule's
+/// The executions `h` that keep the slot of the schedule `e`: those at its occurrence that have not ended,
+/// and one whose handler runs on beyond its time limit. What waits for its retry since before the schedule's
 /// trigger changed does not: its due time may lie far ahead.
 pub(super) fn holding(dialect: Dialect) -> String {
     dialect.seek("h.execute_id", "e.id")

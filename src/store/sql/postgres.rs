@@ -50,9 +50,10 @@ impl Database for Postgres {
         if session.batch("SET lc_messages TO 'C'").is_err_and(|fault| fault.kind == FaultKind::Lost) {
             return Err(Fault::new(FaultKind::Lost, "the connection was lost while it was set up"));
         }
-        // Every statement of ours finds its rows by index; a generic plan made while a table was empty
-        // would read it from end to end until the next ANALYZE. None is worth compiling, or planning, anew
-        // each time it runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on disk.
+        // Every statement of ours finds its rows by index; a generic plan made while a table was empty would
+        // read it from end to end until the next ANALYZE. None is worth compiling, or planning, anew each
+        // time it runs. And a poll sorts up to a page of rows: by default PostgreSQL would sort that on
+        // disk.
         //
         // A database without an encoding refuses a whole answer for one byte that is none of UTF-8; asked
         // for bytes, it leaves them to us.

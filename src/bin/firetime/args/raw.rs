@@ -213,8 +213,9 @@ pub(super) struct RawAdd {
     /// How long a handler may take, in place of what the job says: 90s, 15m
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
     pub(super) timeout: Option<std::time::Duration>,
-    /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that wait,
-    /// replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires once]
+    /// What becomes of an occurrence while another execution has not ended: skip, queue:3 for three that
+    /// wait, replace (the other is cancelled), or allow [default: skip for what recurs, allow for what fires
+    /// once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
     /// Shows its next fire times and makes nothing

@@ -86,8 +86,9 @@ fn claim_free(want: &BatchRows, with_slots: &[i64]) -> Statement {
     claim.push("; END")
 }
 
-/// Takes the slots that are free, of schedules whose cursors this transaction has moved. A change of one table
-/// reads the ledger without a lock; of joined tables, and in the condition of an IF, it would wait for outcomes.
+/// Takes the slots that are free, of schedules whose cursors this transaction has moved. A change of one
+/// table reads the ledger without a lock; of joined tables, and in the condition of an IF, it would wait for
+/// outcomes.
 pub(in crate::store::sql) fn take_free_slots(schedules: &[i64]) -> Statement {
     sql("UPDATE QRTZ_EXECUTE AS e SET e.slot_generation = e.generation, e.slot_origin = 0, \
          e.slot_time = e.prev_fire_time WHERE e.id IN ")

@@ -1,0 +1,123 @@
+//! Rows as people see them: as loose as the tables, so that what was written by hand is shown, too.
+
+use super::Figures;
+use super::columns::{Settings, When};
+use super::order::CancelRow;
+use super::switch::Switch;
+use crate::domain::{Cause, ExecutionId, ExecutionState, JobPolicy, Millis};
+
+/// A node as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub id: String,
+    pub application: String,
+    pub host_ip: String,
+    pub host_name: String,
+    pub pid: i64,
+    pub switch: Switch,
+    pub pause: PauseRow,
+    pub beat: i64,
+    pub jobs: Vec<String>,
+    pub figures: Figures,
+    pub started: Millis,
+    pub last_beat: Millis,
+    /// When and why it ended: `stopped` or `dead`.
+    pub ended: Option<(Millis, String)>,
+}
+
+/// A schedule as people see it; as loose as its row, so that a broken one can be shown too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScheduleRow {
+    pub id: i64,
+    pub application: String,
+    pub name: String,
+    pub job: String,
+    pub state: String,
+    pub settings: Settings,
+    pub when: When,
+    pub prev: Option<Millis>,
+    pub next: Option<Millis>,
+    pub triggered: i64,
+    pub version: i64,
+    pub pause: PauseRow,
+}
+
+/// A pause as people see it, or why a schedule is in error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PauseRow {
+    pub by: String,
+    pub reason: String,
+    /// Since when it is paused; none if that was done by hand.
+    pub since: Option<Millis>,
+    /// When it ends by itself.
+    pub until: Option<Millis>,
+}
+
+/// A job as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobRow {
+    pub name: String,
+    pub switch: Switch,
+    pub pause: PauseRow,
+    pub policy: JobPolicy,
+    /// How many schedules it has.
+    pub schedules: i64,
+}
+
+/// An application as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApplicationRow {
+    pub name: String,
+    pub switch: Switch,
+    pub pause: PauseRow,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExecutionQuery {
+    pub application: Option<String>,
+    /// Of the schedule of this name.
+    pub schedule: Option<String>,
+    /// Empty: every state.
+    pub states: Vec<ExecutionState>,
+    pub node: Option<String>,
+    /// All attempts at the occurrence of this one, with their payloads.
+    pub of: Option<ExecutionId>,
+    /// Scheduled at or after.
+    pub since: Option<Millis>,
+    pub limit: usize,
+}
+
+/// An execution as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExecutionRow {
+    pub id: i64,
+    pub application: String,
+    pub schedule: String,
+    pub job: String,
+    pub state: String,
+    pub reason: String,
+    pub generation: i64,
+    pub origin: i64,
+    pub scheduled: Millis,
+    /// For a skipped run of occurrences: the last of them, and how many.
+    pub until: Option<Millis>,
+    pub count: i64,
+    pub attempt: i64,
+    pub node: String,
+    pub claimed: Option<Millis>,
+    pub started: Option<Millis>,
+    pub finished: Option<Millis>,
+    pub error: String,
+    pub cancel: Option<CancelRow>,
+    pub cause: Cause,
+    pub fence: i64,
+    pub due: Millis,
+    /// Its own, where all attempts at one occurrence are asked for.
+    pub payload: Option<String>,
+    pub failures: i64,
+    pub snoozes: i64,
+    /// Its time limit has passed, and its handler has not returned.
+    pub stuck: bool,
+    /// Of one that was skipped because it would have overlapped: which other.
+    pub holder: Option<i64>,
+}
