@@ -45,15 +45,16 @@ pub struct Context {
 pub enum Cancellation {
     /// Its time limit has passed: the execution is TIMED_OUT, and its answer changes nothing any more.
     TimeLimit,
-    /// Somebody asked for its end ([`Client::cancel`](crate::Client::cancel)). Told within one heartbeat
-    /// interval of the request while the database answers; at once if it was made through this node's own
-    /// client.
+    /// Somebody asked for its end ([`Client::cancel`](crate::Client::cancel)), or the next occurrence
+    /// replaces it ([`Overlap::Replace`](crate::Overlap::Replace)). Told within one heartbeat interval of
+    /// the request while the database answers; at once if it was made through this node's own client.
     ByHand,
     /// Others have declared this node dead and taken the execution: it may run elsewhere by now.
     ExecutionLost,
     /// The node's heartbeats have not been answered for so long that others may declare it dead.
     LeaseLost,
-    /// The scheduler is shutting down, and waits for the handler until its deadline.
+    /// The scheduler is shutting down, and waits for the handler until its deadline. One that cannot end by
+    /// then may answer [`Answer::Snooze`](crate::Answer::Snooze), so that another node goes on.
     Shutdown,
 }
 
