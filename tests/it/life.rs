@@ -32,6 +32,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             "a_handler_that_hangs_is_timed_out_and_tried_again_once_it_returns",
             a_handler_that_hangs_is_timed_out,
         ),
+        ("a_handler_that_snoozes_at_a_shutdown_goes_on_elsewhere", a_handler_that_snoozes_at_a_shutdown),
         ("a_slow_job_keeps_its_next_occurrences_away", a_slow_job_keeps_its_next_occurrences_away),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
@@ -270,6 +271,32 @@ fn a_retry_starts_at_its_instant_on_another_node(kind: ServerKind) {
     let (lateness, _) = wait_for(&events, finished);
     assert!(lateness < Duration::from_secs(1), "{lateness:?}");
     assert!(second.shutdown(SOON));
+}
+
+/// The same attempt, by another node.
+fn a_handler_that_snoozes_at_a_shutdown(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let handler = |tell: Arc<Mutex<Sender<(u32, u32)>>>| {
+        move |context: &Context, _| {
+            tell.lock().unwrap().send((context.attempt(), context.snoozes())).unwrap();
+            if context.snoozes() > 0 {
+                return Ok(Answer::Done);
+            }
+            let stops = || (context.cancellation() == Some(Cancellation::Shutdown)).then_some(());
+            until("nobody stops the node", stops);
+            Ok(Answer::Snooze(Duration::ZERO))
+        }
+    };
+    let first = builder(&database).handler(TEXT, handler(Arc::clone(&tell))).start().unwrap();
+    let now = Trigger::once(Utc::now()).unwrap();
+    first.client().ensure(&Schedule::new("once", TEXT, &String::new(), now).unwrap()).run().unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), (1, 0));
+    let second = builder(&database).handler(TEXT, handler(tell)).start().unwrap();
+    assert!(first.shutdown(SOON), "it snoozes before the deadline");
+    assert_eq!(told.recv_timeout(SOON).unwrap(), (1, 1), "no further attempt");
+    assert!(second.shutdown(SOON));
+    assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
 }
 
 /// Two nodes, and a job that takes longer than its interval.
