@@ -148,13 +148,8 @@ impl PollMachine {
     }
 
     fn seen(&mut self, now: Now, signs: Signs) {
-        let (Signs { app, node, drains, pause_ended, election, late }, from) =
-            (signs, self.skipping.floor(now));
+        let (Signs { app, node, pause_ended, election, late, .. }, from) = (signs, self.skipping.floor(now));
         self.outbox.push(PollOutput::Seen { app, node, pause_ended, election, late, from });
-        if drains || self.drains {
-            self.outbox.push(PollOutput::Drain(drains));
-        }
-        self.drains = drains;
     }
 
     /// The next page or large payloads.
@@ -261,6 +256,11 @@ impl PollMachine {
             enabled: signs.app && signs.node,
             sent,
         }));
+        // Behind what ends the claims: a look does not, so it says nothing of a drain.
+        if signs.drains || self.drains {
+            self.outbox.push(PollOutput::Drain(signs.drains));
+        }
+        self.drains = signs.drains;
     }
 
     fn emit(&mut self, event: Event) {

@@ -240,3 +240,21 @@ pub(super) fn told_earliest(machine: &mut PollMachine, now: Millis, earliest: Op
     let late = earliest.is_some();
     machine.done(at(now), Ok(PollAnswer::Page(Polled { late, earliest, ..answer(now, Vec::new()) })));
 }
+
+/// Nobody may believe that the node has begun to drain while it may still claim.
+#[test]
+fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
+    let mut machine = machine(1_002_500);
+    let _ = asked(&mut machine, 1_002_500);
+    let drains = Polled { drains: true, node_enabled: false, ..answer(1_005_000, Vec::new()) };
+    machine.done(at(1_005_000), Ok(PollAnswer::Page(drains)));
+    let told: Vec<PollOutput> = std::iter::from_fn(|| match machine.next(at(1_005_000)) {
+        Step::Tell(output) => Some(output),
+        _ => None,
+    })
+    .collect();
+    let [.., PollOutput::Planned(plan), PollOutput::Drain(true)] = &told[..] else {
+        panic!("{} outputs", told.len())
+    };
+    assert!(!plan.enabled);
+}
