@@ -64,8 +64,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
--- schedule was paused, for people. The slot is the occurrence that was claimed last, where executions must not
--- overlap.
+-- schedule was paused, for people. The slot is the occurrence that was claimed last, where executions must
+-- not overlap.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     shard BIGINT NOT NULL DEFAULT 0,

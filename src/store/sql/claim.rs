@@ -19,7 +19,8 @@ use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::planned::{
-    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, holding, in_batches, mine, planned_want,
+    CLAIMED_OR_RUNNING, Found, LOCKED, PlannedRequest, claimable, in_batches, join_holders, mine,
+    planned_want,
 };
 use super::session::Session;
 use super::statement::{Row, ids, sql};
@@ -355,12 +356,7 @@ fn blocked(session: &mut dyn Session, requests: &[&ClaimRequest]) -> Step<HashMa
     for planned in planned.chunks(dialect.batch()) {
         let question = sql("SELECT e.id, 0 AS execution, h.id AS holder FROM ")
             .want(dialect, &planned_want(planned).of(&["id"]))
-            .push(&format!(
-                " {join} QRTZ_EXECUTE e ON {} AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
-                dialect.seek("e.id", "w.id"),
-                holding(dialect),
-                join = dialect.join()
-            ));
+            .push(&join_holders(dialect, "w.id"));
         put(holders(session.rows(&question)?)?);
     }
     let queued = planned.iter().map(|(_, occurrence)| &occurrence.entry);
@@ -390,13 +386,8 @@ fn holders_of_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>])
     for pending in pending.chunks(dialect.batch()) {
         let question = sql("SELECT e.id, w.id AS execution, h.id AS holder FROM ")
             .want(dialect, &pending_want(pending.iter()).of(&["id", "schedule"]))
-            .push(&format!(
-                " {join} QRTZ_EXECUTE e ON {} AND w.id <> -1 AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {} \
-                 AND h.id <> w.id",
-                dialect.seek("e.id", "w.schedule"),
-                holding(dialect),
-                join = dialect.join()
-            ));
+            .push(&join_holders(dialect, "w.schedule"))
+            .push(" AND h.id <> w.id WHERE w.id <> -1");
         found.extend(holders(session.rows(&question)?)?);
     }
     Ok(found)

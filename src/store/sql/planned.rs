@@ -78,6 +78,16 @@ pub(super) fn holding(dialect: Dialect) -> String {
            OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
 }
 
+/// Joins `w` with the schedules `e` of this column that have a slot, and with the executions `h` that keep it.
+pub(super) fn join_holders(dialect: Dialect, schedule: &str) -> String {
+    format!(
+        " {join} QRTZ_EXECUTE e ON {} AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
+        dialect.seek("e.id", schedule),
+        holding(dialect),
+        join = dialect.join()
+    )
+}
+
 /// That nothing keeps the slot of the schedule `e`, or that it has none. Where rows are locked one by one
 /// another claim may have committed between the statement's snapshot, in which it reads the ledger, and the
 /// lock: then the fence of that snapshot is not the row's.

@@ -6,8 +6,8 @@ use crate::store::sql::batch::BatchRows;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Fault, FaultKind, Step};
 use crate::store::sql::planned::{
-    Found, LOCKED, PlannedRequest, all_of, claimable, have_slots, holding, insert_moved, move_cursors,
-    other_number, planned_want, take_slots,
+    Found, LOCKED, PlannedRequest, all_of, claimable, have_slots, holding, insert_moved, join_holders,
+    move_cursors, other_number, planned_want, take_slots,
 };
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, ids, single, sql};
@@ -99,11 +99,7 @@ pub(in crate::store::sql) fn take_free_slots(schedules: &[i64]) -> Statement {
 /// Those of these schedules whose slots are taken.
 pub(in crate::store::sql) fn taken_slots(want: &BatchRows) -> Statement {
     let dialect = Dialect::Mysql;
-    sql("SELECT e.id FROM ").want(dialect, &want.of(&["id"])).push(&format!(
-        " {join} QRTZ_EXECUTE e ON e.id = w.id AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
-        holding(dialect),
-        join = dialect.join()
-    ))
+    sql("SELECT e.id FROM ").want(dialect, &want.of(&["id"])).push(&join_holders(dialect, "w.id"))
 }
 
 pub(in crate::store::sql) fn lock_free(want: &BatchRows) -> Statement {
