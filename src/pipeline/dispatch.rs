@@ -452,11 +452,13 @@ impl<S: Seats> DispatchMachine<S> {
 
     fn failed_call(&mut self, error: Error, now: Now) {
         self.hold = now.boot + FAILURE_PAUSE;
-        let is_of_a_row = error.kind() == ErrorKind::Data;
-        match self.overlapping.failed(is_of_a_row) {
-            Failed::ApartNext => self.hold = now.boot,
-            Failed::Alone(slot, pass) => self.failed(slot, &pass.entry, &error),
-            Failed::All(slots) => slots.into_iter().for_each(|slot| self.plan.again(slot)),
+        // A call that brought claims says nothing of what is passed over in one of its own.
+        if self.in_flight.seats.is_empty() {
+            match self.overlapping.failed(error.kind() == ErrorKind::Data) {
+                Failed::ApartNext => self.hold = now.boot,
+                Failed::Alone(slot, pass) => self.failed(slot, &pass.entry, &error),
+                Failed::All(slots) => slots.into_iter().for_each(|slot| self.plan.again(slot)),
+            }
         }
         let InFlight { requests, seats, resolving } = std::mem::take(&mut self.in_flight);
         let claims = seats.len();

@@ -826,3 +826,27 @@ fn one_that_cannot_be_passed_over_does_not_keep_the_others() {
     assert_eq!(sizes, [3, 1, 1, 1]);
     assert_eq!(bench.rows(ExecutionState::Skipped), 2);
 }
+
+/// A claim of another schedule is still in doubt, and looking at it fails for what its row holds.
+#[test]
+fn what_is_to_be_passed_over_is_not_blamed_for_a_claim_in_doubt() {
+    let mut bench = Bench::new(2, 9);
+    bench.keep_apart(Overlap::Skip);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    assert!(bench.next().is_some());
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
+    assert!(bench.next().is_none());
+    bench.now += FAILURE_PAUSE;
+    let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("something was to be resolved") };
+    let blocked = || Claim::Blocked(Blocked { holder: ExecutionId(7), waiting: Vec::new() });
+    let is_apart = |request: &ClaimRequest| request.candidate.entry().name.contains("s0");
+    let claims = requests.iter().map(|it| if is_apart(it) { blocked() } else { Claim::Skipped }).collect();
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(claims)));
+    bench.now += FAILURE_PAUSE + DOUBT_PAUSE;
+    let Some(ClaimOp::Resolve(requests, true)) = bench.next() else { panic!("one is still in doubt") };
+    assert_eq!(requests.len(), 1);
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Data, "a row that fails alone")));
+    let Some(ClaimOp::PassOver(changes)) = bench.next() else { panic!("it would still overlap") };
+    assert_eq!(changes.len(), 1);
+}
