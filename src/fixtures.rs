@@ -121,6 +121,7 @@ pub(crate) fn stranded(id: i64, state: ExecutionState, deaths: u32) -> Stranded 
         failures: 0,
         deaths,
         is_cancelled: false,
+        delay: None,
         policy,
     }
 }

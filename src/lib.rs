@@ -71,7 +71,7 @@ pub use store::Ensured;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
 #[doc(inline)]
-pub use trigger::{Cron, Fold, Gap, Simple, Trigger, TriggerError};
+pub use trigger::{Cron, Delay, Fold, Gap, Simple, Trigger, TriggerError};
 
 /// Creates or upgrades firetime's tables in the database `url` names; several servers may do so at once.
 ///
@@ -102,3 +102,7 @@ struct TimeLimitsAndRetries;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/overlap.md")]
 struct Overlaps;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/triggers.md")]
+struct Triggers;

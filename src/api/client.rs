@@ -18,7 +18,7 @@ use crate::store::audit::{AuditQuery, Order};
 use crate::store::switch::Switch;
 use crate::store::{self, Definition, ExecutionQuery, Store, Verbs};
 use crate::time::Clock;
-use crate::trigger::Timing;
+use crate::trigger::{Timing, known};
 
 /// Manages one application's schedules and reads the cluster's state; runs no jobs itself.
 ///
@@ -227,8 +227,8 @@ impl Client {
         let (nodes, held_by) = self.above()?.of(&row.job);
         let (timing, settings) = (row.when.timing().ok(), row.settings.clone());
         let is_active = row.state == ScheduleState::Active.as_str();
-        let following = |at: &Millis| timing.as_ref().and_then(|timing| timing.after(*at));
-        let next = std::iter::successors(row.next.filter(|_| is_active), following).take(SHOWN);
+        let following = |at: &Millis| known(timing.as_ref().and_then(|timing| timing.behind_run(*at)));
+        let next = std::iter::successors(known(row.next).filter(|_| is_active), following).take(SHOWN);
         let instant = |at: Option<Millis>| at.and_then(DateTime::from_timestamp_millis);
         Ok(ScheduleDetails {
             payload: settings.payload.to_string(),

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::domain::{Cause, ExecutionState, Millis, ScheduleState};
 use crate::store;
+use crate::trigger::known;
 
 /// Which executions to show. Default: all, the newest 1,000.
 #[derive(Clone, Debug)]
@@ -130,7 +131,7 @@ pub struct ScheduleView {
     /// The last fire time the cursor passed.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub prev: Option<DateTime<Utc>>,
-    /// The next fire time.
+    /// The next fire time; none while a run is under way whose end says when that is.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub next: Option<DateTime<Utc>>,
     /// How many occurrences the cursor has passed.
@@ -166,7 +167,7 @@ impl From<store::ScheduleRow> for ScheduleView {
             trigger: row.when.describe(),
             description: row.settings.description.to_string(),
             prev: row.prev.and_then(instant),
-            next: row.next.and_then(instant),
+            next: known(row.next).and_then(instant),
             triggered: row.triggered,
             version: row.version,
             reason: row.pause.reason,

@@ -71,7 +71,7 @@ impl Occurrence {
     }
 
     fn new(entry: &Arc<Entry>, prev: Option<Millis>, at: Millis) -> Self {
-        Self { prev, at, following: entry.timing.after(at), entry: Arc::clone(entry) }
+        Self { prev, at, following: entry.timing.behind_run(at), entry: Arc::clone(entry) }
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) enum CompleteInput {
 pub(crate) enum CompleteOutput {
     /// Retries are stored; the earliest of the batch is due at this instant, database time.
     Retry(Millis),
+    /// The schedule of this name fires next about then, database time: its run has ended.
+    Planned(Arc<str>, Millis),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
     Event(Event),
@@ -315,6 +317,12 @@ impl CompleteMachine {
             if queues || self.held.are_slots_awaited() {
                 self.outbox.push_back(CompleteOutput::SlotFreed(schedule, name));
             }
+        }
+        if let Some((end, attempt)) = it.change.plans().zip(it.change.attempt.as_ref())
+            && settled.is_done()
+        {
+            let due = it.change.now.saturating_add(end.delay);
+            self.outbox.push_back(CompleteOutput::Planned(Arc::clone(&attempt.schedule), due));
         }
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {

@@ -19,6 +19,8 @@ pub(super) struct Missed {
     before: Option<Millis>,
     count: u64,
     following: Option<Millis>,
+    /// Where the cursor goes if the last one is run.
+    behind_run: Option<Millis>,
     /// The first ones, as many as "fire all" may run.
     times: Vec<Millis>,
     /// The first one behind those, if it was missed too.
@@ -33,6 +35,7 @@ pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
         before: None,
         count: 1,
         following: entry.timing.after(first),
+        behind_run: None,
         times: vec![first],
         beyond: None,
     };
@@ -51,6 +54,7 @@ pub(super) fn missed(entry: &Entry, now: Millis) -> Option<Missed> {
             missed.beyond.get_or_insert(next);
         }
     }
+    missed.behind_run = entry.timing.behind_run(missed.last);
     Some(missed)
 }
 
@@ -87,7 +91,7 @@ impl Missed {
             at: self.last,
             due: now,
             prev: self.before.or(prev),
-            following: self.following,
+            following: self.behind_run,
             reason: Reason::Misfire,
         };
         skipped.into_iter().chain([fired]).collect()
@@ -100,7 +104,7 @@ impl Missed {
         let mut behind = prev;
         let mut rows = Vec::with_capacity(self.times.len() + 1);
         for ((n, at), follower) in
-            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.following)]))
+            (0..).zip(&self.times).zip(followers.chain([self.beyond.or(self.behind_run)]))
         {
             rows.push(LedgerRow::Pending {
                 at: *at,
@@ -144,12 +148,17 @@ pub(crate) fn decide(
     }
     let missed = missed(entry, now)?;
     let prev = entry.cursor.prev;
-    let rows = match entry.misfire {
+    let policy = match entry.misfire {
+        // Each of its runs would have put off the next.
+        MisfirePolicy::FireAll if entry.timing.delay_ms().is_some() => MisfirePolicy::FireOnce,
+        policy => policy,
+    };
+    let rows = match policy {
         MisfirePolicy::FireAll => missed.fire_all(prev, now),
         MisfirePolicy::FireOnce if missed.is_whole(now) => missed.fire_once(prev, now),
         MisfirePolicy::FireOnce | MisfirePolicy::DoNothing => missed.all_skipped(prev, Reason::Misfire),
     };
-    let gives_way = entry.misfire == MisfirePolicy::FireOnce;
+    let gives_way = policy == MisfirePolicy::FireOnce;
     let supersede = if gives_way { unstarted.to_vec() } else { Vec::new() };
     Some(Repair { supersede, ..moved(entry, &missed, rows, now) })
 }
@@ -160,6 +169,7 @@ pub(crate) fn searched(entry: &Entry, repair: &Repair) -> u64 {
 }
 
 pub(super) fn moved(entry: &Entry, missed: &Missed, rows: Vec<LedgerRow>, now: Millis) -> Repair {
-    let to = Cursor { prev: Some(missed.last), next: missed.following };
+    let next = rows.last().map_or(missed.following, LedgerRow::following);
+    let to = Cursor { prev: Some(missed.last), next };
     Repair { rows, ..Repair::of(entry, to, missed.count, now) }
 }

@@ -7,16 +7,17 @@ use crate::store::{Blocked, LedgerRow, Move, Repair};
 /// waits in the place of others, and is skipped otherwise.
 pub(crate) fn overlapped(occurrence: &Occurrence, blocked: Blocked, now: Millis) -> Repair {
     let Occurrence { entry, prev, at, following } = occurrence;
-    let (at, prev, following) = (*at, *prev, *following);
+    let (at, prev) = (*at, *prev);
     let Blocked { holder, waiting } = blocked;
     let replaces = entry.overlap == Overlap::Replace;
     let row = if replaces || waiting.len() < entry.overlap.most_waiting() {
-        LedgerRow::Pending { at, due: at, prev, following, reason: Reason::Queued }
+        LedgerRow::Pending { at, due: at, prev, following: *following, reason: Reason::Queued }
     } else {
         let (reason, holder) = (Reason::Overlap, Some(holder));
+        let following = entry.timing.after(at);
         LedgerRow::Skipped { from: at, to: at, count: 1, prev, following, reason, holder }
     };
-    let (cursor, to) = (Cursor { prev, next: Some(at) }, Cursor { prev: Some(at), next: following });
+    let (cursor, to) = (Cursor { prev, next: Some(at) }, Cursor { prev: Some(at), next: row.following() });
     Repair {
         cursor,
         rows: vec![row],

@@ -3,6 +3,7 @@
 use super::missed::{missed, moved};
 use crate::domain::{Cursor, Entry, Millis, Reason, ScheduleState};
 use crate::store::{LedgerRow, Move, Repair};
+use crate::trigger::AWAITED;
 
 /// The end of a pause: what was planned meanwhile is skipped, nothing fires late.
 pub(crate) fn resume(entry: &Entry, now: Millis) -> Option<Repair> {
@@ -31,7 +32,7 @@ pub(crate) fn pass_paused(entry: &Entry, now: Millis) -> Option<Repair> {
 /// active nor paused.
 pub(crate) fn skip(entry: &Entry, at: Millis, now: Millis) -> Option<Repair> {
     let is_open = matches!(entry.state, ScheduleState::Active | ScheduleState::Paused);
-    if !is_open || entry.cursor.next != Some(at) {
+    if !is_open || entry.cursor.next != Some(at) || at == AWAITED {
         return None;
     }
     let (prev, following) = (entry.cursor.prev, entry.timing.after(at));

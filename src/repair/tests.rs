@@ -10,6 +10,7 @@ use crate::domain::{
 use crate::fixtures::{behind, cron, simple, stranded};
 use crate::pipeline::expand::expand;
 use crate::store::{Blocked, LedgerRow, Move, Repair, Stranded, Unstarted};
+use crate::trigger::{AWAITED, Delay, Timing, Trigger};
 
 const LEAST: Millis = 10_000;
 /// 2026-01-02 03:04:05.678 UTC.
@@ -132,6 +133,23 @@ fn a_single_missed_occurrence_runs_without_a_skip() {
     let repair = decide(&entry, &[], NOW, LEAST).unwrap();
     assert_without_gap(&entry, &repair);
     assert_eq!((pending(&repair), repair.rows.len()), (vec![1_000_000], 1));
+}
+
+/// Behind a skip the next is a delay away, behind a run it is not known before that has ended.
+#[test]
+fn what_a_fixed_delay_missed_runs_once() {
+    let trigger = Trigger::Delay(Delay::new(Some(1_000_000), 30_000).unwrap());
+    for policy in MisfirePolicy::ALL {
+        let timing = Timing::new(trigger.clone(), None, None).unwrap();
+        let entry = Entry { timing, ..behind(*policy, 30_000) };
+        let repair = decide(&entry, &[], NOW, LEAST).unwrap();
+        assert_without_gap(&entry, &repair);
+        let (fired, next) = match policy {
+            MisfirePolicy::DoNothing => (vec![], 1_120_000),
+            _ => (vec![1_090_000], AWAITED),
+        };
+        assert_eq!((pending(&repair), repair.passed, repair.to.next), (fired, 4, Some(next)), "{policy:?}");
+    }
 }
 
 #[test]

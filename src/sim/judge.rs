@@ -5,6 +5,8 @@
 //! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
 //! include this very file. All instants are database time, milliseconds.
 
+#[path = "judge/delays.rs"]
+mod delays;
 #[path = "judge/history.rs"]
 mod history;
 #[path = "judge/overlaps.rs"]
@@ -16,8 +18,6 @@ pub use self::history::*;
 
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
-/// The state of a row that was removed: nothing may come after.
-const REMOVED: &str = "REMOVED";
 /// A repair under FIRE_ALL runs so many, and skips the rest.
 const MOST_FIRED: usize = 1_000;
 
@@ -55,15 +55,20 @@ pub fn judge(history: &History) -> Verdict {
 }
 
 /// Within a generation the ledger follows the expected times one by one, without a gap, as far as the cursor.
-fn occurrences(history: &History, plan: &Plan, rows: &[&Execution], verdict: &mut Verdict) {
+fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut Verdict) {
     let mut generations: BTreeMap<i64, Vec<&Execution>> =
         plan.generations.keys().map(|generation| (*generation, Vec::new())).collect();
-    for row in rows.iter().filter(|row| row.origin == 0 && row.attempt == 1) {
+    for row in all.iter().filter(|row| row.origin == 0 && row.attempt == 1) {
         generations.entry(row.generation).or_default().push(row);
     }
     let mut behind = None;
     let mut following = None;
     for (generation, mut rows) in generations {
+        if let Some(delay) = plan.delays.get(&generation) {
+            (behind, following) =
+                delays::follow(history, (plan, generation), delay, all, (behind, following), verdict);
+            continue;
+        }
         rows.sort_by_key(|row| row.scheduled);
         let expected = plan.generations.get(&generation).map_or(&[][..], Vec::as_slice);
         // A one-shot moved to or before the last fire time begins without one.

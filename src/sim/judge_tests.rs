@@ -1,6 +1,10 @@
 //! The checker's own test: a good history passes, and each seeded fault in it is caught.
 
-use super::judge::{Cancel, Change, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge};
+use std::collections::BTreeMap;
+
+use super::judge::{
+    Cancel, Change, Delay, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge,
+};
 use crate::domain::ExecutionState;
 
 const STEP: i64 = 1_000;
@@ -13,6 +17,7 @@ fn good() -> History {
         job: "job".into(),
         payloads: vec![(0, "one".into()), (3_003, "two".into())],
         generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
+        delays: BTreeMap::new(),
         recovers: true,
         deaths: 5,
         retries: 0,
@@ -610,4 +615,52 @@ fn what_stays_behind_after_the_faults_is_caught() {
         effect(history, 51).at = 5_000 + 78_001;
         effect(history, 51).ended = None;
     });
+}
+
+/// Three runs, each 980 ms after the end of the one before; the second after its node died.
+fn delayed() -> History {
+    let mut history = good();
+    history.executions.retain(|row| row.scheduled <= 3 * STEP);
+    history.effects.retain(|it| it.scheduled <= 3 * STEP);
+    let left: Vec<i64> = history.executions.iter().map(|row| row.id).collect();
+    history.changes.retain(|it| left.contains(&it.execution));
+    let plan = &mut history.plans[0];
+    plan.generations = [(0, Vec::new())].into();
+    plan.delays = [(0, Delay { first: Some(STEP), delay: STEP - 20, ends: i64::MAX })].into();
+    (plan.state, plan.next) = ("EXECUTING".into(), Some(4 * STEP));
+    // The second run ends with its second attempt.
+    for id in [21, 22] {
+        row(&mut history, id).following = Some(3 * STEP + 100);
+    }
+    let third = row(&mut history, 31);
+    (third.scheduled, third.due, third.following) = (3 * STEP + 100, 3 * STEP + 100, Some(4 * STEP));
+    effect(&mut history, 31).scheduled = 3 * STEP + 100;
+    effect(&mut history, 31).at = 3 * STEP + 105;
+    history
+}
+
+#[test]
+fn a_delay_counts_from_the_end_of_each_run() {
+    type Fault = fn(&mut History);
+    let judged = |change: Fault| {
+        let mut history = delayed();
+        change(&mut history);
+        judge(&history).violations
+    };
+    assert_eq!(judged(|_| {}), [""; 0]);
+    let caught: [(&str, Fault); 6] = [
+        ("its last run leads to", |history| row(history, 31).scheduled -= 1),
+        ("its cursor was to go to", |history| row(history, 21).following = Some(3 * STEP)),
+        ("its cursor was to go to", |history| row(history, 31).following = Some(253_402_300_799_999)),
+        ("its cursor came from", |history| row(history, 31).prev = Some(STEP)),
+        ("skipped 1 occurrences", |history| {
+            let row = row(history, 31);
+            (row.state, row.reason, row.count) = ("SKIPPED".into(), "misfire".into(), 2);
+        }),
+        ("next is", |history| history.plans[0].next = Some(253_402_300_799_999)),
+    ];
+    for (words, change) in caught {
+        let violations = judged(change);
+        assert!(violations.iter().any(|it| it.contains(words)), "{words}: {violations:?}");
+    }
 }

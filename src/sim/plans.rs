@@ -15,7 +15,7 @@ use crate::repair::{resume, skip};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
-use crate::trigger::{Simple, Trigger};
+use crate::trigger::{AWAITED, Delay, Simple, Trigger};
 
 /// Short ones too, so that claims and repairs meet.
 const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
@@ -26,8 +26,9 @@ const OVERLAPS: [Overlap; 5] =
 
 struct Made {
     definition: Definition,
-    /// The expected times of each generation.
+    /// The expected times of each generation; none of those whose times count from the ends of runs.
     generations: BTreeMap<i64, Vec<Millis>>,
+    delays: BTreeMap<i64, judge::Delay>,
     punctual: Option<Millis>,
     /// Its payloads, and since when.
     payloads: Vec<(Millis, String)>,
@@ -69,9 +70,25 @@ impl Plans {
     /// The `n`th schedule: of each kind of trigger, job and policy in turn.
     pub(super) fn add(&mut self, n: usize, now: Millis, store: &dyn Store) {
         let start = now + 1_000 + self.dice.below(5_000);
+        if n % 7 == 6 {
+            self.add_delayed(n, start, store);
+            return self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+        }
         let (trigger, times) = self.trigger(n.is_multiple_of(2), start);
         self.make(n, start, trigger, times, store);
         self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+    }
+
+    /// One that fires again some time after each run.
+    fn add_delayed(&mut self, n: usize, start: Millis, store: &dyn Store) {
+        let delay = 1_000 * (1 + self.dice.below(7));
+        self.make(n, start, Trigger::Delay(Delay::new(Some(start), delay).unwrap()), Vec::new(), store);
+        let (made, ends) = (self.made.last_mut().unwrap(), self.ends);
+        made.delays.insert(0, judge::Delay { first: Some(start), delay, ends });
+        // All that was missed is one, as long as no run puts off the next.
+        if made.definition.misfire == MisfirePolicy::FireAll {
+            made.definition.misfire = MisfirePolicy::FireOnce;
+        }
     }
 
     /// The executions of the schedule made last are kept apart by this rule.
@@ -172,6 +189,7 @@ impl Plans {
         self.made.push(Made {
             definition,
             generations: [(0, times)].into(),
+            delays: BTreeMap::new(),
             payloads,
             paused: None,
             removed: None,
@@ -370,6 +388,9 @@ impl Plans {
             assert_ne!(store.ensure(&made.definition).unwrap(), Ensured::Unchanged);
             return None;
         }
+        if let (Trigger::Delay(_), true) = (&self.made[n].definition.trigger, self.dice.one_in(2)) {
+            return self.edit_delay(n, store);
+        }
         let start = now + self.dice.below(5_000);
         if store.is_locked(entry.id) || start >= self.ends {
             return None;
@@ -380,6 +401,29 @@ impl Plans {
         };
         let start = times.first().copied().unwrap_or(start);
         self.re_time(n, now, start, (trigger, times), store)
+    }
+
+    /// Another delay: it counts from the end of the run that is under way, if one is.
+    fn edit_delay(&mut self, n: usize, store: &Wire<'_>) -> Option<Pause> {
+        let made = &mut self.made[n];
+        let find = || store.find(APPLICATION, &made.definition.name).unwrap().unwrap();
+        let (entry, start) = (find(), made.definition.start);
+        if made.removed.is_some() || store.is_locked(entry.id) || entry.state == ScheduleState::Complete {
+            return None;
+        }
+        let delay = 1_000 * (1 + self.dice.below(7));
+        let trigger = Trigger::Delay(Delay::new(start, delay).unwrap());
+        let definition = Definition { trigger, ..made.definition.clone() };
+        if store.ensure(&definition).unwrap() != Ensured::Unchanged {
+            let edited = find();
+            let first = edited.cursor.next.filter(|next| *next != AWAITED);
+            assert_eq!(first.is_none(), entry.cursor.next == Some(AWAITED), "{edited:?}");
+            let generation = edited.generation;
+            made.generations.insert(generation, Vec::new());
+            made.delays.insert(generation, judge::Delay { first, delay, ends: self.ends });
+        }
+        made.definition = definition;
+        None
     }
 
     /// Some schedule gets a trigger that lay ahead when the transaction began which commits it now.
@@ -435,6 +479,7 @@ impl Plans {
                 schedule: made.definition.name.clone(),
                 job: made.definition.job.name.clone(),
                 generations: made.generations.clone(),
+                delays: made.delays.clone(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,
                 deaths: policy.max_attempts,

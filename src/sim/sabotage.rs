@@ -10,6 +10,7 @@ use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::hooks::SlotFault;
+use crate::store::rules::ChangeKind;
 
 /// What is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub(super) enum Sabotage {
     LeaveEarly,
     /// A protection of slots.
     Slots(SlotFault),
+    /// Changes of this kind do not plan what counts from the ends of runs.
+    PlanNothing(ChangeKind),
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -196,6 +199,14 @@ impl Sabotage {
                 "the slot of what runs on beyond its limit",
                 Faults::OVERDUE,
                 vec![Self::Slots(SlotFault::OfTheStuck)],
+            ),
+            ("what a run's end plans", MANY, vec![Self::PlanNothing(ChangeKind::Finish)]),
+            ("what the end of an abandoned run plans", MANY, vec![Self::PlanNothing(ChangeKind::Abandon)]),
+            ("what the end of a cancelled run plans", MANY, vec![Self::PlanNothing(ChangeKind::Cancel)]),
+            (
+                "what the return of a handler beyond its limit plans",
+                Faults::OVERDUE,
+                vec![Self::PlanNothing(ChangeKind::Release)],
             ),
             ("the count of failures", MANY, vec![Self::ForgetFailures]),
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),

@@ -95,7 +95,17 @@ pub(crate) struct ExecutionChange {
     pub attempt: Option<Attempt>,
     /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
+    /// If the schedule fires again so long after the end of its run, and this may be that end.
+    pub plans: Option<RunEnd>,
     pub now: Millis,
+}
+
+/// Of a run whose end says when its schedule fires again: which schedule, and the delay in milliseconds as it
+/// was read. The schedule's row has the one that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunEnd {
+    pub schedule: ScheduleId,
+    pub delay: Millis,
 }
 
 /// An attempt that is made with the end of the one before it.
@@ -133,6 +143,7 @@ impl ExecutionChange {
             due: None,
             attempt: None,
             frees: None,
+            plans: None,
             now,
         }
     }
@@ -141,6 +152,11 @@ impl ExecutionChange {
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has that table"))]
     pub(crate) fn concerns_stuck(&self) -> bool {
         matches!(self.kind, ChangeKind::TimeOut | ChangeKind::Release)
+    }
+
+    /// The schedule that fires again some time after this, unless an attempt follows.
+    pub(crate) fn plans(&self) -> Option<RunEnd> {
+        self.plans.filter(|_| self.next.is_none())
     }
 
     /// When it is tried again, or goes on.
@@ -398,6 +414,15 @@ pub(crate) enum LedgerRow {
     },
     /// One occurrence to run once it is `due`.
     Pending { at: Millis, due: Millis, prev: Option<Millis>, following: Option<Millis>, reason: Reason },
+}
+
+impl LedgerRow {
+    /// The fire time behind it.
+    pub(crate) fn following(&self) -> Option<Millis> {
+        match self {
+            Self::Skipped { following, .. } | Self::Pending { following, .. } => *following,
+        }
+    }
 }
 
 /// What the columns of QRTZ_RUN hold for a [`LedgerRow`].

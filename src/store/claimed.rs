@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rules::ChangeKind;
-use super::{ClaimRequest, ExecutionChange, NextAttempt};
+use super::{ClaimRequest, ExecutionChange, NextAttempt, RunEnd};
 use crate::domain::{
     Answer, Attempt, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Overlap, Reason,
     ScheduleId, Token,
@@ -142,7 +142,7 @@ impl Claimed {
             Answer::GiveUp(error) => {
                 let (error, reason) = (Some(error), Some(Reason::GaveUp));
                 let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
-                return ExecutionChange { error, reason, frees: self.frees(), ..change };
+                return ExecutionChange { error, reason, frees: self.frees(), plans: self.plans(), ..change };
             }
             Answer::Snooze(pause) => {
                 let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
@@ -152,8 +152,8 @@ impl Claimed {
             }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let frees = self.frees();
-        ExecutionChange { error, next, frees, ..self.change(ChangeKind::Finish, becomes, now) }
+        let (frees, plans) = (self.frees(), self.plans());
+        ExecutionChange { error, next, frees, plans, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
     /// How long its handler may take, if its schedule says so itself; milliseconds.
@@ -170,11 +170,12 @@ impl Claimed {
     /// Its handler has returned after its time was up: its retry, if one is granted, may begin.
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let (fresh, frees) = (Some(Token::fresh()), self.frees());
+        let (fresh, frees, plans) = (Some(Token::fresh()), self.frees(), self.plans());
         ExecutionChange {
             fresh,
             next,
             frees,
+            plans,
             ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now)
         }
     }
@@ -189,6 +190,12 @@ impl Claimed {
     fn frees(&self) -> Option<(ScheduleId, Overlap)> {
         let overlap = self.entry.overlap;
         overlap.has_slot().then_some((self.entry.id, overlap))
+    }
+
+    /// Its schedule, if that fires again some time after its end.
+    fn plans(&self) -> Option<RunEnd> {
+        let delay = self.entry.timing.delay_ms()?;
+        Some(RunEnd { schedule: self.entry.id, delay })
     }
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {

@@ -291,7 +291,7 @@ row! {
 row! {
     /// The columns that say when a schedule fires, as loosely as a database may hold them.
     When {
-        job_type: String = "job_type", Holds::Word(&["CRON", "SIMPLE"]);
+        job_type: String = "job_type", Holds::Word(&["CRON", "SIMPLE", "DELAY"]);
         cron: Option<String> = "cron", Holds::Free;
         zone_id: Option<String> = "zone_id", Holds::Free;
         repeat_count: Option<i64> = "repeat_count", Holds::Free;

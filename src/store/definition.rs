@@ -5,7 +5,7 @@ use super::columns::{Cell, Settings, Spec, When};
 use super::when::{self, NONE, Present};
 use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
 use crate::time::Window;
-use crate::trigger::{Timing, Trigger, TriggerError};
+use crate::trigger::{AWAITED, Timing, Trigger, TriggerError};
 
 /// What a client wants a schedule to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl Definition {
     /// Its own rule, or that of what recurs or fires once.
     pub(crate) fn overlap(&self) -> Overlap {
         let recurs = match &self.trigger {
-            Trigger::Cron(_) => true,
+            Trigger::Cron(_) | Trigger::Delay(_) => true,
             Trigger::Simple(simple) => simple.repeat_count() != 0,
         };
         self.overlap.unwrap_or(if recurs { Overlap::Skip } else { Overlap::Allow })
@@ -99,7 +99,7 @@ impl Definition {
     /// Whether it says by itself when its trigger starts.
     fn is_anchored(&self) -> bool {
         match &self.trigger {
-            Trigger::Simple(simple) => simple.start_ms().or(self.start).is_some(),
+            Trigger::Simple(_) | Trigger::Delay(_) => self.trigger.start_ms().or(self.start).is_some(),
             Trigger::Cron(_) => true,
         }
     }
@@ -145,6 +145,7 @@ pub(crate) struct StoredSchedule {
     pub version: i64,
     pub generation: i64,
     pub prev: Option<Millis>,
+    pub next: Option<Millis>,
     pub settings: Settings,
     pub when: When,
 }
@@ -242,11 +243,19 @@ impl WorkedOut<'_> {
     /// A new trigger plans anew; a pause stays a pause. The last fire time of a broken row is not believed.
     fn retimed(&self, stored: &StoredSchedule, is_broken: bool) -> PlannedRow {
         let prev = stored.prev.filter(|prev| *prev != NONE && !is_broken);
-        let cursor = when::planned(&self.timing, prev, self.present);
+        let cursor = self.awaited(stored, prev, is_broken);
+        let cursor = cursor.unwrap_or_else(|| when::planned(&self.timing, prev, self.present));
         let kept = [ScheduleState::Paused.as_str(), ScheduleState::Init.as_str()];
         let keeps = cursor.next.is_some() && kept.contains(&stored.state.as_str());
         let state = if keeps { stored.state.clone() } else { state_at(cursor.next).as_str().to_owned() };
         PlannedRow { cursor, state }
+    }
+
+    /// The cursor of a run that is under way, whose end says when the next is, as it did by the old trigger.
+    fn awaited(&self, stored: &StoredSchedule, prev: Option<Millis>, is_broken: bool) -> Option<Cursor> {
+        let follows = prev.is_some_and(|prev| self.timing.behind_run(prev) == Some(AWAITED));
+        let awaits = stored.next == Some(AWAITED) && follows && !is_broken;
+        awaits.then_some(Cursor { prev, next: Some(AWAITED) })
     }
 }
 

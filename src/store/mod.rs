@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub(crate) use absent::{check_schema, migrate, open};
 pub(crate) use change::{
     Applied, Change, ExecutionChange, LedgerRow, Move, NextAttempt, NodeEnd, PauseChange, RemoveChange,
-    Repair, SeenSchedule, UnreadableRow, Unstarted,
+    Repair, RunEnd, SeenSchedule, UnreadableRow, Unstarted,
 };
 pub(crate) use claimed::Claimed;
 pub(crate) use definition::Definition;
@@ -558,10 +558,17 @@ pub(crate) struct Stranded {
     pub deaths: u32,
     /// Somebody asked to cancel it.
     pub is_cancelled: bool,
+    /// If its schedule fires again some time after its end: how long, milliseconds.
+    pub delay: Option<Millis>,
     pub policy: JobPolicy,
 }
 
 impl Stranded {
+    /// The schedule that its end plans.
+    pub(crate) fn plans(&self) -> Option<RunEnd> {
+        self.delay.map(|delay| RunEnd { schedule: self.schedule, delay })
+    }
+
     /// What events call it.
     pub(crate) fn named(&self) -> Attempt {
         let (schedule, job) = (Arc::clone(&self.name), Arc::clone(&self.job));
@@ -575,6 +582,8 @@ pub(crate) struct Withdrawn {
     pub attempt: Attempt,
     pub token: Token,
     pub reason: Reason,
+    /// The schedule that its end plans.
+    pub plans: Option<RunEnd>,
 }
 
 impl Withdrawn {
@@ -583,6 +592,7 @@ impl Withdrawn {
         let cancelled = ExecutionState::Cancelled;
         ExecutionChange {
             reason,
+            plans: self.plans,
             ..ExecutionChange::of(kind, self.attempt.execution, self.token, cancelled, now)
         }
     }

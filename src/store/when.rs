@@ -3,7 +3,7 @@
 use super::columns::When;
 use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
-use crate::trigger::{Cron, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
+use crate::trigger::{Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
@@ -38,7 +38,7 @@ pub(crate) fn planned(timing: &Timing, prev: Option<Millis>, at: Present) -> Cur
     let past = || match timing.trigger() {
         Trigger::Simple(simple) if simple.interval_ms() == 0 => timing.after(NONE),
         Trigger::Simple(_) => timing.after(behind),
-        Trigger::Cron(_) => None,
+        Trigger::Cron(_) | Trigger::Delay(_) => None,
     };
     let next = timing.after(behind.max(at.now - 1)).or_else(past);
     let forgotten = at.ledger_from.min(at.now - LEAST_RETENTION);
@@ -82,6 +82,7 @@ impl When {
         match timing.trigger() {
             Trigger::Cron(cron) => Self::of_cron(cron, window),
             Trigger::Simple(simple) => Self::of_simple(simple, timing, window.1),
+            Trigger::Delay(delay) => Self::of_delay(*delay, timing, window.1),
         }
     }
 
@@ -122,6 +123,20 @@ impl When {
         }
     }
 
+    fn of_delay(delay: Delay, timing: &Timing, end: Millis) -> Self {
+        Self {
+            job_type: "DELAY".to_owned(),
+            cron: None,
+            zone_id: None,
+            repeat_count: Some(FOR_EVER),
+            repeat_interval: Some(delay.delay_ms()),
+            start_time: Some(timing.after(NONE).or(delay.start_ms()).unwrap_or(NONE)),
+            end_time: Some(end),
+            dst_gap: gap_word(Gap::default()).to_owned(),
+            dst_fold: fold_word(Fold::default()).to_owned(),
+        }
+    }
+
     /// What the columns mean, or why they mean nothing.
     pub(crate) fn timing(&self) -> Result<Timing, String> {
         let start = optional("start_time", self.start_time)?;
@@ -132,7 +147,8 @@ impl When {
         let trigger = match self.job_type.as_str() {
             "CRON" => Trigger::Cron(self.as_cron()?),
             "SIMPLE" => Trigger::Simple(self.as_simple(start)?),
-            other => return Err(format!("job_type {other:?} is neither CRON nor SIMPLE")),
+            "DELAY" => Trigger::Delay(self.as_delay(start)?),
+            other => return Err(format!("job_type {other:?} is none of CRON, SIMPLE and DELAY")),
         };
         Timing::new(trigger, start, end).map_err(|error| error.to_string())
     }
@@ -148,6 +164,11 @@ impl When {
         let interval = self.repeat_interval.ok_or("repeat_interval is NULL")?;
         let count = self.repeat_count.ok_or("repeat_count is NULL")?;
         Simple::new(start, interval, count).map_err(|error| error.to_string())
+    }
+
+    fn as_delay(&self, start: Option<Millis>) -> Result<Delay, String> {
+        let delay = self.repeat_interval.ok_or("repeat_interval is NULL")?;
+        Delay::new(start, delay).map_err(|error| error.to_string())
     }
 
     /// Whether two rows ask for the same, wherever an interval trigger that anybody may anchor starts.
@@ -168,6 +189,10 @@ impl When {
             ("SIMPLE", _) => match self.repeat_interval {
                 Some(interval) => format!("every {interval} ms"),
                 None => "every NULL ms".to_owned(),
+            },
+            ("DELAY", _) => match self.repeat_interval {
+                Some(delay) => format!("{delay} ms after each run"),
+                None => "NULL ms after each run".to_owned(),
             },
             (other, _) => other.to_owned(),
         }
@@ -296,7 +321,10 @@ mod tests {
         let cron = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap().gap(Gap::Skip).fold(Fold::Both);
         let every = Simple::every(Duration::from_secs(5)).unwrap().anchored(200_000_000_000).unwrap();
         let plain = Cron::parse("0 30 2 * * ?", "Europe/Berlin").unwrap();
-        for trigger in [Trigger::Cron(cron), Trigger::Cron(plain), Trigger::Simple(every)] {
+        let delay = Delay::new(Some(200_000_000_000), 5_000).unwrap();
+        let triggers =
+            [Trigger::Cron(cron), Trigger::Cron(plain), Trigger::Simple(every), Trigger::Delay(delay)];
+        for trigger in triggers {
             let timing = Timing::new(trigger, None, Some(300_000_000_000)).unwrap();
             let back = When::of(&timing).timing().unwrap();
             assert_eq!(back.trigger(), timing.trigger());

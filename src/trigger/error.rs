@@ -41,29 +41,26 @@ pub enum TriggerError {
         /// The name as given.
         name: String,
     },
-    /// A number of a simple trigger is out of range.
-    #[error("simple trigger: {field} is {value}: {problem}")]
+    /// A number of a simple trigger or a fixed delay is out of range.
+    #[error("trigger: {field} is {value}: {problem}")]
     Simple {
-        /// `start`, `interval` or `repeat count`.
+        /// `start`, `interval`, `repeat count` or `delay`.
         field: &'static str,
-        /// The value as given (milliseconds for start and interval).
+        /// The value as given (milliseconds for start, interval and delay).
         value: i64,
         /// The rule it breaks.
         problem: &'static str,
     },
-    /// Something that only a simple trigger has was asked of a cron trigger.
-    #[error(
-        "cron trigger `{expression}` has no `{asked}`: \
-         bound it with the schedule's start and end time"
-    )]
+    /// Something that only a simple trigger has was asked of another.
+    #[error("{trigger} has no `{asked}`: bound it with the schedule's start and end time")]
     NotSimple {
         /// The method called.
         asked: &'static str,
-        /// The whole expression.
-        expression: String,
+        /// The trigger in words.
+        trigger: String,
     },
-    /// An interval trigger was to be timed before anything said when it starts.
-    #[error("simple trigger: it has no start yet: anchor it at the time its schedule is created")]
+    /// A simple trigger or a fixed delay was to be timed before anything said when it starts.
+    #[error("trigger: it has no start yet: anchor it at the time its schedule is created")]
     NotAnchored,
     /// A schedule's window ends before it begins.
     #[error("end time {end_ms} is before start time {start_ms} (epoch milliseconds)")]

@@ -6,12 +6,14 @@
 //!
 //! ```text
 //! Trigger -- Cron    text -> parse -> CronSpec (bit sets) -> wall-clock time -> Zone -> instant
-//!         \- Simple  start + k * interval
+//!         |- Simple  start + k * interval
+//!         \- Delay   start, then the end of the last run + delay
 //! Timing = Trigger + start + end: what a schedule row asks
 //! ```
 
 mod civil;
 mod cron;
+mod delay;
 mod error;
 mod simple;
 mod timing;
@@ -24,6 +26,8 @@ use chrono::{DateTime, Utc};
 use std::time::Duration;
 
 pub use cron::{Cron, Fold, Gap};
+pub use delay::Delay;
+pub(crate) use delay::{AWAITED, known};
 pub use error::TriggerError;
 pub(crate) use simple::FOR_EVER;
 pub use simple::Simple;
@@ -47,6 +51,8 @@ pub enum Trigger {
     Cron(Cron),
     /// At a fixed interval from a start.
     Simple(Simple),
+    /// Always the same delay after the end of the last run.
+    Delay(Delay),
 }
 
 impl Trigger {
@@ -69,6 +75,28 @@ impl Trigger {
         Simple::every(interval).map(Trigger::Simple)
     }
 
+    /// Fires from the moment the schedule is created, unless [`starting`](Trigger::starting) says otherwise, and
+    /// then always `delay` after the end of the last run: at least 1 ms, for ever. See [`Delay`].
+    ///
+    /// The next fire time is not known while a run is under way: until then the schedule has none. A run ends
+    /// with its last attempt, also if that was abandoned, cancelled or ran out of time: of that one when its
+    /// handler returns.
+    ///
+    /// # Errors
+    /// [`TriggerError::Simple`] if `delay` is below one millisecond.
+    ///
+    /// ```
+    /// use firetime::trigger::Trigger;
+    /// use std::time::Duration;
+    ///
+    /// let import = Trigger::fixed_delay(Duration::from_secs(60))?;
+    /// # let _ = import;
+    /// # Ok::<(), firetime::trigger::TriggerError>(())
+    /// ```
+    pub fn fixed_delay(delay: Duration) -> Result<Trigger, TriggerError> {
+        Delay::after(delay).map(Trigger::Delay)
+    }
+
     /// Fires once, at `at` (rounded down to the millisecond). Another `at` is another trigger, for a schedule
     /// that has fired, too.
     ///
@@ -87,22 +115,29 @@ impl Trigger {
     /// Limits a simple trigger to `count` occurrences in total (at least 1). Default: no limit.
     ///
     /// # Errors
-    /// [`TriggerError::NotSimple`] on a cron trigger, [`TriggerError::Simple`] if `count` is 0.
+    /// [`TriggerError::NotSimple`] on a cron trigger or a fixed delay, [`TriggerError::Simple`] if `count` is 0.
     pub fn times(self, count: u64) -> Result<Trigger, TriggerError> {
-        self.simple("times")?.times(count).map(Trigger::Simple)
+        match self {
+            Trigger::Simple(simple) => simple.times(count).map(Trigger::Simple),
+            other => Err(other.has_no("times")),
+        }
     }
 
-    /// Puts the first occurrence of a simple trigger at `at` (rounded down to the millisecond).
+    /// Puts the first occurrence of a simple trigger or a fixed delay at `at` (rounded down to the millisecond).
     /// Default: the moment the schedule is created.
     ///
     /// # Errors
     /// [`TriggerError::NotSimple`] on a cron trigger, [`TriggerError::Simple`] if `at` is before
     /// 1970.
     pub fn starting(self, at: DateTime<Utc>) -> Result<Trigger, TriggerError> {
-        self.simple("starting")?.starting(at).map(Trigger::Simple)
+        match self {
+            Trigger::Simple(simple) => simple.starting(at).map(Trigger::Simple),
+            Trigger::Delay(delay) => delay.starting(at).map(Trigger::Delay),
+            cron @ Trigger::Cron(_) => Err(cron.has_no("starting")),
+        }
     }
 
-    /// Gives a simple trigger that has no start yet the start `start_ms` (epoch milliseconds).
+    /// Gives a simple trigger or a fixed delay that has no start yet the start `start_ms` (epoch milliseconds).
     /// Any other trigger comes back unchanged.
     ///
     /// # Errors
@@ -110,24 +145,44 @@ impl Trigger {
     pub fn anchored(self, start_ms: i64) -> Result<Trigger, TriggerError> {
         match self {
             Trigger::Simple(simple) => simple.anchored(start_ms).map(Trigger::Simple),
-            cron => Ok(cron),
+            Trigger::Delay(delay) => delay.anchored(start_ms).map(Trigger::Delay),
+            cron @ Trigger::Cron(_) => Ok(cron),
         }
     }
 
-    /// The first occurrence strictly after `after_ms`.
+    /// The first occurrence strictly after `after_ms`; of a fixed delay, if no run takes any time.
     pub(crate) fn next_after(&self, after_ms: i64) -> Option<i64> {
         match self {
             Trigger::Cron(cron) => cron.next_after(after_ms),
             Trigger::Simple(simple) => simple.next_after(after_ms),
+            Trigger::Delay(delay) => delay.next_after(after_ms),
         }
     }
 
-    fn simple(self, asked: &'static str) -> Result<Simple, TriggerError> {
+    /// When it starts, if it says so.
+    pub(crate) fn start_ms(&self) -> Option<i64> {
         match self {
-            Trigger::Simple(simple) => Ok(simple),
-            Trigger::Cron(cron) => {
-                Err(TriggerError::NotSimple { asked, expression: cron.expression().to_owned() })
-            }
+            Trigger::Cron(_) => None,
+            Trigger::Simple(simple) => simple.start_ms(),
+            Trigger::Delay(delay) => delay.start_ms(),
         }
+    }
+
+    /// Of what fires at a fixed interval while nothing is run: how long that is, milliseconds.
+    fn interval_ms(&self) -> Option<i64> {
+        match self {
+            Trigger::Cron(_) => None,
+            Trigger::Simple(simple) => Some(simple.interval_ms()),
+            Trigger::Delay(delay) => Some(delay.delay_ms()),
+        }
+    }
+
+    fn has_no(&self, asked: &'static str) -> TriggerError {
+        let trigger = match self {
+            Trigger::Cron(cron) => format!("cron trigger `{}`", cron.expression()),
+            Trigger::Simple(_) => "simple trigger".to_owned(),
+            Trigger::Delay(delay) => format!("fixed delay of {} ms", delay.delay_ms()),
+        };
+        TriggerError::NotSimple { asked, trigger }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Trigger, TriggerError};
+use super::{AWAITED, Trigger, TriggerError};
 
 /// A trigger kept to its schedule's window: what a schedule row needs to move its cursor.
 ///
@@ -24,11 +24,11 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// A trigger and its window. A simple trigger whose start is open takes the window's.
+    /// A trigger and its window. A simple trigger or a fixed delay whose start is open takes the window's.
     ///
     /// # Errors
     /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor
-    /// window says when a simple trigger starts; [`TriggerError::Simple`] if the window gives it a
+    /// window says when a simple trigger or a fixed delay starts; [`TriggerError::Simple`] if the window gives it a
     /// negative start.
     pub fn new(trigger: Trigger, start_ms: Option<i64>, end_ms: Option<i64>) -> Result<Timing, TriggerError> {
         if let (Some(start_ms), Some(end_ms)) = (start_ms, end_ms)
@@ -55,27 +55,45 @@ impl Timing {
     }
 
     /// The occurrence that follows `prev_ms`, strictly later; `None` once the schedule is
-    /// exhausted.
+    /// exhausted. Of a fixed delay: if a run ends at `prev_ms`.
     pub fn after(&self, prev_ms: i64) -> Option<i64> {
         let before_start = self.start_ms.unwrap_or(i64::MIN).saturating_sub(1);
         let next = self.trigger.next_after(prev_ms.max(before_start))?;
         self.end_ms.is_none_or(|end| next <= end).then_some(next)
     }
 
+    /// Where the cursor goes as the occurrence at `at_ms` is to run: to the one that follows, or to
+    /// [`AWAITED`] until the run has ended.
+    pub(crate) fn behind_run(&self, at_ms: i64) -> Option<i64> {
+        let next = self.after(at_ms);
+        if matches!(self.trigger, Trigger::Delay(_)) { next.map(|_| AWAITED) } else { next }
+    }
+
+    /// How long after the end of a run the next occurrence is, if that is what the trigger says; milliseconds.
+    pub(crate) fn delay_ms(&self) -> Option<i64> {
+        if let Trigger::Delay(delay) = &self.trigger { Some(delay.delay_ms()) } else { None }
+    }
+
     /// From the occurrence `at_ms` of a fixed interval to the last but one up to `until_ms`, without a walk:
     /// how many occurrences that passes, and where it leads.
     pub(crate) fn leap(&self, at_ms: i64, until_ms: i64) -> Option<(u64, i64)> {
-        let Trigger::Simple(simple) = &self.trigger else { return None };
-        let last = simple.last_through(self.end_ms.map_or(until_ms, |end| end.min(until_ms)))?;
-        let steps = last.checked_sub(at_ms)?.checked_div(simple.interval_ms())?.checked_sub(1)?;
+        let interval = self.trigger.interval_ms()?;
+        let until = self.end_ms.map_or(until_ms, |end| end.min(until_ms));
+        let last = match &self.trigger {
+            Trigger::Simple(simple) => simple.last_through(until)?,
+            _ => until,
+        };
+        let steps = last.checked_sub(at_ms)?.checked_div(interval)?.checked_sub(1)?;
         let passed = u64::try_from(steps).ok()?;
-        Some((passed, at_ms + steps * simple.interval_ms()))
+        Some((passed, at_ms + steps * interval))
     }
 }
 
 fn anchor(trigger: Trigger, start_ms: Option<i64>) -> Result<Trigger, TriggerError> {
     match (&trigger, start_ms) {
-        (Trigger::Simple(simple), None) if simple.start_ms().is_none() => Err(TriggerError::NotAnchored),
+        (Trigger::Simple(_) | Trigger::Delay(_), None) if trigger.start_ms().is_none() => {
+            Err(TriggerError::NotAnchored)
+        }
         (_, None) => Ok(trigger),
         (_, Some(start)) => trigger.anchored(start),
     }

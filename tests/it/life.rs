@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
     Answer, AuditFilter, Builder, Cancellation, Cancelled, Cause, Client, Context, Draining, Ensured,
@@ -34,6 +34,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ),
         ("a_handler_that_snoozes_at_a_shutdown_goes_on_elsewhere", a_handler_that_snoozes_at_a_shutdown),
         ("a_slow_job_keeps_its_next_occurrences_away", a_slow_job_keeps_its_next_occurrences_away),
+        ("a_fixed_delay_counts_from_the_end_of_a_run", a_fixed_delay_counts_from_the_end_of_a_run),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
@@ -341,6 +342,39 @@ fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
     assert!(second != first && next > began + TimeDelta::milliseconds(1_600), "{began} {next}");
     drop(let_go);
     assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+}
+
+/// Two nodes, and runs that fail, are retried, and take their time.
+fn a_fixed_delay_counts_from_the_end_of_a_run(kind: ServerKind) {
+    const DELAY: i64 = 300;
+    const RETRIED: Job<()> = Job::new("retried").retry(Retry::fixed(Duration::from_millis(100)).at_most(1));
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let node = || {
+        let tell = Arc::clone(&tell);
+        let handler = move |context: &Context, ()| {
+            tell.lock().unwrap().send((context.fire_time(), context.attempt())).unwrap();
+            if context.attempt() == 1 { Err("again".into()) } else { Ok(()) }
+        };
+        builder(&database).handler(RETRIED, handler).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    let client = nodes[0].client();
+    let trigger = Trigger::fixed_delay(Duration::from_millis(DELAY.unsigned_abs())).unwrap();
+    client.ensure(&Schedule::new("delayed", RETRIED, &(), trigger).unwrap()).run().unwrap();
+    let began: Vec<(DateTime<Utc>, u32)> = (0..6).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+    assert_eq!(began.iter().map(|it| it.1).collect::<Vec<_>>(), [1, 2, 1, 2, 1, 2]);
+    let rows = client.executions(&ExecutionFilter::default()).unwrap();
+    let end = |at, attempt| {
+        rows.iter()
+            .find(|row| (row.fire_time, row.attempt) == (Some(at), attempt))
+            .and_then(|row| row.finished)
+    };
+    for runs in began.chunks(2).collect::<Vec<_>>().windows(2) {
+        let (first, next) = (runs[0][0].0, runs[1][0].0);
+        assert_eq!(Some(next - TimeDelta::milliseconds(DELAY)), end(first, 2), "{began:?}");
+    }
 }
 
 /// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.

@@ -8,6 +8,7 @@ use crate::domain::{Entry, Error, Millis, ScheduleState};
 use crate::repair::skip;
 use crate::store::audit::{AuditEntry, Order};
 use crate::store::{Change, Verbs};
+use crate::trigger::known;
 
 /// Skips the next occurrence of an active or paused schedule: it is recorded as SKIPPED (`by hand`), and the
 /// one behind it is the next. Made by [`Client::skip`].
@@ -85,7 +86,7 @@ impl Skip<'_> {
 }
 
 fn instant(at: Option<Millis>) -> Option<DateTime<Utc>> {
-    at.and_then(DateTime::from_timestamp_millis)
+    known(at).and_then(DateTime::from_timestamp_millis)
 }
 
 /// The answer to a [`Skip`](crate::request::Skip).
@@ -99,7 +100,7 @@ pub enum Skipped {
     },
     /// The next fire time is another; nothing was changed.
     NotNext {
-        /// The next fire time, if there is one.
+        /// The next fire time; none while a run is under way whose end says when that is.
         next: Option<DateTime<Utc>>,
     },
     /// The schedule is in this state, in which it fires nothing; nothing was changed.

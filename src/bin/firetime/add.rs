@@ -52,10 +52,14 @@ pub(crate) fn add(
     };
     let now = new.now.timestamp_millis();
     let timing = firetime::trigger::Timing::new(new.trigger.clone(), Some(now), None)?;
-    let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(SHOWN);
+    let shown = if let Trigger::Delay(_) = &new.trigger { 1 } else { SHOWN };
+    let fire_times = std::iter::successors(timing.after(now - 1), |at| timing.after(*at)).take(shown);
     writeln!(out, "fires at (UTC):")?;
     for at in fire_times {
         writeln!(out, "  {}", utc(DateTime::from_timestamp_millis(at)))?;
+    }
+    if let Trigger::Delay(delay) = &new.trigger {
+        writeln!(out, "  then {} ms after each run", delay.delay_ms())?;
     }
     if new.dry_run {
         writeln!(out, "nothing was changed")?;

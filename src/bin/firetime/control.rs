@@ -9,7 +9,7 @@ use firetime::{
 };
 
 use crate::failure::Failure;
-use crate::inspect::{connect, find, schedules};
+use crate::inspect::{self, connect, find, schedules};
 use crate::target::Target;
 use crate::text::escaped;
 use crate::when::utc;
@@ -204,6 +204,9 @@ fn skipped(answer: Skipped) -> String {
     };
     match answer {
         Skipped::Skipped { next } => format!("skipped; {}", at(next)),
+        Skipped::NotNext { next: None } => {
+            "nothing was changed: its run's end says when it fires next".to_owned()
+        }
         Skipped::NotNext { next } => format!("nothing was changed: {}", at(next)),
         Skipped::NotActive(state) => unchanged(state),
         other => format!("{other:?}"),
@@ -236,8 +239,9 @@ fn preview_removal(client: &Client, name: &str, cancel_running: bool) -> Result<
     let waiting = count(&[ExecutionState::Pending])?;
     let running = count(&[ExecutionState::Claimed, ExecutionState::Running])?;
     let then = if cancel_running { "be asked to end" } else { "end normally" };
-    let next = match utc(schedule.next) {
+    let next = match inspect::next(&schedule) {
         never if never == "-" => "never again".to_owned(),
+        next if schedule.next.is_none() => format!("next {next}"),
         next => format!("next at {next} UTC"),
     };
     Err(Failure::Usage(format!(

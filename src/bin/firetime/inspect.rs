@@ -220,7 +220,7 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::new("STATE", schedule_state),
     Column::new("TRIGGER", |schedule| schedule.trigger.clone()),
     Column::new("LAST (UTC)", |schedule| utc(schedule.prev)),
-    Column::new("NEXT (UTC)", |schedule| utc(schedule.next)),
+    Column::new("NEXT (UTC)", next),
     Column::wide("TRIGGERED", |schedule| schedule.triggered.to_string()),
     Column::new("PAUSED BY", |schedule| schedule.paused_by.clone()),
     Column::wide("SINCE (UTC)", |schedule| utc(schedule.paused)),
@@ -228,6 +228,14 @@ const SCHEDULES: &[Column<ScheduleView>] = &[
     Column::new("REASON", schedule_reason),
     Column::wide("DESCRIPTION", |schedule| shortened(&schedule.description, TEXT_SHOWN)),
 ];
+
+/// When it fires next, as far as that is known.
+pub(crate) fn next(schedule: &ScheduleView) -> String {
+    match schedule.next {
+        None if schedule.state == "active" => "after its run".to_owned(),
+        next => utc(next),
+    }
+}
 
 pub(crate) fn schedule_state(schedule: &ScheduleView) -> String {
     match schedule.held_by.as_str() {

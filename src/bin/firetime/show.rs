@@ -5,7 +5,9 @@ use std::io::Write;
 use firetime::{ErrorKind, ExecutionDetails, ExecutionView, ScheduleDetails};
 
 use crate::failure::Failure;
-use crate::inspect::{EXECUTIONS, connect, execution_state, find_application, schedule_state, schedules};
+use crate::inspect::{
+    self, EXECUTIONS, connect, execution_state, find_application, schedule_state, schedules,
+};
 use crate::output::{self, ListOutput, Output};
 use crate::target::Target;
 use crate::when::utc;
@@ -28,7 +30,10 @@ pub(crate) fn schedule(
         return output::json(out, &details);
     }
     let ScheduleDetails { schedule, payload, starts, ends, priority, next_five, counts, last, .. } = &details;
-    let fire_times: Vec<String> = next_five.iter().map(|at| utc(Some(*at))).collect();
+    let fire_times = match &next_five[..] {
+        [] => vec![inspect::next(schedule)],
+        known => known.iter().map(|at| utc(Some(*at))).collect(),
+    };
     let counts: Vec<String> =
         counts.iter().map(|(state, count)| format!("{count} {}", state.to_lowercase())).collect();
     output::properties(

@@ -99,6 +99,7 @@ fn revocations_that_are_refused_do_not_pile_up() {
         failures: 0,
         deaths: 0,
         is_cancelled: false,
+        delay: None,
         policy,
     };
     let owned: Vec<Stranded> = (0..100).map(stranded).collect();
@@ -265,6 +266,7 @@ fn owned(id: i64) -> Stranded {
         failures: 0,
         deaths: 0,
         is_cancelled: false,
+        delay: None,
         policy: JobPolicy::DEFAULT,
     }
 }

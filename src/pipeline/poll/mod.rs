@@ -339,6 +339,12 @@ impl Machine for PollMachine {
                 self.timetable.wanted |= self.home.freed(&name, now.boot + self.window.poll);
             }
             PollInput::Retry(due) => self.timetable.want_retry(due),
+            PollInput::Planned(name, due) => {
+                if due < self.timetable.next_tick() {
+                    self.timetable.want_retry(due);
+                    self.home.changed(name.to_string(), now.boot + self.window.poll);
+                }
+            }
             PollInput::Members(members) => {
                 let before = self.home.listed();
                 self.home.members = members;

@@ -145,6 +145,12 @@ impl Cluster {
         {
             store.follow_cancelled();
         }
+        let plans = sabotages
+            .iter()
+            .find_map(|it| if let Sabotage::PlanNothing(kind) = it { Some(kind) } else { None });
+        if let (Database::Memory(store), Some(kind)) = (&cluster.database, plans) {
+            store.plan_nothing(*kind);
+        }
         let slots =
             sabotages.iter().find_map(|it| if let Sabotage::Slots(fault) = it { Some(fault) } else { None });
         if let (Database::Memory(store), Some(fault)) = (&cluster.database, slots) {

@@ -93,6 +93,8 @@ pub struct Plan {
     pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
+    /// Of generations that fire again so long after each run: these, in place of what is expected.
+    pub delays: BTreeMap<i64, Delay>,
     /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
     /// failed, unless more than so many have failed.
     pub recovers: bool,
@@ -110,6 +112,16 @@ pub struct Plan {
     pub punctual: Option<Millis>,
     pub state: String,
     pub next: Option<Millis>,
+}
+
+/// A trigger that fires again so long after the end of each run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delay {
+    /// Its first fire time; none if that follows the end of the run before it.
+    pub first: Option<Millis>,
+    pub delay: Millis,
+    /// The last instant at which it may fire.
+    pub ends: Millis,
 }
 
 /// One row of the ledger.
@@ -244,6 +256,9 @@ impl Execution {
         self.until.unwrap_or(self.scheduled)
     }
 }
+
+/// The state of a row that was removed: nothing may come after.
+pub const REMOVED: &str = "REMOVED";
 
 pub fn is_over(state: &str) -> bool {
     !matches!(state, "PENDING" | "CLAIMED" | "RUNNING")

@@ -56,6 +56,20 @@ macro_rules! conformance {
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
             }
+            delays {
+                the_end_of_a_run_says_when_the_next_is,
+                an_attempt_that_follows_belongs_to_the_run,
+                what_is_given_back_or_snoozed_goes_on,
+                the_end_of_a_run_whose_node_died_says_when_the_next_is,
+                a_handler_beyond_its_limit_has_not_ended,
+                a_run_that_is_cancelled_before_it_began_has_ended,
+                a_run_that_is_withdrawn_has_ended,
+                no_run_follows_beyond_the_end,
+                another_delay_counts_from_the_run_under_way,
+                another_trigger_does_not_wait_for_the_run_under_way,
+                a_paused_schedule_is_planned_by_the_end_of_its_run,
+                a_run_by_hand_plans_nothing,
+            }
             timed_out {
                 a_time_limit_is_stored_while_the_handler_runs_on,
                 a_retry_waits_until_the_handler_has_returned,

@@ -28,6 +28,7 @@ pub(crate) mod cancelled;
 mod cases;
 pub(crate) mod claims;
 pub(crate) mod definitions;
+pub(crate) mod delays;
 pub(crate) mod edited;
 pub(crate) mod guards;
 pub(crate) mod ledger;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
+use crate::domain::{Cursor, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
 use crate::store::order::ExecutionOrder;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set};
 use crate::store::switch::{SwitchChange, SwitchRow};
-use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, when};
+use crate::store::{Applied, Change, ExecutionChange, LedgerRow, Repair, Result, RunEnd, when};
+use crate::trigger::{AWAITED, Delay};
 
 impl Tables {
     /// The changes of one transaction, in the order in which the verbs are declared.
@@ -73,7 +74,39 @@ impl Tables {
         if let (Some(next), Some(run)) = (next, self.run(id)) {
             self.follow_up(run.again((next.reason.as_str(), next.reason.as_str()), next.due, next.token))?;
         }
+        if execution.plans.is_some() && self.hooks.plans_nothing != Some(execution.kind) {
+            self.plan_behind_run(id, execution.now);
+        }
         Ok(Applied::Done)
+    }
+
+    /// If the schedule of an execution fires again some time after its end: its id and that delay.
+    pub(super) fn plans(&self, run: &Run) -> Option<RunEnd> {
+        let when = &self.schedule(run.schedule)?.shape.columns;
+        let delay = when.repeat_interval.filter(|_| when.job_type == "DELAY" && run.origin == 0)?;
+        Some(RunEnd { schedule: ScheduleId(run.schedule), delay })
+    }
+
+    /// A run has ended now, unless another attempt follows: its schedule may wait for that.
+    fn plan_behind_run(&mut self, execution: ExecutionId, now: Millis) {
+        let Some(run) = self.run(execution).cloned() else { return };
+        let (at, slot) = (run.scheduled, (run.generation, 0, run.scheduled));
+        let Some(row) = self.schedule(run.schedule) else { return };
+        let awaits = run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
+        let (delay, end) = (row.shape.columns.repeat_interval, row.shape.columns.end_time);
+        let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
+        let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
+        let next = Delay::after_run(delay, end.filter(|end| *end != when::NONE), at, now);
+        self.edit_schedule(run.schedule, |row| {
+            row.move_to(Cursor { prev: Some(at), next });
+            if next.is_none() {
+                row.put(ScheduleState::Complete);
+            }
+        });
+        let attempts: Vec<ExecutionId> = self.attempts_at(run.schedule, slot).map(|(id, _)| id).collect();
+        for attempt in attempts {
+            self.edit_run(attempt, |run| run.following = next);
+        }
     }
 
     fn repair(&mut self, change: &Change, repair: &Repair) -> Result<Applied> {

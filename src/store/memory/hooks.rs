@@ -16,6 +16,7 @@ use crate::store::Result;
 use crate::store::change::Datum;
 use crate::store::columns::{Cell, Column, POLICY};
 use crate::store::conformance::RowKey;
+use crate::store::rules::ChangeKind;
 use crate::store::when::NONE;
 
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Hooks {
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
     pub(super) follows_cancelled: bool,
+    /// Changes of this kind do not plan what counts from the ends of runs.
+    pub(super) plans_nothing: Option<ChangeKind>,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     pub(super) registrations_lost: bool,
@@ -88,6 +91,11 @@ impl MemoryStore {
         } else {
             refused.remove(&id.0)
         };
+    }
+
+    /// Changes of this kind no longer plan what counts from the ends of runs.
+    pub(crate) fn plan_nothing(&self, kind: ChangeKind) {
+        self.tables().hooks.plans_nothing = Some(kind);
     }
 
     /// Attempts follow also those that were cancelled as they ran.

@@ -69,7 +69,8 @@ impl Tables {
                 let (kind, becomes) = (ChangeKind::Cancel, ExecutionState::Cancelled);
                 let change = ExecutionChange::of(kind, order.execution, token, becomes, self.now);
                 let reason = Some(Reason::Cancelled);
-                self.apply(&[ExecutionChange { reason, ..change }.into()])?;
+                let plans = self.plans(&run);
+                self.apply(&[ExecutionChange { reason, plans, ..change }.into()])?;
                 (Cancel::Done, state)
             }
             Ok(state @ ExecutionState::Running) => self.ask(state, &run, order),

@@ -124,6 +124,7 @@ impl Tables {
             failures: run.failures,
             deaths: self.deaths_before(run),
             is_cancelled: self.cancels.contains_key(&id),
+            delay: self.plans(run).map(|end| end.delay),
             policy: job.map_or(JobPolicy::NO_JOB, |job| job.policy),
         })
     }
@@ -145,7 +146,7 @@ impl Tables {
             let job = self.jobs.get(&row.job()).map_or_else(|| "".into(), |job| Arc::clone(&job.name));
             let schedule = Arc::clone(&row.name);
             let attempt = Attempt { execution, schedule, job, number: run.attempt };
-            Some(Withdrawn { attempt, token: run.token?, reason })
+            Some(Withdrawn { attempt, token: run.token?, reason, plans: self.plans(run) })
         });
         withdrawn.take(limit).collect()
     }

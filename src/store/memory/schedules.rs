@@ -67,6 +67,7 @@ impl Tables {
             version: row.version,
             generation: row.generation,
             prev: row.prev,
+            next: row.next,
             settings: row.settings.clone(),
             when: row.shape.columns.clone(),
         };

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::batch::{BatchRows, guarded, update};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
+use super::run_end;
 use super::session::Session;
 use super::statement::{self, Statement, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
@@ -17,7 +18,7 @@ use crate::store::columns::Column;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
 use crate::store::{
-    Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, Withdrawn, called, guard,
+    Applied, Change, ExecutionChange, LedgerRow, RemoveChange, Repair, RunEnd, Withdrawn, called, guard,
 };
 
 /// The most characters stored of a reason or an actor.
@@ -36,11 +37,14 @@ pub(super) fn is_one_statement(dialect: Dialect, changes: &[Change]) -> bool {
 
 fn has_follow_ups(change: &Change) -> bool {
     let is_stuck = matches!(change, Change::Execution(change) if change.concerns_stuck());
-    is_stuck || change.next_attempt().is_some() || matches!(change, Change::Repair(_) | Change::Remove(_))
+    let plans = matches!(change, Change::Execution(change) if change.plans.is_some());
+    let writes = matches!(change, Change::Repair(_) | Change::Remove(_));
+    is_stuck || plans || change.next_attempt().is_some() || writes
 }
 
 /// The changes of one transaction.
 pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
+    run_end::lock(session, changes)?;
     let mut order: Vec<usize> = (0..changes.len()).collect();
     order.sort_by_key(|index| (changes[*index].kind(), place(&changes[*index])));
     let mut applied = vec![Applied::Lost; changes.len()];
@@ -269,10 +273,11 @@ fn read_back(session: &mut dyn Session, rows: &[&Change], want: &BatchRows) -> S
 
 /// Writes the rows that follow changes: next attempts, and the ledger of moved cursors.
 fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
-    let (mut attempts, mut repairs) = (Vec::new(), Vec::new());
+    let (mut attempts, mut repairs, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for change in done {
         match change {
             Change::Execution(change) => {
+                ends.extend(change.plans.map(|_| change));
                 attempts.extend(change.next.map(|next| (change, next)));
                 stuck(session, change)?;
             }
@@ -290,6 +295,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
     for attempts in attempts.chunks(session.dialect().batch()) {
         insert_attempts(session, attempts)?;
     }
+    run_end::plan(session, &ends)?;
     supersede(session, &repairs)?;
     let row = |repair: &&'_ Repair| repair.rows.len();
     let mut rows: Vec<(&Repair, &LedgerRow)> = Vec::with_capacity(repairs.iter().map(row).sum());
@@ -338,7 +344,8 @@ pub(super) fn withdraw(
 pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
     let question = sql(format!(
         "SELECT p.id, p.claim_token, p.attempt, p.execute_id, \
-         CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name, j.job_class \
+         CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name, j.job_class, \
+         CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay \
          FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id \
          FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{}) AS p \
          LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
@@ -351,11 +358,13 @@ pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usi
         let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
         let (number, schedule) = (row.loose_int()?, ScheduleId(row.int()?));
         let reason = if row.int()? == 1 { Reason::Removed } else { Reason::Cancelled };
-        let (schedule, job) = (called(&row.loose_text()?, schedule), row.loose_text()?.into());
-        let attempt = Attempt { execution, schedule, job, number: u32::try_from(number).unwrap_or(u32::MAX) };
+        let (name, job) = (called(&row.loose_text()?, schedule), row.loose_text()?.into());
+        let plans = row.maybe_int()?.map(|delay| RunEnd { schedule, delay });
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let attempt = Attempt { execution, schedule: name, job, number };
         // One without a readable token was written by hand and stays.
         if let Ok(token) = uuid::Uuid::parse_str(&token) {
-            withdrawn.push(Withdrawn { attempt, token: Token(token), reason });
+            withdrawn.push(Withdrawn { attempt, token: Token(token), reason, plans });
         }
     }
     Ok(withdrawn)

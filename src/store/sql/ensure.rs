@@ -185,11 +185,12 @@ fn load(
     let question = question.bind(definition.application.as_str()).bind(definition.name.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
     let guarded = Guarded { id: row.int()?, prev: row.next()?, next: row.next()? };
-    let prev = if let Cell::Int(prev) = guarded.prev { Some(prev) } else { None };
+    let time = |cell: &Cell| if let Cell::Int(time) = cell { Some(*time) } else { None };
+    let (prev, next) = (time(&guarded.prev), time(&guarded.next));
     let (version, generation, state) = (row.loose_int()?, row.loose_int()?, row.loose_text()?);
     let settings = Settings::read(|| row.next())?;
     let when = When::read(|| row.next())?;
-    Ok(Some((guarded, StoredSchedule { state, version, generation, prev, settings, when })))
+    Ok(Some((guarded, StoredSchedule { state, version, generation, prev, next, settings, when })))
 }
 
 /// Inserts the row unless there is one; whether it did. On MariaDB an INSERT that fails leaves the

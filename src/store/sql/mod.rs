@@ -52,6 +52,7 @@ mod poll;
 mod postgres;
 mod purge;
 mod reach;
+mod run_end;
 mod session;
 mod sqlite;
 mod statement;

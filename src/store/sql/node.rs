@@ -246,7 +246,7 @@ fn open_execution(row: &mut Row) -> Step<Stranded> {
     let failures = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     let deaths = u32::try_from(row.int()?).unwrap_or(u32::MAX);
     let (is_cancelled, name) = (row.int()? == 1, called(&row.loose_text()?, schedule));
-    let job = row.loose_text()?.into();
+    let (job, delay) = (row.loose_text()?.into(), row.maybe_int()?);
     Ok(Stranded {
         id,
         schedule,
@@ -258,6 +258,7 @@ fn open_execution(row: &mut Row) -> Step<Stranded> {
         failures,
         deaths,
         is_cancelled,
+        delay,
         policy: policy(row)?,
     })
 }

@@ -95,7 +95,7 @@ const ROWS: &str = "SELECT r.id, r.execute_id, r.state, r.claim_token, r.attempt
      AND d.origin = r.origin AND d.scheduled_time = r.scheduled_time AND d.attempt < r.attempt \
      AND d.state = 'ABANDONED') AS deaths, \
      CASE WHEN EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) THEN 1 ELSE 0 END AS cancelled, e.name, \
-     COALESCE(j.job_class, '') AS job, \
+     COALESCE(j.job_class, '') AS job, CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay, \
      {policy} \
      FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON {schedule} LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
      WHERE r.application = ?";

@@ -9,7 +9,7 @@ use super::{audit, change};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
-use crate::store::{Applied, Change, ExecutionChange, Repair};
+use crate::store::{Applied, Change, ExecutionChange, Repair, RunEnd};
 
 /// Makes the execution. The schedule's row is locked first, as by a claim: a removal comes before or after.
 pub(super) fn order(session: &mut dyn Session, order: &RunOrder) -> Step<Ordered> {
@@ -87,20 +87,23 @@ fn cancel_free(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel
 }
 
 fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) -> Step<Cancel> {
+    let (name, plans) = schedule_of(session, order)?;
+    let dialect = session.dialect();
+    if let Some(RunEnd { schedule, .. }) = plans.filter(|_| dialect.has_row_locks()) {
+        let schedule = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(schedule.0);
+        session.rows(&schedule.push(&dialect.lock("e")))?;
+    }
     let question = sql(format!(
-        "SELECT r.state, r.claim_token, r.node, r.execute_id, r.finished_time FROM QRTZ_RUN r \
+        "SELECT r.state, r.claim_token, r.node, r.finished_time FROM QRTZ_RUN r \
          WHERE r.id = ? AND r.application = ?{lock}"
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Cancel::Unknown) };
-    let (state, token) = (row.loose_text()?.parse().ok(), row.loose_text()?);
-    let (node, schedule) = (row.loose_text()?, row.loose_int()?);
+    let (state, token, node) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.loose_text()?);
     let runs_on = state == Some(ExecutionState::TimedOut) && row.time()?.is_none();
     let Some(state) = state.filter(|state| !state.is_terminal() || runs_on) else {
         return Ok(Cancel::Ended(state));
     };
-    let name = sql("SELECT COALESCE(MAX(name), '') FROM QRTZ_EXECUTE WHERE id = ?").bind(schedule);
-    let name = session.rows(&name)?.pop().map_or(Ok(String::new()), |mut row| row.loose_text())?;
     let answer = if runs_on || state == ExecutionState::Running {
         Cancel::Asked { node, is_new: ask(session, order)? }
     } else {
@@ -108,7 +111,7 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
             .map_err(|_| Fault::undecodable(format!("execution {} has no claim token", order.execution)))?;
         let (becomes, now) = (ExecutionState::Cancelled, now(session)?);
         let change = ExecutionChange::of(ChangeKind::Cancel, order.execution, Token(token), becomes, now);
-        let change = ExecutionChange { reason: Some(Reason::Cancelled), ..change };
+        let change = ExecutionChange { reason: Some(Reason::Cancelled), plans, ..change };
         if change::apply(session, &[change.into()])? != [Applied::Done] {
             return Err(Fault::new(FaultKind::Conflict, "an execution that is locked has changed"));
         }
@@ -118,6 +121,18 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
         audit::record(session, &order.cancel_entry(&name, state))?;
     }
     Ok(answer)
+}
+
+/// The name of an execution's schedule, and whether that fires again some time after its end.
+fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<(String, Option<RunEnd>)> {
+    let question = sql("SELECT e.name, e.id, CASE WHEN e.job_type = 'DELAY' AND r.origin = 0 \
+                        THEN e.repeat_interval END AS delay \
+                        FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ?");
+    let Some(mut row) = session.rows(&question.bind(order.execution.0))?.pop() else {
+        return Ok((String::new(), None));
+    };
+    let (name, schedule) = (row.loose_text()?, ScheduleId(row.int()?));
+    Ok((name, row.maybe_int()?.map(|delay| RunEnd { schedule, delay })))
 }
 
 /// Makes another attempt at an execution, whose row is locked: of two requests one is the first.

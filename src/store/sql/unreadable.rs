@@ -18,7 +18,8 @@ const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.s
      OR (e.job_type = 'CRON' AND (e.cron IS NULL OR e.zone_id IS NULL)) \
      OR (e.job_type = 'SIMPLE' AND (e.start_time < -1 OR e.repeat_count IS NULL OR e.repeat_count < -1 \
          OR e.repeat_interval IS NULL \
-         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0)))";
+         OR e.repeat_interval < 0 OR (e.repeat_interval = 0 AND e.repeat_count <> 0))) \
+     OR (e.job_type = 'DELAY' AND (e.start_time < -1 OR e.repeat_interval IS NULL OR e.repeat_interval < 1))";
 
 /// What SQL can tell of a row that cannot be understood, by what its columns hold. It may name too many: each
 /// is tried in full.

@@ -27,6 +27,7 @@ pub fn plans(hand: &mut Hand, load: &Load) -> Vec<Plan> {
         assert_eq!(row[3], "0", "no schedule was edited");
         Plan {
             generations: [(0, load.times.get(&row[0]).cloned().unwrap_or_default())].into(),
+            delays: load.delays.get(&row[0]).map(|delay| (0, *delay)).into_iter().collect(),
             recovers: true,
             deaths: 2,
             retries: 0,

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use firetime::{Client, Job, MisfirePolicy, Overlap, Schedule, Trigger};
 
 use super::job::{FAILING, HELD, PULSE, TICK};
+use super::judge::Delay;
 
 pub fn instant(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap()
@@ -16,11 +17,14 @@ pub fn instant(millis: i64) -> DateTime<Utc> {
 #[derive(Default)]
 pub struct Load {
     pub times: BTreeMap<String, Vec<i64>>,
+    /// Those that count from the ends of runs instead.
+    pub delays: BTreeMap<String, Delay>,
 }
 
 impl Load {
     /// `count` schedules every 1 to 3 s between `from` and `to`: simple and cron, ended by count or by time,
-    /// under each misfire policy and overlap rule. Their jobs take 10 ms.
+    /// under each misfire policy and overlap rule; and for each dozen one that fires so long after each run.
+    /// Their jobs take 10 ms.
     pub fn ticks(&mut self, client: &Client, count: i64, from: i64, to: i64) {
         const POLICIES: [MisfirePolicy; 3] =
             [MisfirePolicy::FireOnce, MisfirePolicy::DoNothing, MisfirePolicy::FireAll];
@@ -55,6 +59,17 @@ impl Load {
             client.ensure(&schedule.misfire(policy).overlap(rule)).run().unwrap();
             self.times.insert(name, times);
         }
+        (0..count / 12).for_each(|n| self.delayed(client, n, from, to));
+    }
+
+    fn delayed(&mut self, client: &Client, n: i64, from: i64, to: i64) {
+        let (name, delay, start) = (format!("delayed-{n:02}"), 1_000 + 500 * n, from + 53 * n);
+        let trigger = Trigger::fixed_delay(Duration::from_millis(delay.unsigned_abs())).unwrap();
+        let trigger = trigger.starting(instant(start)).unwrap();
+        let schedule = Schedule::new(&name, TICK, &10, trigger).unwrap().ending(instant(to));
+        client.ensure(&schedule).run().unwrap();
+        self.times.insert(name.clone(), Vec::new());
+        self.delays.insert(name, Delay { first: Some(start), delay, ends: to });
     }
 
     /// One schedule each second, of a job of its own.

@@ -180,13 +180,15 @@ impl Surroundings<'_> {
     }
 
     fn add(&self, add: RawAdd) -> Result<Command, Failure> {
-        let RawAdd { order, job, cron, zone, every, at, payload, description, priority, timeout, .. } = add;
-        let (overlap, dry_run) = (add.overlap, add.dry_run);
-        let trigger = match (cron, every, at) {
-            (Some(expression), _, _) => Trigger::cron(&expression, &zone)?,
-            (None, Some(every), _) => Trigger::every(every)?,
-            (None, None, Some(at)) => Trigger::once(at.from(self.now))?,
-            (None, None, None) => return Err(Failure::Usage("when? Say --cron, --every or --at".to_owned())),
+        let RawAdd { order, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
+        let (timeout, overlap, dry_run) = (add.timeout, add.overlap, add.dry_run);
+        let trigger = match (cron, every.map(Trigger::every), after.map(Trigger::fixed_delay), at) {
+            (Some(expression), ..) => Trigger::cron(&expression, &zone)?,
+            (None, Some(spans), ..) | (None, None, Some(spans), _) => spans?,
+            (None, None, None, Some(at)) => Trigger::once(at.from(self.now))?,
+            (None, None, None, None) => {
+                return Err(Failure::Usage("when? Say --cron, --every, --after or --at".to_owned()));
+            }
         };
         let order = self.order(order.name, order.by);
         let (time_limit, now) = (timeout, self.now);
@@ -485,5 +487,7 @@ mod tests {
         for wrong in [&[][..], &["--cron", "@daily", "--every", "1h"], &["--every", "1h", "--zone", "UTC"]] {
             refused(&[&["--application", "x"], &add[..], wrong].concat());
         }
+        let Command::Add(_, new, _) = at(&[&add[..], &["--after", "1m"]].concat()) else { panic!() };
+        assert!(matches!(&new.trigger, Trigger::Delay(delay) if delay.delay_ms() == 60_000));
     }
 }

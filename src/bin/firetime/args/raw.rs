@@ -182,7 +182,7 @@ pub(super) enum RawScheduleVerb {
 
 /// A schedule to be made.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("trigger").required(true).args(["cron", "every", "at"]))]
+#[command(group = clap::ArgGroup::new("trigger").required(true).args(["cron", "every", "after", "at"]))]
 pub(super) struct RawAdd {
     #[command(flatten)]
     pub(super) order: RawOrder,
@@ -193,11 +193,14 @@ pub(super) struct RawAdd {
     #[arg(long, value_name = "EXPR")]
     pub(super) cron: Option<String>,
     /// The expression's time zone, an IANA name such as Europe/Berlin
-    #[arg(long, value_name = "ZONE", default_value = "UTC", conflicts_with_all = ["every", "at"])]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", conflicts_with_all = ["every", "after", "at"])]
     pub(super) zone: String,
     /// Fires at this interval, from now on: 90s, 15m, 2h, 1d
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
     pub(super) every: Option<std::time::Duration>,
+    /// Fires now, and then always so long after the end of the last run: 90s, 15m, 2h, 1d
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span)]
+    pub(super) after: Option<std::time::Duration>,
     /// Fires once: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
     pub(super) at: Option<Ahead>,

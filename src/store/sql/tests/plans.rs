@@ -108,6 +108,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         due: None,
         attempt: None,
         frees: None,
+        plans: None,
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()

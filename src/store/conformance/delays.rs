@@ -1,0 +1,215 @@
+//! Schedules whose next fire time counts from the end of their last run.
+
+use super::*;
+use crate::domain::{Cause, Cursor, ScheduleState};
+use crate::repair::recover;
+use crate::store::audit::Order;
+use crate::store::order::{Cancel, ExecutionOrder};
+use crate::store::rules::ChangeKind;
+use crate::trigger::{AWAITED, Delay};
+
+const DELAY: Millis = 60_000;
+
+impl Bench {
+    /// Fires first at [`Bench::base`].
+    fn delayed(&self, name: &str) -> Arc<Entry> {
+        self.create(&self.delayed_by(name, DELAY))
+    }
+
+    fn delayed_by(&self, name: &str, delay: Millis) -> Definition {
+        let trigger = Trigger::Delay(Delay::new(Some(self.base), delay).unwrap());
+        Definition { trigger, ..self.definition(name) }
+    }
+
+    fn cursor(&self) -> Cursor {
+        self.entry("s").cursor
+    }
+
+    fn next(&self) -> Option<Millis> {
+        self.cursor().next
+    }
+
+    /// When runs end: after they were due.
+    fn end(&self) -> Millis {
+        self.base + 7_500
+    }
+
+    /// What the ledger says of each execution: its fire time, and where the cursor went.
+    fn ledger(&self, claimed: ExecutionId) -> Option<Millis> {
+        self.time(RowKey::Execution(claimed), "following_fire_time")
+    }
+
+    fn retry_of(&self, claimed: Claimed) -> ClaimRequest {
+        let entry = Arc::clone(claimed.entry());
+        let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(self.base), self.end());
+        assert_eq!(self.settle(&failed), Applied::Done);
+        let retry = self.pendings_of(entry.id).pop().expect("a retry");
+        ClaimRequest { at_once: true, ..self.request(Candidate::Pending(retry)) }
+    }
+}
+
+pub(crate) fn the_end_of_a_run_says_when_the_next_is(db: &Bench) {
+    let entry = db.delayed("s");
+    assert_eq!(entry.cursor, Cursor { prev: None, next: Some(db.base) });
+    let first = db.run_head(&entry);
+    let id = first.execution();
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(AWAITED) });
+    assert_eq!(db.ledger(id), Some(AWAITED));
+    assert!(db.polled(db.base + 86_400_000).is_empty(), "nothing is due while it runs");
+    let end = succeeded(first, db.end());
+    let next = db.end() + DELAY;
+    for _ in 0..2 {
+        assert_eq!(db.settle(&end), Applied::Done);
+        assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(next) });
+        assert_eq!(db.ledger(id), Some(next));
+    }
+    let second = db.run_head(&db.entry("s"));
+    assert_eq!((second.scheduled(), db.next()), (next, Some(AWAITED)));
+    assert_eq!(db.settle(&end), Applied::Done, "said once more");
+    assert_eq!(db.next(), Some(AWAITED), "the end of another run");
+}
+
+pub(crate) fn an_attempt_that_follows_belongs_to_the_run(db: &Bench) {
+    let retry = db.retry_of(db.run_head(&db.delayed("s")));
+    assert_eq!(db.next(), Some(AWAITED), "a retry follows");
+    let second = won(db.claim(&retry));
+    assert_eq!(db.settle(&succeeded(second, db.end() + 5_000)), Applied::Done);
+    assert_eq!(db.next(), Some(db.end() + 5_000 + DELAY));
+}
+
+pub(crate) fn what_is_given_back_or_snoozed_goes_on(db: &Bench) {
+    let claimed = db.claim_head(&db.delayed("s"));
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Done);
+    assert_eq!(db.next(), Some(AWAITED));
+    let pending = db.pendings_of(db.entry("s").id).remove(0);
+    let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };
+    let snoozed = won(db.claim(&request)).finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(AWAITED)));
+}
+
+pub(crate) fn the_end_of_a_run_whose_node_died_says_when_the_next_is(db: &Bench) {
+    let request = ClaimRequest { at_once: true, node: NodeId::fresh(), ..db.head(&db.delayed("s")) };
+    let _ = won(db.claim(&request));
+    let mut stranded = db.stranded().remove(0);
+    assert_eq!(stranded.delay, Some(DELAY));
+    stranded.policy.max_attempts = 2;
+    let retried = recover(stranded.clone(), db.base, db.end());
+    assert!(retried.again && db.revoked(&retried));
+    assert_eq!(db.next(), Some(AWAITED), "it is run again");
+    let again = db.pendings_of(stranded.schedule).remove(0);
+    let (at_once, node) = (true, NodeId::fresh());
+    let _ = won(db.claim(&ClaimRequest { at_once, node, ..db.request(Candidate::Pending(again)) }));
+    let mut stranded = db.stranded().remove(0);
+    stranded.policy.max_attempts = 2;
+    let given_up = recover(stranded, db.base, db.end());
+    assert!(!given_up.again && db.revoked(&given_up));
+    assert_eq!(db.next(), Some(db.end() + DELAY));
+}
+
+pub(crate) fn a_handler_beyond_its_limit_has_not_ended(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    assert_eq!(db.settle(&claimed.time_out(1, db.end())), Applied::Done);
+    assert_eq!(db.next(), Some(AWAITED));
+    assert_eq!(db.settle(&claimed.release(None, db.end() + 1)), Applied::Done);
+    assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
+}
+
+pub(crate) fn a_run_that_is_cancelled_before_it_began_has_ended(db: &Bench) {
+    let claimed = db.claim_head(&db.delayed("s"));
+    let (application, execution, order) = (db.app.clone(), claimed.execution(), Order::default());
+    let cancelled = db.store.cancel(&ExecutionOrder { application, execution, order }).unwrap();
+    assert_eq!(cancelled, Cancel::Done);
+    // The database's clock is an hour behind the fire time: the next is behind that, in any case.
+    assert_eq!(db.next(), Some(db.base + 1));
+    assert_eq!(db.settle(&claimed.give_back(db.now)), Applied::Lost);
+    assert_eq!(db.next(), Some(db.base + 1));
+}
+
+/// Somebody asked to cancel it as it ran: the retry is not made, or is withdrawn.
+pub(crate) fn a_run_that_is_withdrawn_has_ended(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    let (application, execution, order) = (db.app.clone(), claimed.execution(), Order::default());
+    let asked = db.store.cancel(&ExecutionOrder { application, execution, order }).unwrap();
+    assert!(matches!(asked, Cancel::Asked { .. }));
+    let failed = claimed.finish(Answer::Failed("no".to_owned()), Some(db.base), db.end());
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!((db.executions().len(), db.next()), (1, Some(db.end() + DELAY)));
+
+    let again = db.run_head(&db.entry("s"));
+    let (application, execution, order) = (db.app.clone(), again.execution(), Order::default());
+    assert!(db.store.cancel(&ExecutionOrder { application, execution, order }).is_ok());
+    let snoozed = again.finish(Answer::Snooze(Duration::from_secs(9)), None, db.now);
+    assert_eq!((db.settle(&snoozed), db.next()), (Applied::Done, Some(AWAITED)));
+    let withdrawn = db.store.withdrawn(&db.app, 10).unwrap().remove(0);
+    let end = db.end() + 2 * DELAY;
+    assert_eq!(db.settle(&withdrawn.cancel(end)), Applied::Done);
+    assert_eq!(db.next(), Some(end + DELAY));
+}
+
+pub(crate) fn no_run_follows_beyond_the_end(db: &Bench) {
+    let entry = db.create(&Definition { end: Some(db.end() + DELAY), ..db.delayed_by("s", DELAY) });
+    let first = db.run_head(&entry);
+    assert_eq!(db.settle(&succeeded(first, db.end())), Applied::Done);
+    let last = db.run_head(&db.entry("s"));
+    let id = last.execution();
+    assert_eq!((db.next(), db.entry("s").state), (None, ScheduleState::Complete), "nothing can follow");
+    assert_eq!(db.settle(&succeeded(last, db.end() + DELAY)), Applied::Done);
+    assert_eq!((db.ledger(id), db.next()), (None, None));
+
+    let entry = db.create(&Definition { end: Some(db.base + DELAY), ..db.delayed_by("late", DELAY) });
+    let only = db.run_head(&entry);
+    assert_eq!(db.entry("late").cursor.next, Some(AWAITED));
+    assert_eq!(db.settle(&succeeded(only, db.end())), Applied::Done);
+    let late = db.entry("late");
+    assert_eq!((late.cursor.next, late.state), (None, ScheduleState::Complete), "it took too long");
+}
+
+pub(crate) fn another_delay_counts_from_the_run_under_way(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    let id = claimed.execution();
+    assert_eq!(db.store.ensure(&db.delayed_by("s", 5_000)).unwrap(), Ensured::Changed);
+    assert_eq!(db.cursor(), Cursor { prev: Some(db.base), next: Some(AWAITED) });
+    assert_eq!(db.entry("s").generation, 1);
+    assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
+    let next = Some(db.end() + 5_000);
+    assert_eq!((db.next(), db.ledger(id)), (next, next));
+}
+
+pub(crate) fn another_trigger_does_not_wait_for_the_run_under_way(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    assert_eq!(db.store.ensure(&db.definition("s")).unwrap(), Ensured::Changed);
+    let cursor = db.cursor();
+    assert_eq!(cursor.next, Some(db.base + 1_000));
+    assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
+    assert_eq!(db.cursor(), cursor);
+}
+
+pub(crate) fn a_paused_schedule_is_planned_by_the_end_of_its_run(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    let entry = db.entry("s");
+    assert!(db.store.pause(entry.id, entry.version, "op", "").unwrap());
+    assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
+    let paused = db.entry("s");
+    assert_eq!((paused.state, paused.cursor.next), (ScheduleState::Paused, Some(db.end() + DELAY)));
+}
+
+pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    let (application, schedule) = (db.app.clone(), "s".to_owned());
+    let order = crate::store::order::RunOrder {
+        application,
+        schedule,
+        payload: None,
+        at: Some(db.base),
+        order: Order::default(),
+    };
+    db.store.order(&order).unwrap();
+    let extra = db.pendings_of(claimed.entry().id).remove(0);
+    assert!(matches!(extra.cause, Cause::ByHand { .. }));
+    let extra = won(db.claim(&ClaimRequest { at_once: true, ..db.request(Candidate::Pending(extra)) }));
+    assert_eq!(db.settle(&succeeded(extra, db.end())), Applied::Done);
+    assert_eq!(db.next(), Some(AWAITED));
+    let end = succeeded(claimed, db.end() + 1);
+    assert!(end.kind == ChangeKind::Finish && db.settle(&end) == Applied::Done);
+    assert_eq!(db.next(), Some(db.end() + 1 + DELAY));
+}
