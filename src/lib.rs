@@ -63,8 +63,8 @@ pub use api::{
     Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
 };
 pub use domain::{
-    Answer, Attempt, Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId,
-    Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,
+    MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Cancellation, Context, HandlerError};
 pub use store::Ensured;
@@ -102,3 +102,7 @@ struct TimeLimitsAndRetries;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/overlap.md")]
 struct Overlaps;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/catching-up.md")]
+struct CatchingUp;

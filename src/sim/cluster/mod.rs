@@ -9,7 +9,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, RETENTION};
 use super::jobs;
-use super::judge::{Effect, History, Pause};
+use super::judge::{Covering, Effect, History, Pause};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -46,6 +46,7 @@ pub(super) struct Cluster {
     /// Dead processes with calls that reach the database yet.
     graves: Vec<Process>,
     effects: Vec<Effect>,
+    coverings: Vec<Covering>,
     pauses: Vec<Pause>,
     switches: Switches,
     deaths: Deaths,
@@ -119,6 +120,7 @@ impl Cluster {
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
             effects: Vec::new(),
+            coverings: Vec::new(),
             pauses: Vec::new(),
             switches: Switches::default(),
             deaths: Deaths::default(),
@@ -262,6 +264,8 @@ impl Cluster {
             pace: self.script.pace,
             refuses: self.now < self.refused_until,
             effects: &mut self.effects,
+            coverings: &mut self.coverings,
+            database: &self.database,
         });
         self.deaths.saw(process.first_id, process.id, process.covered);
         self.kept = self.kept.max(process.kept());
@@ -312,6 +316,7 @@ impl Cluster {
             plans: self.plans.outcome(store),
             executions,
             effects: self.effects,
+            coverings: self.coverings,
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
