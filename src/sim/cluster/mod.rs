@@ -152,6 +152,11 @@ impl Cluster {
         if let (Database::Memory(store), Some(fault)) = (&cluster.database, slots) {
             store.break_slots(*fault);
         }
+        let covers =
+            sabotages.iter().find_map(|it| if let Sabotage::Covers(fault) = it { Some(fault) } else { None });
+        if let (Database::Memory(store), Some(fault)) = (&cluster.database, covers) {
+            store.break_covers(*fault);
+        }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
         }
