@@ -52,8 +52,8 @@ pub(super) fn covers(session: &mut dyn Session, execution: ExecutionId) -> Step<
 }
 
 pub(super) fn last_success(Stretch { schedule, generation, before }: Stretch) -> Statement {
-    sql("SELECT r.scheduled_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
-         AND r.scheduled_time < ? AND r.state = 'SUCCEEDED' \
+    sql("SELECT r.scheduled_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? \
+         AND r.origin = 0 AND r.scheduled_time < ? AND r.state = 'SUCCEEDED' \
          ORDER BY r.generation DESC, r.origin DESC, r.scheduled_time DESC, r.attempt DESC LIMIT 1")
     .bind(schedule.0)
     .bind(generation)
@@ -62,26 +62,23 @@ pub(super) fn last_success(Stretch { schedule, generation, before }: Stretch) ->
 
 /// How the last attempts ended at the occurrences behind a success, or at all there are: how many rows are
 /// alike, and the first fire time of these.
+///
+/// A join with the attempts that follow would be planned for a few rows, and read all for each of many.
 pub(super) fn ends_after(
     Stretch { schedule, generation, before }: Stretch,
     success: Option<Millis>,
 ) -> Statement {
-    let after = success.unwrap_or(Millis::MIN);
-    sql("SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, r.occurrences, \
-         COUNT(*) AS alike, MIN(r.scheduled_time) AS first_one FROM QRTZ_RUN r \
-         LEFT JOIN QRTZ_RUN l ON l.execute_id = ? AND l.generation = ? AND l.origin = 0 \
-         AND l.scheduled_time > ? AND l.scheduled_time < ? \
-         AND l.scheduled_time = r.scheduled_time AND l.attempt = r.attempt + 1 \
+    sql("SELECT r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END AS finished, \
+         r.occurrences, COUNT(*) AS alike, MIN(r.scheduled_time) AS first_one FROM QRTZ_RUN r \
          WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
-         AND r.scheduled_time > ? AND r.scheduled_time < ? AND l.id IS NULL \
+         AND r.scheduled_time > ? AND r.scheduled_time < ? \
+         AND (SELECT COUNT(*) FROM QRTZ_RUN l WHERE l.execute_id = r.execute_id \
+         AND l.generation = r.generation AND l.origin = r.origin \
+         AND l.scheduled_time = r.scheduled_time AND l.attempt = r.attempt + 1) = 0 \
          GROUP BY r.state, r.reason, CASE WHEN r.finished_time < 0 THEN 0 ELSE 1 END, r.occurrences")
     .bind(schedule.0)
     .bind(generation)
-    .bind(after)
-    .bind(before)
-    .bind(schedule.0)
-    .bind(generation)
-    .bind(after)
+    .bind(success.unwrap_or(Millis::MIN))
     .bind(before)
 }
 
