@@ -23,6 +23,7 @@ pub struct Covers {
 }
 
 impl Covers {
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
     pub(crate) fn new(from: Option<Millis>, until: Millis, left_out: LeftOut) -> Self {
         let instant = DateTime::from_timestamp_millis;
         Self { from: from.and_then(instant), until: instant(until).unwrap_or_default(), left_out }
@@ -68,6 +69,7 @@ impl LeftOut {
     }
 
     /// Counts so many occurrences whose last attempts are alike.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
     pub(crate) fn count(&mut self, last: &LastAttempt<'_>, occurrences: u64) {
         let counted = match last.state.parse() {
             Ok(ExecutionState::Skipped) => match last.reason {
@@ -90,6 +92,7 @@ impl LeftOut {
 
 /// The last attempt at an occurrence, or the row of a skipped span of them, as the ledger has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
 pub(crate) struct LastAttempt<'a> {
     pub state: &'a str,
     pub reason: &'a str,

@@ -19,6 +19,7 @@ pub(crate) mod user_code;
 
 pub use answer::Answer;
 pub use cause::Cause;
+#[cfg(any(feature = "sql", test))]
 pub(crate) use covers::LastAttempt;
 pub use covers::{Covers, LeftOut};
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
