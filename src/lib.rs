@@ -63,8 +63,8 @@ pub use api::{
     Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
 };
 pub use domain::{
-    Answer, Attempt, Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId,
-    Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
+    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,
+    MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Cancellation, Context, HandlerError};
 pub use store::Ensured;
@@ -106,3 +106,7 @@ struct Overlaps;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/triggers.md")]
 struct Triggers;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/catching-up.md")]
+struct CatchingUp;

@@ -8,7 +8,8 @@ use super::Reason;
 pub enum Cause {
     /// Its fire time has come.
     Planned,
-    /// Its fire time was missed, and the schedule's misfire policy runs it.
+    /// Its fire time was missed, and the schedule's misfire policy runs it;
+    /// [`Context::covers`](crate::Context::covers) says what it stands for.
     Misfire,
     /// Somebody asked for it: [`Client::trigger`](crate::Client::trigger).
     ByHand {

@@ -4,6 +4,7 @@
 
 mod answer;
 mod cause;
+mod covers;
 mod entry;
 mod error;
 mod event;
@@ -18,6 +19,9 @@ pub(crate) mod user_code;
 
 pub use answer::Answer;
 pub use cause::Cause;
+#[cfg(any(feature = "sql", test))]
+pub(crate) use covers::LastAttempt;
+pub use covers::{Covers, LeftOut};
 pub(crate) use entry::{Candidate, Cursor, Entry, Occurrence, Pending};
 pub use error::{Error, ErrorKind};
 pub use event::{Attempt, Event};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,9 +11,10 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Answer, Cause, ExecutionId, JobPolicy, JobSpec, Millis};
+use crate::domain::{Answer, Cause, Covers, Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, Millis};
 use crate::members::Standing;
 use crate::pipeline::poll::decode::Catalog;
+use crate::store::Store;
 use crate::time::{self, Clock, Micros};
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
@@ -37,6 +39,17 @@ pub struct Context {
     /// Boot clock; none without a time limit.
     pub(crate) time_is_up_at: Option<Millis>,
     pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) ledger: Ledger,
+}
+
+/// Where a handler asks about its execution: over the connections of the node's clients.
+#[derive(Clone)]
+pub(crate) struct Ledger(pub(crate) Arc<dyn Store>);
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ledger")
+    }
 }
 
 /// Why a handler is to end. It is told, never forced: a handler that does not look runs on.
@@ -155,6 +168,56 @@ impl Context {
         } else {
             None
         }
+    }
+
+    /// What this execution stands for: the time since its schedule's last success, and how many occurrences
+    /// that leaves out, and why. A job that copies what has changed needs no watermark of its own, and one
+    /// that is run once after an outage knows for how many.
+    ///
+    /// `until` is [`fire_time`](Self::fire_time); `from` is the fire time of the newest *planned* occurrence
+    /// of the schedule before that, also before an edit of its trigger or its removal, that has succeeded. So
+    /// the spans of successive successes follow each other without a gap and without overlap, if no two
+    /// executions of the schedule run at once ([`Overlap`](crate::Overlap)). What somebody asked for
+    /// ([`Client::trigger`](crate::Client::trigger)) covers the time since the last success before its own
+    /// fire time, and its success changes nothing: the next planned occurrence covers that time, too.
+    ///
+    /// The answer is that of the ledger when it is asked: another attempt, or the same one after a snooze,
+    /// may hear more. Occurrences that an edit of the trigger withdrew have no row there, and are not
+    /// counted; nor is what retention removed ([`Builder::retention`](crate::Builder::retention)).
+    ///
+    /// Each call reads the database, over the connections that the scheduler's
+    /// [`Client`](crate::Scheduler::client) uses, 64 at most: it takes up to two store timeouts if the
+    /// network is silent, and reads one row of the ledger for each attempt, or skipped span, that is left
+    /// out. A handler that does not call it costs nothing.
+    ///
+    /// ```
+    /// use firetime::{Context, HandlerError};
+    ///
+    /// fn copy_orders(context: &Context, (): ()) -> Result<(), HandlerError> {
+    ///     let covers = context.covers()?;
+    ///     match covers.from {
+    ///         Some(from) => println!("copy what changed after {from}, up to {}", covers.until),
+    ///         None => println!("copy everything up to {}", covers.until),
+    ///     }
+    ///     if covers.left_out.missed > 0 {
+    ///         println!("{} runs were missed", covers.left_out.missed);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _ = copy_orders;
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the execution is no longer in the ledger; or the database's failure:
+    /// [`ErrorKind::Unavailable`] also if no connection becomes free within the store timeout. Nothing is
+    /// changed in any case, and asking again may help.
+    pub fn covers(&self) -> Result<Covers, Error> {
+        let gone = || {
+            let (execution, schedule) = (self.execution, &self.schedule);
+            let what = format!("execution {execution} of {schedule:?} is no longer in the ledger");
+            Error::new(ErrorKind::NotFound, format!("asking what it covers: {what}: its row was deleted"))
+        };
+        self.ledger.0.covers(self.execution)?.ok_or_else(gone)
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

@@ -10,7 +10,7 @@ use crossbeam::channel::{Sender, bounded};
 use crate::domain::user_code::{brief, guarded};
 use crate::domain::{Answer, Event};
 use crate::members::Standing;
-use crate::node::handlers::{Context, Handlers};
+use crate::node::handlers::{Context, Handlers, Ledger};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
@@ -35,6 +35,7 @@ pub(crate) struct Runner {
     pub events: Arc<Events>,
     pub standing: Arc<Standing>,
     pub stopping: Arc<AtomicBool>,
+    pub ledger: Ledger,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
 }
@@ -95,6 +96,7 @@ impl Runner {
             clock: Arc::clone(&self.clock),
             time_is_up_at: running.time_is_up_at(),
             stopping: Arc::clone(&self.stopping),
+            ledger: self.ledger.clone(),
         };
         // The error is shown and dropped in there too: both are the application's code.
         HANDLER_OF.set(Some(Arc::as_ptr(&self.closed).addr()));
@@ -141,7 +143,7 @@ mod tests {
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
-    use crate::domain::{ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, Retry};
+    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, Retry};
     use crate::fixtures::{claim_under, definition};
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
@@ -156,7 +158,7 @@ mod tests {
 
     /// A runner of one job, what it has to be stored, and what it tells.
     struct Bench {
-        store: MemoryStore,
+        store: Arc<MemoryStore>,
         runner: Runner,
         settled: Receiver<CompleteInput>,
         told: Arc<Mutex<Vec<String>>>,
@@ -164,7 +166,7 @@ mod tests {
 
     impl Bench {
         fn new(run: impl Fn(&Context) -> Result<(), HandlerError> + Send + Sync + 'static) -> Self {
-            let store = MemoryStore::new(AT - 1_000);
+            let store = Arc::new(MemoryStore::new(AT - 1_000));
             let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
             store.ensure(&definition("s", once)).unwrap();
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
@@ -187,6 +189,7 @@ mod tests {
                 events: Arc::new(events),
                 standing: Arc::default(),
                 stopping: Arc::default(),
+                ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
                 closed: Arc::default(),
             };
             Self { store, runner, settled, told }
@@ -207,7 +210,7 @@ mod tests {
         /// Under a lease that ends only with the wall clock's next step.
         fn claim(&self, at_once: bool) -> Claimed {
             let lease = Lease { until: Millis::MAX, apart: self.runner.clock.now().apart };
-            claim_under(lease, &self.store, "s", at_once, AT)
+            claim_under(lease, self.store.as_ref(), "s", at_once, AT)
         }
 
         fn told(&self) -> String {
@@ -227,6 +230,27 @@ mod tests {
         assert_eq!((fired, context.is_stopping()), ((AT, 1, 1), false));
         assert_eq!((outcome.becomes, outcome.error, outcome.next), (ExecutionState::Succeeded, None, None));
         assert_eq!(bench.told(), format!("\"s\": execution {execution} succeeded"));
+    }
+
+    #[test]
+    fn a_handler_asks_what_its_execution_covers() {
+        let (tell, told) = bounded(1);
+        let bench = Bench::new(move |context| Ok(tell.send(context.covers())?));
+        bench.run();
+        let covers = told.try_recv().unwrap().unwrap();
+        assert_eq!((covers.from, covers.until.timestamp_millis(), covers.left_out.total()), (None, AT, 0));
+    }
+
+    /// Somebody deleted its row while it ran.
+    #[test]
+    fn what_is_not_in_the_ledger_covers_nothing() {
+        let (tell, told) = bounded(1);
+        let bench = Bench::new(move |context| Ok(tell.send(context.clone())?));
+        let (execution, _) = bench.run();
+        let context = Context { execution: ExecutionId(execution.0 + 1), ..told.try_recv().unwrap() };
+        let error = context.covers().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("no longer in the ledger"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
 use crate::machine::driver::{self, OnPanic, Surroundings, drive};
 use crate::members::{Held, Identity, NodeMachine, Standing, members};
-use crate::node::handlers::Handlers;
+use crate::node::handlers::{Handlers, Ledger};
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
 use crate::node::route::{Output, cancel, give_up};
@@ -101,9 +101,8 @@ impl Node {
 
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
-        let handlers = Arc::new(handlers);
         let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (standing, stuck) = (Arc::<Standing>::default(), Stuck::default());
+        let (handlers, standing, stuck) = (Arc::new(handlers), Arc::<Standing>::default(), Stuck::default());
         let runner = Runner {
             clock: Arc::clone(&clock),
             handlers: Arc::clone(&handlers),
@@ -111,6 +110,7 @@ impl Node {
             events: Arc::clone(&events),
             standing: Arc::clone(&standing),
             stopping: Arc::clone(&stopping),
+            ledger: Ledger(Arc::clone(&stores.clients)),
             closed: Arc::clone(&closed),
         };
         let pool = Pool::new(limits, move |claimed| runner.run(claimed), inboxes.route(Output::Pool));

@@ -85,6 +85,15 @@ impl Database {
         }
     }
 
+    /// How many changes of executions have been made; none where nobody keeps them.
+    pub(super) fn changes(&self) -> usize {
+        match self {
+            Self::Memory(store) => store.noted(),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => 0,
+        }
+    }
+
     pub(super) fn ledger(&self) -> (Vec<Execution>, Vec<Change>) {
         match self {
             Self::Memory(store) => store.ledger(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Delay, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge,
+    Cancel, Change, Covering, Delay, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -663,4 +663,109 @@ fn a_delay_counts_from_the_end_of_each_run() {
         let violations = judged(change);
         assert!(violations.iter().any(|it| it.contains(words)), "{words}: {violations:?}");
     }
+}
+
+/// What the fifth occurrence's handler hears, as it begins, if it hears the truth: the third was skipped as
+/// missed, the fourth failed.
+fn hear(history: &mut History, heard: Covering) {
+    skip_for(history, None);
+    row(history, 31).reason = "misfire".into();
+    history.plans[0].misfire = "DO_NOTHING".into();
+    history.plans[0].threshold = 0;
+    row(history, 41).state = "FAILED".into();
+    let end = history.changes.iter_mut().rev().find(|it| it.execution == 41).unwrap();
+    end.to = Some("FAILED".into());
+    history.changes.sort_by_key(|change| change.at);
+    let changes = history.changes.iter().position(|it| it.execution == 51).unwrap() + 2;
+    history.coverings.push(Covering { execution: 51, changes, ..heard });
+}
+
+fn truth() -> Covering {
+    Covering { from: Some(2_000), until: 5_000, missed: 1, failed: 1, ..Covering::default() }
+}
+
+#[test]
+fn what_an_execution_covers_is_compared_with_its_history() {
+    let mut history = good();
+    hear(&mut history, truth());
+    judge(&history).assert_clean();
+    for wrong in [
+        Covering { from: Some(1_000), ..truth() },
+        Covering { from: None, ..truth() },
+        Covering { until: 4_000, ..truth() },
+        Covering { missed: 0, skipped: 1, ..truth() },
+        Covering { failed: 0, open: 1, ..truth() },
+        Covering { missed: 2, ..truth() },
+    ] {
+        caught("and heard", |history| hear(history, wrong));
+    }
+    // Whoever kept no changes still counts.
+    caught("2 occurrences are left out, not 3", |history| {
+        hear(history, Covering { missed: 2, ..truth() });
+        history.changes.clear();
+    });
+}
+
+/// The answer is that of the instant at which it was asked.
+#[test]
+fn what_has_not_ended_when_it_is_asked_is_open() {
+    let second_run_began = |history: &History| {
+        history.changes.iter().position(|it| it.execution == 22 && it.from.is_some()).unwrap() + 1
+    };
+    let ask = |history: &mut History, heard: Covering| {
+        history.changes.sort_by_key(|change| change.at);
+        let changes = second_run_began(history);
+        history.coverings.push(Covering { execution: 22, changes, ..heard });
+    };
+    let first = Covering { from: Some(1_000), until: 2_000, ..Covering::default() };
+    let mut history = good();
+    ask(&mut history, first.clone());
+    judge(&history).assert_clean();
+    caught("and heard", |history| {
+        ends_at(history, 11, 2_200);
+        ask(history, first.clone());
+    });
+    let mut history = good();
+    ends_at(&mut history, 11, 2_200);
+    ask(&mut history, Covering { from: None, open: 1, ..first });
+    judge(&history).assert_clean();
+}
+
+/// An edit moved the trigger after the second occurrence; one that somebody asked for covers the same.
+#[test]
+fn a_span_goes_on_over_an_edit_and_stays_as_it_is_for_what_was_asked_for() {
+    let edited = |history: &mut History, heard: Covering| {
+        let times = history.plans[0].generations.remove(&0).unwrap();
+        history.plans[0].generations = [(0, times[..2].to_vec()), (1, times[2..].to_vec())].into();
+        for row in history.executions.iter_mut().filter(|row| row.scheduled > 2_000) {
+            row.generation = 1;
+        }
+        row(history, 22).following = None;
+        row(history, 21).following = None;
+        history.coverings.push(Covering { changes: history.changes.len(), ..heard });
+    };
+    let third = Covering { execution: 31, from: Some(2_000), until: 3_000, ..Covering::default() };
+    let mut history = good();
+    edited(&mut history, third.clone());
+    judge(&history).assert_clean();
+    caught("and heard", |history| edited(history, Covering { from: None, ..third.clone() }));
+    let ask = |history: &mut History, heard: Covering| {
+        history.orders = None;
+        let ordered = Execution { id: 90, origin: 7, ..row(history, 31).clone() };
+        history.executions.push(Execution { scheduled: 4_500, prev: None, following: None, ..ordered });
+        for (from, to) in [(None, "RUNNING"), (Some("RUNNING"), "SUCCEEDED")] {
+            let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
+            history.changes.push(Change { at: 4_600, execution: 90, from, to });
+        }
+        let began =
+            Effect { execution: 90, fence: 31, at: 4_550, ended: Some(4_560), ..effect(history, 31).clone() };
+        history.effects.push(began);
+        history.coverings.push(Covering { execution: 90, changes: history.changes.len(), ..heard });
+    };
+    let by_hand = Covering { from: Some(4_000), until: 4_500, ..Covering::default() };
+    let mut history = good();
+    ask(&mut history, by_hand.clone());
+    let words = |it: &&String| it.contains("and heard");
+    assert_eq!(judge(&history).violations.iter().find(words), None);
+    caught("and heard", |history| ask(history, Covering { from: Some(3_000), ..by_hand.clone() }));
 }

@@ -9,7 +9,7 @@ use crate::pipeline::poll::PollOutput;
 use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
-use crate::store::memory::hooks::SlotFault;
+use crate::store::memory::hooks::{CoversFault, SlotFault};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.
@@ -97,6 +97,8 @@ pub(super) enum Sabotage {
     Slots(SlotFault),
     /// Changes of this kind do not plan what counts from the ends of runs.
     PlanNothing(ChangeKind),
+    /// Handlers hear something wrong of what their executions cover.
+    Covers(CoversFault),
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -208,6 +210,10 @@ impl Sabotage {
                 Faults::OVERDUE,
                 vec![Self::PlanNothing(ChangeKind::Release)],
             ),
+            ("the spans of what is left out", MANY, vec![Self::Covers(CoversFault::SpansAsOne)]),
+            ("the success from which an execution covers", MANY, vec![Self::Covers(CoversFault::AnyEnd)]),
+            ("the success before an edit", Faults::EDITED, vec![Self::Covers(CoversFault::OneGeneration)]),
+            ("the success of what was planned", MANY, vec![Self::Covers(CoversFault::OrdersToo)]),
             ("the count of failures", MANY, vec![Self::ForgetFailures]),
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),

@@ -11,7 +11,7 @@ use super::sabotage::{Route, Sabotage};
 use super::{jobs, judge};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
+    Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
@@ -586,5 +586,9 @@ impl Store for Wire<'_> {
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
         self.store.executions(filter)
+    }
+
+    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
+        self.store.covers(execution)
     }
 }

@@ -52,8 +52,8 @@ use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Attempt, Candidate, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, NodeId,
-    Pending, Reason, ScheduleId, ScheduleState, Token,
+    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis,
+    NodeId, Pending, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
 
@@ -202,6 +202,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// Executions, newest first.
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
+
+    /// What an execution covers; none if there is no such execution.
+    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>>;
 
     /// The database's clock against ours.
     fn time(&self) -> Result<TimeSample>;

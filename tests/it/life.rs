@@ -51,6 +51,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             a_static_lock_does_not_keep_a_second_scheduler_from_repairing,
         ),
         ("a_schedule_that_is_weeks_behind_fires_soon", a_schedule_that_is_weeks_behind_fires_soon),
+        ("a_handler_knows_what_its_execution_covers", a_handler_knows_what_its_execution_covers),
         ("a_node_is_not_its_ip_address", a_node_is_not_its_ip_address),
         ("a_schedule_runs_once_more_by_hand", a_schedule_runs_once_more_by_hand),
         ("a_removed_schedule_fires_no_more", a_removed_schedule_fires_no_more),
@@ -1002,6 +1003,33 @@ fn a_schedule_that_is_weeks_behind_fires_soon(kind: ServerKind) {
     let scheduler = builder.handler(TEXT, handler).start().unwrap();
     while told.recv_timeout(SOON).unwrap() < begin {}
     assert!(Utc::now() - begin < TimeDelta::seconds(30), "it took {}", Utc::now() - begin);
+    assert!(scheduler.shutdown(SOON));
+}
+
+/// After ten days in which no node ran.
+fn a_handler_knows_what_its_execution_covers(kind: ServerKind) {
+    const DAYS: i64 = 10 * 86_400_000;
+    let database = kind.fresh();
+    let every_hour = Trigger::cron("0 0 * * * ?", "UTC").unwrap();
+    let client = client(&database);
+    client.ensure(&Schedule::new("behind", TEXT, &String::new(), every_hour).unwrap()).run().unwrap();
+    database.batch(&format!("UPDATE QRTZ_EXECUTE SET next_fire_time = next_fire_time - {DAYS}"));
+    let began = client.schedule("behind").unwrap().schedule.next.unwrap();
+    let (tell, told) = teller();
+    let handler = move |context: &Context, _| {
+        let answer = (context.cause().clone(), context.fire_time(), context.covers()?);
+        Ok(tell.lock().unwrap().send(answer).map_err(|_| "gone")?)
+    };
+    let scheduler = builder(&database).handler(TEXT, handler).start().unwrap();
+    let (cause, fire_time, first) = told.recv_timeout(SOON).unwrap();
+    assert_eq!((cause, first.from, first.until), (Cause::Misfire, None, fire_time));
+    let missed = (fire_time - began).num_hours().unsigned_abs();
+    assert!(missed >= 239, "{began} {fire_time}");
+    assert_eq!((first.left_out.missed, first.left_out.total()), (missed, missed));
+    // It waits for the end of the other.
+    assert!(matches!(client.trigger("behind").run().unwrap(), Triggered::Pending(_)));
+    let (_, by_hand, second) = told.recv_timeout(SOON).unwrap();
+    assert_eq!((second.from, second.until, second.left_out.total()), (Some(first.until), by_hand, 0));
     assert!(scheduler.shutdown(SOON));
 }
 

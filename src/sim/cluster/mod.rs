@@ -9,7 +9,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, RETENTION};
 use super::jobs;
-use super::judge::{Effect, History, Pause};
+use super::judge::{Covering, Effect, History, Pause};
 use super::plans::Plans;
 use super::process::{Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -46,6 +46,7 @@ pub(super) struct Cluster {
     /// Dead processes with calls that reach the database yet.
     graves: Vec<Process>,
     effects: Vec<Effect>,
+    coverings: Vec<Covering>,
     pauses: Vec<Pause>,
     switches: Switches,
     deaths: Deaths,
@@ -119,6 +120,7 @@ impl Cluster {
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
             effects: Vec::new(),
+            coverings: Vec::new(),
             pauses: Vec::new(),
             switches: Switches::default(),
             deaths: Deaths::default(),
@@ -155,6 +157,11 @@ impl Cluster {
             sabotages.iter().find_map(|it| if let Sabotage::Slots(fault) = it { Some(fault) } else { None });
         if let (Database::Memory(store), Some(fault)) = (&cluster.database, slots) {
             store.break_slots(*fault);
+        }
+        let covers =
+            sabotages.iter().find_map(|it| if let Sabotage::Covers(fault) = it { Some(fault) } else { None });
+        if let (Database::Memory(store), Some(fault)) = (&cluster.database, covers) {
+            store.break_covers(*fault);
         }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());
@@ -268,6 +275,8 @@ impl Cluster {
             pace: self.script.pace,
             refuses: self.now < self.refused_until,
             effects: &mut self.effects,
+            coverings: &mut self.coverings,
+            database: &self.database,
         });
         self.deaths.saw(process.first_id, process.id, process.covered);
         self.kept = self.kept.max(process.kept());
@@ -318,6 +327,7 @@ impl Cluster {
             plans: self.plans.outcome(store),
             executions,
             effects: self.effects,
+            coverings: self.coverings,
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),

@@ -10,6 +10,8 @@ pub struct History {
     pub plans: Vec<Plan>,
     pub executions: Vec<Execution>,
     pub effects: Vec<Effect>,
+    /// What handlers heard that asked what their executions cover, in the order they asked.
+    pub coverings: Vec<Covering>,
     /// In the order they were made. Empty if nobody kept them.
     pub changes: Vec<Change>,
     pub pauses: Vec<Pause>,
@@ -166,6 +168,22 @@ pub struct Effect {
     pub took: Option<Millis>,
     /// It answered that it goes on at this instant.
     pub snoozed: Option<Millis>,
+}
+
+/// What a handler heard that asked what its execution covers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Covering {
+    pub execution: i64,
+    /// How many changes had been made by then.
+    pub changes: usize,
+    pub from: Option<Millis>,
+    pub until: Millis,
+    pub missed: u64,
+    pub skipped: u64,
+    pub paused: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    pub open: u64,
 }
 
 /// A change of an execution's row; without a `from` it was inserted, without a `to` removed.

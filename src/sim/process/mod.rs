@@ -8,10 +8,11 @@ use crossbeam::channel::Receiver;
 
 use super::actor::{Actor, Away, Pace, Scene};
 use super::clocks::Clocks;
+use super::database::Database;
 use super::dice::Dice;
 use super::faults::Faults;
 use super::jobs::{self, APPLICATION, Anything};
-use super::judge::Effect;
+use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
 use super::seats::{FloorSeats, Permit, SharedFloor, lock};
 use super::wire::Wire;
@@ -53,6 +54,9 @@ pub(super) struct Surroundings<'a> {
     pub pace: Pace,
     pub refuses: bool,
     pub effects: &'a mut Vec<Effect>,
+    /// What handlers heard that asked what their executions cover, in the order they asked.
+    pub coverings: &'a mut Vec<Covering>,
+    pub database: &'a Database,
 }
 
 pub(super) struct Process {

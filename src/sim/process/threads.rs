@@ -3,16 +3,17 @@
 use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{Job, Process, Surroundings};
-use crate::domain::{Answer, JobPolicy, Millis};
+use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::route::Output;
 use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::pool::Notice;
+use crate::sim::actor::Away;
 use crate::sim::jobs;
-use crate::sim::judge::Effect;
+use crate::sim::judge::{Covering, Effect};
 use crate::sim::sabotage::Sabotage;
 use crate::sim::seats::{Permit, hire, lock};
-use crate::store::Claimed;
+use crate::store::{Claimed, Store};
 use crate::time::Now;
 
 impl Process {
@@ -66,6 +67,7 @@ impl Process {
                     took: None,
                     snoozed: None,
                 });
+                ask(claimed.execution(), 0, around);
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
                 self.running.push(Job { running, answer, began: now.boot, ends: around.time + takes });
             }
@@ -116,6 +118,7 @@ impl Process {
     fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
         let claimed = it.running.claimed();
         let (id, fence) = (claimed.execution().0, claimed.fence());
+        ask(claimed.execution(), 1, around);
         let retries = !around.wire.is(Sabotage::NoRetries);
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
@@ -138,6 +141,29 @@ impl Process {
             self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
         }
     }
+}
+
+/// Some handlers ask what their execution covers as they begin (0), some as they end (1).
+fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
+    if execution.0 % 4 != as_it || around.away != Away::No {
+        return;
+    }
+    // Retention may have removed what was taken from a node that was stopped.
+    let Some(covers) = around.wire.covers(execution).unwrap() else { return };
+    let left_out = covers.left_out;
+    let changes = around.database.changes();
+    around.coverings.push(Covering {
+        execution: execution.0,
+        changes,
+        from: covers.from.map(|from| from.timestamp_millis()),
+        until: covers.until.timestamp_millis(),
+        missed: left_out.missed,
+        skipped: left_out.skipped,
+        paused: left_out.paused,
+        failed: left_out.failed,
+        cancelled: left_out.cancelled,
+        open: left_out.open,
+    });
 }
 
 fn policy_of(running: &Running) -> Option<JobPolicy> {

@@ -78,6 +78,18 @@ macro_rules! conformance {
                 what_was_asked_to_end_is_not_tried_again_after_its_time,
                 an_outcome_before_the_limit_keeps_the_limit_away,
             }
+            covers {
+                what_successes_cover_follows_without_a_gap,
+                what_is_fired_once_stands_for_all_that_was_missed,
+                what_has_not_ended_is_open,
+                an_occurrence_that_failed_for_good_counts_once,
+                a_span_goes_on_over_an_edit_and_a_removal,
+                what_ran_ahead_of_a_new_generation_does_not_count,
+                a_run_by_hand_moves_no_span,
+                a_retry_by_hand_moves_the_span,
+                another_schedules_success_is_none,
+                what_retention_has_removed_is_no_success,
+            }
             overlaps {
                 an_occurrence_waits_while_another_is_under_way,
                 what_may_overlap_is_claimed_beside_others,

@@ -29,6 +29,8 @@ pub(crate) struct Hooks {
     pub(super) plans_nothing: Option<ChangeKind>,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
+    /// How the answer to what an execution covers is wrong.
+    pub(super) covers_fault: Option<CoversFault>,
     pub(super) registrations_lost: bool,
     pub(super) leaves_refused: bool,
     /// Registrations wait until its other side is gone.
@@ -60,6 +62,23 @@ pub(crate) enum SlotFault {
 impl SlotFault {
     pub(super) const ALL: [Self; 5] =
         [Self::ByPlanned, Self::ByPending, Self::OfRetries, Self::OfTheStuck, Self::InDoubt];
+}
+
+/// How the answer to what an execution covers may be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CoversFault {
+    /// A skipped span counts as one occurrence.
+    SpansAsOne,
+    /// What has ended in any way counts as a success.
+    AnyEnd,
+    /// What came before an edit of the trigger does not count.
+    OneGeneration,
+    /// What somebody asked for counts as if it had been planned.
+    OrdersToo,
+}
+
+impl CoversFault {
+    pub(crate) const ALL: [Self; 4] = [Self::SpansAsOne, Self::AnyEnd, Self::OneGeneration, Self::OrdersToo];
 }
 
 /// A row locked by "another transaction", until dropped.
@@ -108,6 +127,11 @@ impl MemoryStore {
         self.tables().hooks.slot_fault = Some(fault);
     }
 
+    /// From now on the answer to what an execution covers is wrong in this way.
+    pub(crate) fn break_covers(&self, fault: CoversFault) {
+        self.tables().hooks.covers_fault = Some(fault);
+    }
+
     /// From now on every heartbeat fails.
     pub(crate) fn refuse_beats(&self) {
         self.tables().hooks.beats_refused = true;
@@ -152,6 +176,11 @@ impl MemoryStore {
     /// From now on every change of an execution's row is noted.
     pub(crate) fn note_changes(&self) {
         self.tables().hooks.noted = true;
+    }
+
+    /// How many changes have been noted.
+    pub(crate) fn noted(&self) -> usize {
+        self.tables().hooks.changes.len()
     }
 
     /// True time is `now`, and the database's clock is wrong by `error`.

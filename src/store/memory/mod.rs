@@ -6,6 +6,7 @@
 mod audit;
 mod change;
 mod claims;
+mod covers;
 #[cfg(test)]
 pub(crate) mod hooks;
 mod nodes;
@@ -32,7 +33,7 @@ use super::{
     PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
     UnreadablePage, UnreadableQuery, Withdrawn,
 };
-use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
 
 /// All tables in this process's memory.
@@ -266,6 +267,10 @@ impl Store for MemoryStore {
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
         Ok(self.tables().execution_rows(filter))
+    }
+
+    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
+        Ok(self.tables().covers(execution))
     }
 
     fn time(&self) -> Result<TimeSample> {

@@ -174,7 +174,7 @@ impl Tables {
     }
 
     /// A schedule's executions in the order of their key: generation, origin, occurrence, attempt.
-    pub(super) fn ledger(&self, schedule: i64) -> impl Iterator<Item = (ExecutionId, &Run)> {
+    pub(super) fn ledger(&self, schedule: i64) -> impl DoubleEndedIterator<Item = (ExecutionId, &Run)> {
         let keys =
             (schedule, i64::MIN, i64::MIN, i64::MIN, 0)..(schedule + 1, i64::MIN, i64::MIN, i64::MIN, 0);
         self.unique.range(keys).filter_map(|(_, id)| Some((ExecutionId(*id), self.runs.get(id)?)))

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::MemoryStore;
-use super::hooks::SlotFault;
+use super::hooks::{CoversFault, SlotFault};
 use crate::domain::{Candidate, ScheduleId};
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
@@ -68,6 +68,19 @@ fn every_protection_of_slots_is_missed_by_a_case() {
         let fails = |case: fn(&Bench)| {
             let (model, db) = model();
             model.0.break_slots(fault);
+            catch_unwind(AssertUnwindSafe(|| case(&db))).is_err()
+        };
+        assert!(memory::CASES.iter().any(|case| fails(*case)), "no case misses {fault:?}");
+    }
+}
+
+/// How the answer to what an execution covers may be wrong, each in turn.
+#[test]
+fn every_wrong_answer_to_what_is_covered_is_missed_by_a_case() {
+    for fault in CoversFault::ALL {
+        let fails = |case: fn(&Bench)| {
+            let (model, db) = model();
+            model.0.break_covers(fault);
             catch_unwind(AssertUnwindSafe(|| case(&db))).is_err()
         };
         assert!(memory::CASES.iter().any(|case| fails(*case)), "no case misses {fault:?}");

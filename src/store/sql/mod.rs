@@ -21,7 +21,8 @@
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
 //! purge, orphans  the end of a retention             ensure     definitions
 //! order      executions that somebody asks for
-//! inspect    views for people                        migrate    the schema
+//! inspect    views for people                        covers     what an execution covers
+//! migrate    the schema
 //! ```
 
 mod audit;
@@ -30,6 +31,7 @@ mod call;
 mod change;
 mod claim;
 mod connection;
+mod covers;
 mod database;
 mod databases;
 mod dialect;
@@ -87,7 +89,7 @@ use super::{
     PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store,
     StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
-use crate::domain::{Entry, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
 
 /// Opens a store on the database `url` names. Nothing is connected to yet.
@@ -329,6 +331,10 @@ impl Store for SqlStore {
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
         self.read("list executions", |session| inspect::executions(session, filter))
+    }
+
+    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
+        self.read("ask what an execution covers", |session| covers::covers(session, execution))
     }
 
     fn time(&self) -> Result<TimeSample> {

@@ -402,6 +402,7 @@ impl Cluster {
             plans: history::plans(&mut self.hand, &self.load),
             executions: history::executions(&mut self.hand),
             effects: history::effects(&files),
+            coverings: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
             retries: self.deeds.retries.clone(),

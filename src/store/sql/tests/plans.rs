@@ -1,6 +1,7 @@
 //! Query plans: the statements of the hot path find their rows by index, never by reading a table.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
@@ -11,6 +12,7 @@ use crate::domain::{
 use crate::store::change::PolicyChange;
 use crate::store::rules::ChangeKind;
 use crate::store::sql::batch::{BatchRows, update};
+use crate::store::sql::covers::Stretch;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::entry::Payload;
 use crate::store::sql::mariadb::claims as mariadb_claims;
@@ -18,7 +20,7 @@ use crate::store::sql::open_executions::Whose;
 use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::{change, claim, due, node, planned, poll, purge, unreadable};
+use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, unreadable};
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, OverdueQuery, Page, PauseChange,
     PollQuery, Purge, RemoveChange, SeenSchedule, UnreadableQuery, UnreadableRow,
@@ -279,6 +281,9 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: generations", purge::first_and_last(1, 0)),
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
+        ("covers: last success", covers::last_success(stretch(ScheduleId(1)))),
+        ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None)),
+        ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("lanes behind", poll::behind(&application, &(0..START))),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
@@ -331,6 +336,77 @@ fn the_hot_path_never_scans(database: &Database) {
     }
     let by_name = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.payload = ?").bind("x");
     assert_ne!(scans(session.as_mut(), &by_name), Vec::<String>::new(), "a scan is not recognised as one");
+}
+
+/// The planned occurrences of a schedule's first generation, but for the last second.
+fn stretch(schedule: ScheduleId) -> Stretch {
+    Stretch { schedule, generation: 0, before: START + ROWS * 1_000 }
+}
+
+/// A schedule fires each second, and its last success is a while ago: what a handler asks reads what has been
+/// left out since, not the ledger.
+fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
+    let (mut session, application) = (database.session(), super::application());
+    let dialect = database.dialect();
+    // No schedule has this id: others' ledgers are beside its own.
+    let schedule = ScheduleId(-i64::from(NodeId::fresh().0.as_fields().0) - 2);
+    for (origin, state) in [(0, "CASE WHEN n > 19900 THEN 'FAILED' ELSE 'SUCCEEDED' END"), (7, "'SUCCEEDED'")]
+    {
+        let numbers = numbers(dialect, 0);
+        session
+            .batch(&format!(
+                "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
+                 due_time, finished_time) SELECT '{application}', {}, 0, {origin}, {START} + n * 1000, 1, {state}, 0, 0 \
+                 FROM ({numbers}) AS numbers",
+                schedule.0
+            ))
+            .unwrap();
+    }
+    analyze(session.as_mut());
+    let stretch = stretch(schedule);
+    let success = START + 19_900_000;
+    let mut found = session.rows(&covers::last_success(stretch)).unwrap();
+    assert_eq!(found.pop().map(|mut row| row.int().unwrap()), Some(success));
+    let mut ends = session.rows(&covers::ends_after(stretch, Some(success))).unwrap();
+    let mut end = ends.pop().unwrap();
+    assert_eq!((end.text().unwrap().as_str(), end.text().unwrap().as_str()), ("FAILED", ""));
+    assert_eq!([end.int(), end.int(), end.int(), end.int()].map(Result::unwrap), [1, 1, 99, success + 1_000]);
+    let mut took = |after| {
+        let begun = Instant::now();
+        session.rows(&covers::last_success(stretch)).unwrap();
+        session.rows(&covers::ends_after(stretch, Some(after))).unwrap();
+        begun.elapsed()
+    };
+    let (few, many) = (took(success), took(START));
+    println!("covers: database={dialect:?} left_out=99 took={few:?} left_out={ROWS} took={many:?}");
+    for (name, statement, most) in [
+        ("last success", covers::last_success(stretch), 1_000),
+        ("left out", covers::ends_after(stretch, Some(success)), 1_000),
+        ("all left out", covers::ends_after(stretch, None), 5 * ROWS),
+        ("generation", covers::last_generation(schedule, 1), 1_000),
+    ] {
+        let read = match dialect {
+            Dialect::Sqlite => sought_by_time(session.as_mut(), &statement),
+            _ => read(session.as_mut(), &statement),
+        };
+        assert!(read <= most, "{name} read {read} rows: {}", statement.text);
+    }
+}
+
+/// SQLite does not tell how many rows it reads: 0 if each seek in the ledger names the schedule, and an
+/// instant, a generation or an attempt after it.
+fn sought_by_time(session: &mut dyn Session, statement: &Statement) -> i64 {
+    let text = format!("EXPLAIN QUERY PLAN {}", statement.text);
+    let rows = session.rows(&Statement { text, ..statement.clone() }).unwrap();
+    let detail = |mut row: crate::store::sql::statement::Row| {
+        (0..3).for_each(|_| drop(row.int()));
+        row.text().unwrap()
+    };
+    let of_ledger = |line: &String| ["r", "l"].contains(&line.split_whitespace().nth(1).unwrap_or_default());
+    let lines: Vec<String> = rows.into_iter().map(detail).filter(of_ledger).collect();
+    let ends = ["scheduled_time<?)", "scheduled_time>? AND scheduled_time<?)", "attempt=?)", "generation<?)"];
+    let sought = |line: &String| ends.iter().any(|end| line.contains(end));
+    if !lines.is_empty() && lines.iter().all(sought) { 0 } else { 100_000 }
 }
 
 /// A million overdue rows of a job nobody runs would stop all others. Their questions count how many rows
@@ -532,6 +608,9 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             Dialect::Postgres.database().open_executions(&application, Whose::Nobody),
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
+            covers::last_success(stretch(ScheduleId(1))),
+            covers::ends_after(stretch(ScheduleId(1)), None),
+            covers::last_generation(ScheduleId(1), 1),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
         .chain([poll::waiting_rows(Dialect::Postgres, &query, &parts), stalled])
@@ -598,6 +677,11 @@ macro_rules! plans {
             #[test]
             fn the_rows_of_a_job_nobody_runs_are_not_read() {
                 super::the_rows_of_a_job_nobody_runs_are_not_read(&$make);
+            }
+
+            #[test]
+            fn what_an_execution_covers_reads_what_is_left_out() {
+                super::what_an_execution_covers_reads_what_is_left_out(&$make);
             }
 
             #[test]

@@ -1,0 +1,44 @@
+//! What an execution covers.
+
+use super::hooks::CoversFault;
+use super::tables::Tables;
+use crate::domain::{Covers, ExecutionId, ExecutionState, LastAttempt, LeftOut};
+
+impl Tables {
+    pub(super) fn covers(&self, execution: ExecutionId) -> Option<Covers> {
+        let fails = |fault| self.hooks.covers_fault == Some(fault);
+        let own = self.run(execution)?;
+        let is_planned = own.origin == 0;
+        let (mut generation, mut before) =
+            (if is_planned { own.generation } else { i64::MAX }, own.scheduled);
+        let (mut first, mut left_out) = (own.scheduled, LeftOut::default());
+        let mut seen = None;
+        for (_, run) in self.ledger(own.schedule).rev() {
+            let counts = run.origin == 0 || fails(CoversFault::OrdersToo);
+            if !counts || run.generation > generation {
+                continue;
+            }
+            if run.generation < generation {
+                if fails(CoversFault::OneGeneration) && is_planned {
+                    break;
+                }
+                (generation, before) = (run.generation, first);
+            }
+            let occurrence = (run.generation, run.origin, run.scheduled);
+            // The first of them from behind is the last attempt.
+            if run.scheduled >= before || seen.replace(occurrence) == Some(occurrence) {
+                continue;
+            }
+            let has_ended = run.state.parse().is_ok_and(ExecutionState::is_terminal);
+            if run.is(ExecutionState::Succeeded) || has_ended && fails(CoversFault::AnyEnd) {
+                return Some(Covers::new(Some(run.scheduled), own.scheduled, left_out));
+            }
+            let (state, reason, has_finished) = (&*run.state, &*run.reason, run.finished.is_some());
+            let count =
+                if fails(CoversFault::SpansAsOne) { 1 } else { u64::try_from(run.count).unwrap_or(0) };
+            left_out.count(&LastAttempt { state, reason, has_finished }, count);
+            first = first.min(run.scheduled);
+        }
+        Some(Covers::new(None, own.scheduled, left_out))
+    }
+}
