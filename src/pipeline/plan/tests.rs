@@ -342,7 +342,7 @@ fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
     assert_eq!(asked, [true, false, false, false], "behind 600 of 1,001 bytes, and once");
 }
 
-/// The walk over PENDING executions may end within a backlog, and a poll may have no time for all lanes.
+/// The walk over PENDING executions may end within a backlog, and a poll may have no time for all sections.
 #[test]
 fn what_a_poll_did_not_look_at_stays() {
     let other = row(9);
