@@ -59,8 +59,8 @@ mod upkeep;
 pub use api::request;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, ExecutionDetails,
-    ExecutionFilter, ExecutionView, Health, Job, JobView, NodeView, Paused, Removed, Resumed, Retried,
-    Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
+    ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView, Paused, Removed,
+    Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
 };
 pub use domain::{
     Answer, Attempt, Cause, Error, ErrorKind, Event, ExecutionId, ExecutionState, MisfirePolicy, NodeId,

@@ -99,10 +99,11 @@ const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.
 const STAGES: &[(&str, &[&str])] = &[
     ("ahead", &[]),
     ("complete", &[]),
-    ("dispatch", &["ahead", "overlapping", "plan", "poll", "pool", "start"]),
+    ("dispatch", &["ahead", "lanes", "overlapping", "plan", "poll", "pool", "start"]),
     ("expand", &[]),
+    ("lanes", &["pool"]),
     ("overlapping", &["plan"]),
-    ("plan", &["poll", "wheel"]),
+    ("plan", &["lanes", "poll", "wheel"]),
     ("poll", &["expand"]),
     ("pool", &[]),
     ("start", &[]),
