@@ -102,3 +102,7 @@ struct TimeLimitsAndRetries;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/overlap.md")]
 struct Overlaps;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/lanes.md")]
+struct Lanes;
