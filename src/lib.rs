@@ -59,8 +59,8 @@ mod upkeep;
 pub use api::request;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, ExecutionDetails,
-    ExecutionFilter, ExecutionView, Health, Job, JobView, NodeView, Paused, Removed, Resumed, Retried,
-    Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
+    ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView, Paused, Removed,
+    Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
 };
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,
@@ -110,3 +110,7 @@ struct Triggers;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/catching-up.md")]
 struct CatchingUp;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/lanes.md")]
+struct Lanes;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::{Cursor, Entry, Millis, Occurrence};
 use crate::pipeline::expand::expand;
+use crate::pipeline::lanes::Lanes;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::poll::{Covered, PollPlan};
 pub use crate::pipeline::wheel::{Due, Handle, Refused, Wheel};
@@ -48,7 +49,7 @@ impl Links {
     /// Lets them wait in a plan at `now`.
     #[must_use]
     pub fn plan(self, now: Millis) -> Waiting {
-        let mut plan = Plan::new(now, self.0.len());
+        let mut plan = Plan::new(now, self.0.len(), Lanes::default());
         let planned = PollPlan {
             occurrences: self.0,
             pendings: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::api::config::check_name;
-use crate::api::{Job, Scheduler};
+use crate::api::{Job, Lane, Scheduler};
 use crate::domain::{Answer, Error, ErrorKind, Event};
 use crate::node::Node;
 use crate::node::handlers::{Context, HandlerError, Handlers};
@@ -47,28 +47,37 @@ impl Builder {
         job: Job<P>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> Self {
-        if !self.handlers.add(job.spec(), run) {
+        if !self.handlers.add(job.spec(), job.own_lane(), run) {
             self.twice = Some(job.name());
         }
         self
     }
 
-    /// How many threads run jobs: `core` are kept, up to `max` are made once the queue is full, or holds all
-    /// that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <= 4096.
+    /// How many threads run jobs that are of no other [`Lane`]: `core` are kept, up to `max` are made once the
+    /// queue is full, or holds all that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <= 4096.
     #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
-        self.config.limits.core = core;
-        self.config.limits.max = max;
+        let limits = self.config.default_limits();
+        (limits.core, limits.max) = (core, max);
         self
     }
 
-    /// How many claimed executions may wait for a thread. Default: 64; 0 to 1,000,000.
+    /// Gives the node a lane beside the one called `default`: threads and a queue for the jobs that name it
+    /// ([`Job::lane`]). `name` has 1 to 50 characters, none of them control characters, and is neither
+    /// `default` nor `job`. Default: no lane; up to 63 are possible.
+    #[must_use]
+    pub fn lane(mut self, name: &str, lane: Lane) -> Self {
+        self.config.lanes.push(lane.named(name));
+        self
+    }
+
+    /// How many claimed executions may wait for a thread of the lane `default`. Default: 64; 0 to 1,000,000.
     ///
     /// Larger queues help only short jobs: at most 64 executions queue beyond those expected to start within
     /// 100 ms. Once all threads are busy, the rest is left to other nodes.
     #[must_use]
     pub fn queue(mut self, places: usize) -> Self {
-        self.config.limits.queue = places;
+        self.config.default_limits().queue = places;
         self
     }
 
@@ -169,6 +178,10 @@ impl Builder {
         for spec in &specs {
             check_name("job name", &spec.name, 200)?;
         }
-        Node::start(self.config.checked()?, self.handlers, self.observers).map(Scheduler::over)
+        let config = self.config.checked()?;
+        for (job, lane) in self.handlers.lanes() {
+            config.check_lane_of(job, lane)?;
+        }
+        Node::start(config, self.handlers, self.observers).map(Scheduler::over)
     }
 }

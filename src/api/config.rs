@@ -1,23 +1,34 @@
 //! The defaults and limits of a node's settings, and the limits of names and texts.
 
+use std::sync::Arc;
+
 use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
+use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
 use crate::time::Window;
 
 /// What waits is claimed: it is in memory and has a lease that ends.
 const MOST_PLACES: usize = 1_000_000;
+/// The default lane's threads are called so.
+const DEFAULT_THREADS: &str = "job";
 
 impl Config {
     /// The defaults.
     pub(super) fn new(application: &str, url: &str) -> Self {
+        let limits = PoolLimits::new(4, 16, 64);
         Self {
             application: application.to_owned(),
             url: url.to_owned(),
-            limits: PoolLimits::new(4, 16, 64),
+            lanes: vec![LaneSettings { name: Arc::from(DEFAULT_LANE), limits, is_automatic: false }],
             window: Window::default(),
             migrate: true,
         }
+    }
+
+    /// The limits of the default lane.
+    pub(super) fn default_limits(&mut self) -> &mut PoolLimits {
+        &mut self.lanes[0].limits
     }
 
     /// Refuses what cannot work, and raises the misfire threshold to the least that the other spans allow.
@@ -28,21 +39,73 @@ impl Config {
                 "a node needs a database that others can open too: name a file, as in sqlite:shop.db";
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let PoolLimits { core, max, queue, .. } = self.limits;
-        if core == 0 || max < core || max > 4_096 {
-            let message =
-                format!("threads: 1 <= core <= max <= 4096 is required, got core {core} and max {max}");
-            return Err(Error::new(ErrorKind::Config, message));
-        }
-        if queue > MOST_PLACES {
-            let message = format!("queue: at most {MOST_PLACES} places are possible, got {queue}");
-            return Err(Error::new(ErrorKind::Config, message));
-        }
+        check_lanes(&self.lanes)?;
         self.window = self.window.bounded()?;
         self.window.threshold = self.window.threshold.max(self.window.least_threshold());
         self.window = self.window.checked()?;
         Ok(self)
     }
+
+    /// Refuses a job that names a lane which the node does not have.
+    pub(super) fn check_lane_of(&self, job: &str, lane: &str) -> Result<(), Error> {
+        let names: Vec<String> = self.lanes.iter().map(|it| format!("{:?}", it.name)).collect();
+        if self.lanes.iter().any(|it| &*it.name == lane) {
+            return Ok(());
+        }
+        let message = format!(
+            "job {job:?} names the lane {lane:?}, and this node has {}: name one of these, or add it with \
+             Builder::lane",
+            names.join(", ")
+        );
+        Err(Error::new(ErrorKind::Config, message))
+    }
+}
+
+fn check_lanes(lanes: &[LaneSettings]) -> Result<(), Error> {
+    let refused = |message: String| Err(Error::new(ErrorKind::Config, message));
+    if lanes.len() > MOST_LANES {
+        return refused(format!("lanes: {} at most, got {}", MOST_LANES - 1, lanes.len() - 1));
+    }
+    for (n, lane) in lanes.iter().enumerate() {
+        check_name("lane name", &lane.name, 50)?;
+        let (name, before) = (&*lane.name, &lanes[..n]);
+        if before.iter().any(|it| it.name == lane.name) {
+            let hint = if name == DEFAULT_LANE {
+                "it is there already; Builder::threads and Builder::queue configure it"
+            } else {
+                "it is defined twice; each lane has one definition"
+            };
+            return refused(format!("lane {name:?}: {hint}"));
+        }
+        if name == DEFAULT_THREADS {
+            return refused(format!(
+                "lane {name:?}: the default lane's threads are called so; choose another name"
+            ));
+        }
+        if lane.is_automatic
+            && let Some(other) = before.iter().find(|it| it.is_automatic)
+        {
+            return refused(format!(
+                "lanes {:?} and {name:?} are both automatic: a node has one automatic lane at most",
+                other.name
+            ));
+        }
+        check_limits(lane, if n == 0 { String::new() } else { format!("lane {name:?}: ") })?;
+    }
+    Ok(())
+}
+
+/// `of` begins the message.
+fn check_limits(lane: &LaneSettings, of: String) -> Result<(), Error> {
+    let PoolLimits { core, max, queue, .. } = lane.limits;
+    let message = if core == 0 || max < core || max > 4_096 {
+        format!("{of}threads: 1 <= core <= max <= 4096 is required, got core {core} and max {max}")
+    } else if queue > MOST_PLACES {
+        format!("{of}queue: at most {MOST_PLACES} places are possible, got {queue}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Config, message))
 }
 
 /// Names are shown in terminals and logs and stored in columns: they are bounded and have no control
@@ -76,6 +139,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::api::Lane;
     use crate::domain::Millis;
     use crate::time::millis;
 
@@ -129,8 +193,51 @@ mod tests {
     #[test]
     fn threads_and_places_out_of_range_are_refused() {
         for (core, max) in [(0, 4), (5, 4), (1, 4_097), (usize::MAX, usize::MAX)] {
-            assert!(refused(|config| config.limits = PoolLimits::new(core, max, 0)).contains("threads"));
+            let limits = PoolLimits::new(core, max, 0);
+            assert!(refused(|config| *config.default_limits() = limits).starts_with("threads"));
+            let said = refused(|config| config.lanes.push(Lane::threads(core, max).named("slow")));
+            assert!(said.starts_with("lane \"slow\": threads"), "{said}");
         }
-        assert!(refused(|config| config.limits.queue = usize::MAX).contains("queue"));
+        assert!(refused(|config| config.default_limits().queue = usize::MAX).starts_with("queue"));
+        let endless = Lane::threads(1, 1).queue(usize::MAX).named("slow");
+        assert!(refused(|config| config.lanes.push(endless)).starts_with("lane \"slow\": queue"));
+    }
+
+    #[test]
+    fn lanes_that_cannot_be_told_apart_are_refused() {
+        let (plain, automatic) = (Lane::threads(1, 2), Lane::threads(1, 2).automatic());
+        let said = |lanes: &[(&str, Lane)]| {
+            refused(|config| config.lanes.extend(lanes.iter().map(|(name, lane)| lane.named(name))))
+        };
+        let twice = said(&[("slow", plain), ("slow", automatic)]);
+        assert_eq!(twice, "lane \"slow\": it is defined twice; each lane has one definition");
+        let default = said(&[("default", plain)]);
+        assert!(default.contains("it is there already; Builder::threads"), "{default}");
+        assert!(said(&[("job", plain)]).contains("choose another name"));
+        assert!(said(&[("", plain)]).contains("lane name is empty"));
+        let automatic = said(&[("a", automatic), ("b", plain), ("c", automatic)]);
+        assert!(automatic.starts_with("lanes \"a\" and \"c\" are both automatic"), "{automatic}");
+        let names: Vec<String> = (0..64).map(|n| format!("lane {n}")).collect();
+        let all: Vec<(&str, Lane)> = names.iter().map(|name| (&**name, plain)).collect();
+        assert_eq!(said(&all), "lanes: 63 at most, got 64");
+    }
+
+    #[test]
+    fn a_job_of_a_lane_that_is_not_there_is_refused_with_those_that_are() {
+        let mut config = Config::new("shop", "sqlite:shop.db");
+        config.lanes.push(Lane::threads(1, 2).named("fast"));
+        let config = config.checked().unwrap();
+        for lane in ["default", "fast"] {
+            assert!(config.check_lane_of("report", lane).is_ok());
+        }
+        let error = config.check_lane_of("report", "slow").unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (
+                ErrorKind::Config,
+                "job \"report\" names the lane \"slow\", and this node has \"default\", \"fast\": name one of \
+                 these, or add it with Builder::lane"
+            )
+        );
     }
 }

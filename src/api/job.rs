@@ -27,6 +27,7 @@ use crate::domain::{JobPolicy, JobSpec, Retry};
 pub struct Job<P> {
     name: &'static str,
     policy: JobPolicy,
+    lane: Option<&'static str>,
     payload: PhantomData<fn(P)>,
 }
 
@@ -42,7 +43,7 @@ impl<P> Job<P> {
     /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, policy: JobPolicy::DEFAULT, payload: PhantomData }
+        Self { name, policy: JobPolicy::DEFAULT, lane: None, payload: PhantomData }
     }
 
     /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
@@ -91,10 +92,34 @@ impl<P> Job<P> {
         self
     }
 
+    /// Runs the job's executions in a [`Lane`](crate::Lane) of the node, on threads that other jobs do not
+    /// use. Default: the lane `default`, or the automatic one while the job is slow; `Job::lane("default")`
+    /// keeps it in the first.
+    ///
+    /// A node whose builder has a handler for the job and no such lane does not start
+    /// ([`ErrorKind::Config`](crate::ErrorKind::Config)). The lane is not stored: it holds for the nodes
+    /// whose handler was given this job.
+    ///
+    /// ```
+    /// use firetime::Job;
+    ///
+    /// const REPORT: Job<u32> = Job::new("report").lane("slow");
+    /// # let _ = REPORT;
+    /// ```
+    #[must_use]
+    pub const fn lane(mut self, name: &'static str) -> Self {
+        self.lane = Some(name);
+        self
+    }
+
     /// The name stored in the database.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    pub(super) const fn own_lane(&self) -> Option<&'static str> {
+        self.lane
     }
 
     pub(crate) fn spec(&self) -> JobSpec {

@@ -73,10 +73,10 @@ impl Scheduler {
         self.node.id
     }
 
-    /// Whether this node can run what it claims.
+    /// Whether this node can run what it claims, and what each of its lanes is doing.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(self.node.stuck())
+        Health::of(self.node.lanes())
     }
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.

@@ -58,11 +58,11 @@ pub struct NodeView {
     pub beat: i64,
     /// The jobs it has handlers for.
     pub jobs: Vec<String>,
-    /// Pool threads at its last heartbeat.
+    /// Pool threads of all its lanes at its last heartbeat.
     pub threads: usize,
     /// Jobs running at its last heartbeat.
     pub busy: usize,
-    /// Executions waiting in its queue at its last heartbeat.
+    /// Executions waiting in the queues of its lanes at its last heartbeat.
     pub queued: usize,
     /// Handlers that ran on beyond their time limits at its last heartbeat.
     pub stuck: usize,

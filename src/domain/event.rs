@@ -84,6 +84,14 @@ pub enum Event {
         /// How many in a row.
         in_a_row: u32,
     },
+    /// A job changed lanes: its runs are slow, or quick again
+    /// ([`Lane::automatic`](crate::Lane::automatic)). What it has been claimed for stays where it is.
+    LaneChanged {
+        /// The job's name.
+        job: Arc<str>,
+        /// The lane in which its next executions run.
+        lane: Arc<str>,
+    },
     /// A row that cannot be understood, or alone makes its claim fail although other claims are won, was put
     /// into ERROR.
     Quarantined {
@@ -250,6 +258,7 @@ impl Event {
             | Self::Joined { .. }
             | Self::Repaired { .. }
             | Self::PauseEnded { .. }
+            | Self::LaneChanged { .. }
             | Self::Cancelled { .. }
             | Self::CancelHeard { .. }
             | Self::TakenBack { .. }
@@ -296,6 +305,7 @@ impl Event {
                 f,
                 "schedule {schedule:?}: {in_a_row} occurrences in a row skipped, execution {holder} has not ended"
             ),
+            Self::LaneChanged { job, lane } => write!(f, "job {job:?} changes to lane {lane:?}"),
             Self::Quarantined { schedule, reason } => {
                 write!(f, "schedule {schedule:?} quarantined: {reason}")
             }
@@ -412,6 +422,7 @@ mod tests {
         };
         vec![
             Event::ClaimLost { schedule: name() },
+            Event::LaneChanged { job: name(), lane: Arc::from("slow") },
             Event::StoreFailed { operation: "poll", error: Error::new(ErrorKind::Refused, text) },
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },

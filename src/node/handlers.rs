@@ -233,6 +233,8 @@ type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 /// A handler with its payload's type erased.
 struct Handler {
     spec: JobSpec,
+    /// The lane that the job names.
+    lane: Option<&'static str>,
     check: Check,
     run: Run,
 }
@@ -258,11 +260,13 @@ impl Handlers {
     pub(crate) fn add<P: DeserializeOwned + 'static, A: Into<Answer>>(
         &mut self,
         spec: JobSpec,
+        lane: Option<&'static str>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
         let name = spec.name.clone();
         let handler = Handler {
             spec,
+            lane,
             check: Box::new(payload::check::<P>),
             run: Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into)),
         };
@@ -271,6 +275,11 @@ impl Handlers {
 
     pub(crate) fn specs(&self) -> Vec<JobSpec> {
         self.by_name.values().map(|handler| handler.spec.clone()).collect()
+    }
+
+    /// The jobs that name a lane, with its name.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_name.iter().filter_map(|(job, handler)| Some((&**job, handler.lane?)))
     }
 
     pub(crate) fn policy(&self, job: &str) -> Option<JobPolicy> {
@@ -320,7 +329,7 @@ mod tests {
         let mut handlers = Handlers::default();
         for name in ["one", "two"] {
             let panics = Panics;
-            handlers.add(named(name), move |_, ()| {
+            handlers.add(named(name), None, move |_, ()| {
                 let _its_own = &panics;
                 Ok(())
             });

@@ -4,7 +4,7 @@
 //! the simulator) decides nothing.
 
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
-use crate::pipeline::complete::limits::{Limited, RunEnd};
+use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
 
@@ -78,13 +78,13 @@ impl Running {
         &self.claimed
     }
 
-    /// Its handler begins now: what is to be watched, if it has a time limit.
-    pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, now: Now) -> Option<Limited> {
+    /// Its handler begins now, in the lane with this count: what is to be watched, if it has a time limit.
+    pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, stuck: &Stuck, now: Now) -> Option<Limited> {
         let of_job = policy.and_then(|policy| policy.time_limit).map(millis);
         let limit = self.claimed.time_limit().or(of_job)?;
         let end = RunEnd::new(now.boot.saturating_add(limit));
         self.end = Some(end.clone());
-        Some(Limited { end, change: self.claimed.time_out(limit, now.db) })
+        Some(Limited { end, change: self.claimed.time_out(limit, now.db), stuck: stuck.clone() })
     }
 
     /// When (boot clock) its time is up; none if it has no time limit.

@@ -7,16 +7,16 @@ use crate::domain::NodeId;
 use crate::machine::driver::Driver;
 use crate::members::NodeInput;
 use crate::node::inboxes::{Inboxes, send};
+use crate::node::pools::{LaneFigures, Pools};
 use crate::node::teller::Events;
-use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::poll::PollInput;
-use crate::pipeline::pool::Pool;
-use crate::store::{Claimed, Store};
+use crate::store::Store;
 use crate::time::Clock;
 
 pub(crate) mod handlers;
 mod inboxes;
 pub(crate) mod lifecycle;
+pub(crate) mod pools;
 pub(crate) mod route;
 pub(crate) mod runner;
 mod shutdown;
@@ -33,10 +33,7 @@ pub(crate) struct Node {
     pub(crate) clients: Arc<dyn Store>,
     clock: Arc<Clock>,
     events: Arc<Events>,
-    pool: Arc<Pool<Claimed>>,
-    /// Handlers that run on beyond their time limits.
-    stuck: Stuck,
-    max_threads: usize,
+    pools: Arc<Pools>,
     loops: Loops,
     inboxes: Inboxes,
     /// A shutdown has begun: handlers may end early.
@@ -67,9 +64,9 @@ struct Loops {
 }
 
 impl Node {
-    /// How many handlers run on beyond their time limits, and how many threads the pool may have.
-    pub(crate) fn stuck(&self) -> (usize, usize) {
-        (self.stuck.count(), self.max_threads)
+    /// What each lane is doing, the default one first.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = LaneFigures> {
+        self.pools.figures()
     }
 
     /// Tells this node's poll of a changed schedule and its heartbeat of a cancel, so that neither need wait

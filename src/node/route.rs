@@ -5,6 +5,7 @@ use crate::domain::Event;
 use crate::members::{NodeInput, NodeOutput};
 use crate::pipeline::complete::{CompleteInput, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchOutput};
+use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
@@ -24,7 +25,7 @@ pub(crate) trait Mailboxes {
     fn misfire(&mut self, input: MisfireInput);
     fn heartbeat(&mut self, input: NodeInput);
 
-    /// Hands due executions to the pool's threads.
+    /// Hands due executions to the threads of their lanes.
     fn run(&mut self, due: Vec<(Self::Permit, Claimed)>);
 
     /// Sets the node's clock: database time is the host's time plus this.
@@ -47,7 +48,7 @@ pub(crate) enum Output<P> {
     Complete(CompleteOutput),
     Misfire(MisfireOutput),
     Heartbeat(NodeOutput),
-    Pool(Notice),
+    Pool(LaneId, Notice),
 }
 
 /// Takes an output to whoever acts on it.
@@ -99,8 +100,8 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             NodeOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
             NodeOutput::Event(event) => to.emit(event),
         },
-        Output::Pool(notice) => match notice {
-            Notice::Freed => to.dispatch(DispatchInput::SeatFreed),
+        Output::Pool(lane, notice) => match notice {
+            Notice::Freed => to.dispatch(DispatchInput::SeatFreed(lane)),
             Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
             Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
         },
@@ -130,7 +131,7 @@ pub(crate) enum Leaving {
     Claims,
     /// The start stage: won claims that were not due.
     Starts,
-    /// The pool: running jobs.
+    /// The pools: running jobs.
     Jobs,
     /// The completer: outcomes to store.
     Outcomes,
@@ -150,7 +151,7 @@ impl Leaving {
     }
 
     /// Goes on to the next step, once what this one waits for has ended or its time is up. `queue` empties
-    /// the pool's queue; `clean`: everything so far ended in time.
+    /// the pools' queues; `clean`: everything so far ended in time.
     pub(crate) fn go_on<M: Mailboxes>(
         self,
         clean: bool,

@@ -14,6 +14,9 @@ use crate::node::handlers::{Context, Handlers, Ledger};
 use crate::node::lifecycle::{Lifecycle, Running};
 use crate::node::teller::Events;
 use crate::pipeline::complete::CompleteInput;
+use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::dispatch::DispatchInput;
+use crate::pipeline::lanes::Watch;
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Clock, span};
 
@@ -27,11 +30,21 @@ pub(super) fn is_handler_of(closed: &Arc<AtomicBool>) -> bool {
     HANDLER_OF.get() == Some(Arc::as_ptr(closed).addr())
 }
 
-/// Runs one claimed execution on a pool thread.
+/// What the executions of a lane tell of themselves.
+#[derive(Clone, Default)]
+pub(crate) struct RunnerLane {
+    pub watch: Watch,
+    pub stuck: Stuck,
+}
+
+/// Runs the claimed executions of a lane on its threads.
+#[derive(Clone)]
 pub(crate) struct Runner {
     pub clock: Arc<Clock>,
     pub handlers: Arc<Handlers>,
     pub complete: Sender<CompleteInput>,
+    pub dispatch: Sender<DispatchInput>,
+    pub lane: RunnerLane,
     pub events: Arc<Events>,
     pub standing: Arc<Standing>,
     pub stopping: Arc<AtomicBool>,
@@ -115,7 +128,7 @@ impl Runner {
         let policy = self.handlers.policy(&claimed.entry().job);
         let began = self.clock.now();
         let lateness = span(began.db.saturating_sub(claimed.due()));
-        let limited = running.begin(policy, began);
+        let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
         let answer = self.call(&running);
         let ended = self.clock.now();
@@ -125,6 +138,11 @@ impl Runner {
             (span(ended.boot - began.boot), settlement.becomes, settlement.error.clone());
         let retry = settlement.goes_on();
         self.settle(CompleteInput::Settle(settlement, None));
+        if self.lane.watch.is_told(ended.boot - began.boot) {
+            let (job, took) = (Arc::clone(&attempt.job), ended.boot - began.boot);
+            // A dispatch that has ended claims nothing more in any lane.
+            self.dispatch.send(DispatchInput::Ran { job, took }).ok();
+        }
         self.events.emit(Event::Finished { attempt, cause, lateness, took, state, error, retry });
     }
 
@@ -161,6 +179,7 @@ mod tests {
         store: Arc<MemoryStore>,
         runner: Runner,
         settled: Receiver<CompleteInput>,
+        ran: Receiver<DispatchInput>,
         told: Arc<Mutex<Vec<String>>>,
     }
 
@@ -173,9 +192,11 @@ mod tests {
             let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
             let mut handlers = Handlers::default();
             assert!(
-                handlers.add(JobSpec { name: "job".to_owned(), policy }, move |context, ()| run(context))
+                handlers.add(JobSpec { name: "job".to_owned(), policy }, None, move |context, ()| {
+                    run(context)
+                })
             );
-            let (complete, settled) = unbounded();
+            let ((complete, settled), (dispatch, ran)) = (unbounded(), unbounded());
             let told = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&told);
             let (events, teller) = events(vec![Box::new(move |event| {
@@ -186,13 +207,15 @@ mod tests {
                 clock: Arc::default(),
                 handlers: Arc::new(handlers),
                 complete,
+                dispatch,
+                lane: RunnerLane::default(),
                 events: Arc::new(events),
                 standing: Arc::default(),
                 stopping: Arc::default(),
                 ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
                 closed: Arc::default(),
             };
-            Self { store, runner, settled, told }
+            Self { store, runner, settled, ran, told }
         }
 
         /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
@@ -294,6 +317,18 @@ mod tests {
             .unwrap();
             bench.runner.run(bench.claim(false));
             assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_watched_runs_are_told_to_dispatch() {
+        for (watch, is_told) in [(Watch::Nothing, false), (Watch::SlowRuns, false), (Watch::AllRuns, true)] {
+            let mut bench = Bench::new(|_| Ok(()));
+            bench.runner.lane.watch = watch;
+            bench.run();
+            let told = bench.ran.try_recv().ok();
+            assert_eq!(told.is_some(), is_told, "{watch:?}");
+            assert!(told.is_none_or(|it| matches!(it, DispatchInput::Ran { job, .. } if &*job == "job")));
         }
     }
 

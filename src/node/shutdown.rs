@@ -161,7 +161,7 @@ impl Node {
     /// Takes the steps of an orderly shutdown and waits for each until `deadline`; whether all ended in time.
     fn stop_by(&self, deadline: Millis) -> bool {
         let left = || self.clock.until_boot(deadline);
-        let queue = || self.pool.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
+        let queue = || self.pools.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
         let (mut leaving, mut clean) = (self.stop_claiming(), true);
         loop {
             clean &= self.wait_for(leaving, left);
@@ -178,7 +178,7 @@ impl Node {
         match leaving {
             Leaving::Claims => ended(dispatch, left),
             Leaving::Starts => ended(start, left),
-            Leaving::Jobs => wait_in_turns(left, |turn| self.pool.wait_idle(turn).then_some(())).is_some(),
+            Leaving::Jobs => wait_in_turns(left, |turn| self.pools.wait_idle(turn).then_some(())).is_some(),
             Leaving::Outcomes => {
                 let stored = ended(complete, left);
                 if !stored {

@@ -1,7 +1,6 @@
 //! How a node starts: its connections, its place in the cluster, each machine on its driver.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crossbeam::channel::bounded;
 
@@ -11,18 +10,18 @@ use crate::machine::driver::{self, OnPanic, Surroundings, drive};
 use crate::members::{Held, Identity, NodeMachine, Standing, members};
 use crate::node::handlers::{Handlers, Ledger};
 use crate::node::inboxes::{Inboxes, inboxes, send};
+use crate::node::pools::Pools;
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
-use crate::node::route::{Output, cancel, give_up};
-use crate::node::runner::Runner;
+use crate::node::route::{Output, cancel, give_up, route};
+use crate::node::runner::{Runner, RunnerLane};
 use crate::node::teller::{Events, Observer, events};
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteMachine;
-use crate::pipeline::complete::limits::Stuck;
-use crate::pipeline::dispatch::{DispatchMachine, Seats};
+use crate::pipeline::dispatch::DispatchMachine;
+use crate::pipeline::lanes::{LaneSettings, Lanes};
 use crate::pipeline::poll::{PollInput, PollMachine};
-use crate::pipeline::pool::{Permit, Pool, PoolLimits, Seat};
 use crate::pipeline::start::StartMachine;
-use crate::store::{self, Change, Claimed, Figures, HeartbeatReply, NodeEnd, Store};
+use crate::store::{self, Change, Figures, HeartbeatReply, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
 use crate::upkeep::MisfireMachine;
 
@@ -30,7 +29,8 @@ use crate::upkeep::MisfireMachine;
 pub(crate) struct Config {
     pub application: String,
     pub url: String,
-    pub limits: PoolLimits,
+    /// The default one first.
+    pub lanes: Vec<LaneSettings>,
     pub window: Window,
     /// Whether the start creates or upgrades the tables; otherwise it checks them.
     pub migrate: bool,
@@ -94,26 +94,29 @@ impl Node {
         stores: Stores,
         node: NodeId,
     ) -> Result<Self, Error> {
-        let Config { application, limits, window, .. } = config;
+        let Config { application, lanes: settings, window, .. } = config;
         let identity = identity(&application, &handlers);
         let (lease, offset, members) = join_within(&stores.heart, &identity, node, &clock, window)?;
         events.emit(Event::Joined { node });
 
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
-        let (stopping, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (handlers, standing, stuck) = (Arc::new(handlers), Arc::<Standing>::default(), Stuck::default());
+        let lanes = Lanes::new(&settings, handlers.lanes());
+        let handlers = Arc::new(handlers);
+        let (standing, stopping, closed) = (Arc::<Standing>::default(), Arc::default(), Arc::default());
         let runner = Runner {
             clock: Arc::clone(&clock),
             handlers: Arc::clone(&handlers),
             complete: inboxes.complete.clone(),
+            dispatch: inboxes.dispatch.clone(),
+            lane: RunnerLane::default(),
             events: Arc::clone(&events),
             standing: Arc::clone(&standing),
             stopping: Arc::clone(&stopping),
             ledger: Ledger(Arc::clone(&stores.clients)),
             closed: Arc::clone(&closed),
         };
-        let pool = Pool::new(limits, move |claimed| runner.run(claimed), inboxes.route(Output::Pool));
+        let pools = Arc::new(pools(&settings, &lanes, &runner, &inboxes));
         let around = Surroundings {
             clock: Arc::clone(&clock),
             store: stores.work,
@@ -123,13 +126,12 @@ impl Node {
         };
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
-        let (held, pool, now) = (Arc::new(Held::default()), Arc::new(pool), clock.now());
-        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, Arc::clone(&pool), now);
-        let complete = CompleteMachine::new(Arc::clone(&held), stuck.clone());
+        let (held, now) = (Arc::new(Held::default()), clock.now());
+        let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, (lanes, Arc::clone(&pools)), now);
+        let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
         let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
-        let figures = figures_of(Arc::clone(&pool), stuck.clone());
-        let heart = NodeMachine::new(node, identity, window, (held, standing), figures, now);
+        let heart = NodeMachine::new(node, identity, window, (held, standing), pools.sums(), now);
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
@@ -151,13 +153,25 @@ impl Node {
             clients: stores.clients,
             clock,
             events,
-            pool,
-            stuck,
-            max_threads: limits.max,
+            pools,
             stopping,
             closed,
         })
     }
+}
+
+/// A pool for each lane, with a runner of its own.
+fn pools(settings: &[LaneSettings], lanes: &Lanes, runner: &Runner, to: &Inboxes) -> Pools {
+    let run = |lane, stuck| {
+        let lane = RunnerLane { watch: lanes.watch(lane), stuck };
+        let runner = Runner { lane, ..runner.clone() };
+        move |claimed| runner.run(claimed)
+    };
+    let notify = |lane| {
+        let to = to.clone();
+        move |notice| route(Output::Pool(lane, notice), &mut &to)
+    };
+    Pools::new(settings, run, notify)
 }
 
 /// Ends a node one of whose loops has panicked.
@@ -166,39 +180,6 @@ pub(super) fn stop_on_panic(to: Inboxes) -> OnPanic {
         let why = Event::LoopPanicked { name: name.to_owned(), reason: reason.to_owned() };
         give_up(why, &mut &to);
     })
-}
-
-/// The figures of the pool that a heartbeat shows.
-fn figures_of(pool: Arc<Pool<Claimed>>, stuck: Stuck) -> impl Fn() -> Figures + Send + 'static {
-    move || {
-        let figures = pool.figures();
-        Figures { threads: figures.threads, busy: figures.busy, queued: figures.queued, stuck: stuck.count() }
-    }
-}
-
-/// The pool as dispatch sees it.
-impl Seats for Arc<Pool<Claimed>> {
-    type Permit = Permit<Claimed>;
-
-    fn reserve(&mut self) -> Option<Self::Permit> {
-        Pool::reserve(self)
-    }
-
-    fn seat(permit: &Self::Permit) -> Seat {
-        permit.seat()
-    }
-
-    fn tick(&mut self, boot: Millis) -> Vec<Claimed> {
-        Pool::tick(self, boot)
-    }
-
-    fn empty(&mut self) -> Vec<Claimed> {
-        Pool::empty(self)
-    }
-
-    fn is_awaited(&self) -> bool {
-        Pool::is_awaited(self)
-    }
 }
 
 fn identity(application: &str, handlers: &Handlers) -> Identity {

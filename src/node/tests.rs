@@ -15,6 +15,7 @@ use crate::node::shutdown::Phase;
 use crate::node::start::{Config, Stores, stop_on_panic};
 use crate::node::teller::events;
 use crate::pipeline::dispatch::DispatchInput;
+use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -41,7 +42,7 @@ impl Starting {
     fn start_within(&self, window: Window) -> Result<Node, Error> {
         let (ran, heard) = (Arc::clone(&self.life), Arc::clone(&self.life));
         let mut handlers = Handlers::default();
-        handlers.add(JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT }, move |_, ()| {
+        handlers.add(JobSpec { name: "job".to_owned(), policy: JobPolicy::DEFAULT }, None, move |_, ()| {
             drop(Arc::clone(&ran));
             Ok(())
         });
@@ -51,7 +52,11 @@ impl Starting {
         let config = Config {
             application: "app".to_owned(),
             url: "sqlite:unused.db".to_owned(),
-            limits: PoolLimits::new(4, 16, 64),
+            lanes: vec![LaneSettings {
+                name: Arc::from(DEFAULT_LANE),
+                limits: PoolLimits::new(4, 16, 64),
+                is_automatic: false,
+            }],
             window,
             migrate: false,
         };

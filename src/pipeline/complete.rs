@@ -10,13 +10,13 @@
 
 pub(crate) mod limits;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
 use self::limits::{Limited, Limits, Stuck};
-use crate::domain::{Error, ErrorKind, Event, LONGEST_ERROR, Millis, ScheduleId};
+use crate::domain::{Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::ChangeKind;
@@ -113,7 +113,8 @@ impl Pace {
 pub(crate) struct CompleteMachine {
     held: Arc<Held>,
     limits: Limits,
-    stuck: Stuck,
+    /// Those whose handlers run on, with the count of their lane.
+    stuck: HashMap<ExecutionId, Stuck>,
     queue: VecDeque<Unsettled>,
     /// Settlements that failed alone.
     aside: VecDeque<Unsettled>,
@@ -188,11 +189,11 @@ fn in_ascii(text: &str) -> String {
 }
 
 impl CompleteMachine {
-    pub(crate) fn new(held: Arc<Held>, stuck: Stuck) -> Self {
+    pub(crate) fn new(held: Arc<Held>) -> Self {
         Self {
             held,
             limits: Limits::default(),
-            stuck,
+            stuck: HashMap::new(),
             queue: VecDeque::new(),
             aside: VecDeque::new(),
             asked: Asked::Queue(0),
@@ -211,9 +212,10 @@ impl CompleteMachine {
 
     /// The time of handlers that have not returned is up.
     fn time_out(&mut self, now: Now) {
-        while let Some(Limited { end, change, .. }) = self.limits.pop(now.boot) {
+        while let Some(Limited { end, change, stuck }) = self.limits.pop(now.boot) {
             if end.times_out() {
-                self.stuck.add();
+                stuck.add();
+                self.stuck.insert(change.execution, stuck);
                 let timed_out = change.attempt.clone().map(|attempt| Event::TimedOut { attempt });
                 self.outbox.extend(timed_out.map(CompleteOutput::Event));
                 self.push(Unsettled::new(ExecutionChange { now: now.db, ..change }));
@@ -231,7 +233,7 @@ impl CompleteMachine {
                     let time_out = ExecutionChange { now: change.now, ..limited.change };
                     self.push(Unsettled::new(time_out));
                 }
-                None => self.stuck.remove(),
+                None => self.stuck.remove(&change.execution).iter().for_each(Stuck::remove),
             }
             let is_before =
                 |it: &Unsettled| it.change.kind == ChangeKind::TimeOut && it.change.token == change.token;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::ahead::Ahead;
+use super::lanes::{LaneId, Lanes};
 use super::overlapping::{Failed, Overlapping};
 use super::plan::{ItemKey, Plan};
 use super::poll::{POLL_LIMIT, PollPlan};
@@ -33,16 +34,16 @@ const DOUBT_PAUSE: Millis = 1_000;
 /// So many schedules whose claim failed alone are remembered.
 const MOST_SUSPECTS: usize = 10_000;
 
-/// Seats of the pool: one is reserved before each claim, so nothing claimed can be refused.
+/// Seats in the pools of the lanes: one is reserved before each claim, so nothing claimed can be refused.
 pub(crate) trait Seats: Send + 'static {
     /// Gives the seat back when dropped.
     type Permit: Send + 'static;
 
-    fn reserve(&mut self) -> Option<Self::Permit>;
+    fn reserve(&mut self, lane: LaneId) -> Option<Self::Permit>;
 
     fn seat(permit: &Self::Permit) -> Seat;
 
-    /// Lets the pool grow for those who wait; hands back who waited too long.
+    /// Lets the pools grow for those who wait; hands back who waited too long.
     fn tick(&mut self, boot: Millis) -> Vec<Claimed>;
 
     /// Hands back all who wait.
@@ -56,8 +57,13 @@ pub(crate) enum DispatchInput {
     Planned(PollPlan),
     /// The newest lease: while it holds, claims are made under it.
     Lease(Lease),
-    /// A seat has become free after one was refused.
-    SeatFreed,
+    /// A seat of this lane has become free after one was refused.
+    SeatFreed(LaneId),
+    /// A run of a job has ended that may have to change lanes.
+    Ran {
+        job: Arc<str>,
+        took: Millis,
+    },
     /// The slot of this schedule has become free.
     SlotFreed(ScheduleId),
     /// The node drains: who waits in the pool goes back.
@@ -156,7 +162,6 @@ pub(crate) struct DispatchMachine<S: Seats> {
     unresolved: bool,
     hold: Millis,
     tend_at: Millis,
-    starved: bool,
     steady: Steady,
     /// Schedules whose claim failed alone, each with its version and how many claims had been won by then.
     suspects: HashMap<ScheduleId, (i64, u64)>,
@@ -170,9 +175,15 @@ pub(crate) struct DispatchMachine<S: Seats> {
 }
 
 impl<S: Seats> DispatchMachine<S> {
-    pub(crate) fn new(node: NodeId, held: Arc<Held>, lease: Lease, seats: S, now: Now) -> Self {
+    pub(crate) fn new(
+        node: NodeId,
+        held: Arc<Held>,
+        lease: Lease,
+        (lanes, seats): (Lanes, S),
+        now: Now,
+    ) -> Self {
         Self {
-            plan: Plan::new(now.db, 2 * POLL_LIMIT),
+            plan: Plan::new(now.db, 2 * POLL_LIMIT, lanes),
             ahead: Ahead::default(),
             seats,
             node,
@@ -185,7 +196,6 @@ impl<S: Seats> DispatchMachine<S> {
             unresolved: false,
             hold: now.boot,
             tend_at: Millis::MIN,
-            starved: false,
             steady: Steady::default(),
             suspects: HashMap::new(),
             wins: 0,
@@ -245,18 +255,10 @@ impl<S: Seats> DispatchMachine<S> {
         }
         self.plan.advance(now.db + CLAIM_AHEAD);
         if !self.plan.has_due(now.db + self.ahead.lead()) {
-            self.starved = false;
             return None;
         }
-        let (seats, mut refused) = (&mut self.seats, false);
-        let reserve = || {
-            let permit = seats.reserve();
-            refused |= permit.is_none();
-            permit
-        };
-        let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, reserve);
-        // What is due may also be parked by now.
-        self.starved = picked.is_empty() && refused;
+        let seats = &mut self.seats;
+        let picked = self.plan.pick(now.db + CLAIM_AHEAD, BATCH, |lane| seats.reserve(lane));
         if picked.is_empty() {
             return None;
         }
@@ -292,7 +294,8 @@ impl<S: Seats> DispatchMachine<S> {
             }
             if doubt.permit.is_none() && !self.stopping && doubt.request.lease.holds(now) {
                 // Whether it counts as begun was decided for the seat it had: only a thread is never worse.
-                doubt.permit = self.seats.reserve().filter(|permit| S::seat(permit) == Seat::Thread);
+                let lane = self.plan.lane_of(&doubt.request.candidate.entry().job);
+                doubt.permit = self.seats.reserve(lane).filter(|permit| S::seat(permit) == Seat::Thread);
             }
             requests.push(doubt.request);
             seats.push((doubt.slot, doubt.permit));
@@ -492,7 +495,7 @@ impl<S: Seats> DispatchMachine<S> {
     fn rest_until(&mut self, now: Now, tend: Option<Millis>) -> Millis {
         let due = if !self.may_claim(now) {
             Some(self.hold).filter(|hold| *hold > now.boot)
-        } else if self.starved {
+        } else if self.plan.is_starved() {
             None
         } else {
             let ahead = self.plan.next_due().map(|at| at.saturating_sub(self.ahead.lead()));
@@ -579,7 +582,12 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 self.plan.clear(now.db);
             }
             DispatchInput::Lease(lease) => self.lease = lease,
-            DispatchInput::SeatFreed => self.starved = false,
+            DispatchInput::SeatFreed(lane) => self.plan.seat_freed(lane),
+            DispatchInput::Ran { job, took } => {
+                let changed = self.plan.ran(&job, took, now.boot);
+                let changed = changed.map(|lane| Event::LaneChanged { job, lane });
+                self.outbox.extend(changed.map(DispatchOutput::Event));
+            }
             DispatchInput::SlotFreed(schedule) => {
                 self.plan.unpark(schedule);
                 if !self.in_flight.seats.is_empty() || !self.overlapping.is_empty() {

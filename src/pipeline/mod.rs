@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod complete;
 pub(crate) mod dispatch;
 pub(crate) mod expand;
+pub(crate) mod lanes;
 mod overlapping;
 pub(crate) mod plan;
 pub(crate) mod poll;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
+use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
@@ -73,6 +74,9 @@ pub(crate) struct Plan {
     ended: FxHashMap<ItemKey, (Millis, Millis)>,
     wheel: Wheel<ItemKind>,
     ready: Ready,
+    lanes: Lanes,
+    /// Lanes without a seat: what is due in them waits, and is not looked at, until one is free.
+    full: LaneSet,
     /// Occurrences that are not tried before they are due, and when that is.
     deferred: BTreeSet<(Millis, ItemKey)>,
     /// By schedule, the execution that keeps its slot, and those that wait for it.
@@ -87,13 +91,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(now: Millis, cap: usize) -> Self {
+    pub(crate) fn new(now: Millis, cap: usize, lanes: Lanes) -> Self {
         Self {
             items: FxHashMap::default(),
             rests: FxHashMap::default(),
             ended: FxHashMap::default(),
             wheel: Wheel::new(now, cap),
             ready: Ready::default(),
+            lanes,
+            full: LaneSet::NONE,
             deferred: BTreeSet::new(),
             parked: FxHashMap::default(),
             cap,
@@ -114,7 +120,32 @@ impl Plan {
         self.ready.served.clear();
     }
 
-    /// The next instant, in database time, at which something becomes due or has done so.
+    /// The lane of a job.
+    pub(crate) fn lane_of(&self, job: &str) -> LaneId {
+        self.lanes.of(job)
+    }
+
+    /// A run of a job has ended: the name of the lane to which its job changes, if it does.
+    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Millis) -> Option<Arc<str>> {
+        self.lanes.ran(job, took, boot)
+    }
+
+    /// A lane has a free seat.
+    pub(crate) fn seat_freed(&mut self, lane: LaneId) {
+        self.full.remove(lane);
+    }
+
+    /// Whether no lane has a seat.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.lanes.are_all(self.full)
+    }
+
+    fn waits_for_a_seat(&self, job: &str) -> bool {
+        !self.full.is_empty() && self.full.contains(self.lanes.of(job))
+    }
+
+    /// The next instant, in database time, at which something becomes due or has done so; nothing that waits
+    /// for a seat.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         self.first_ready().or_else(|| self.wheel.next_due())
     }
@@ -124,13 +155,14 @@ impl Plan {
         self.deferred.first().map(|(due, _)| *due)
     }
 
-    /// Whether something is due by `until`; only what [`Plan::advance`] has reached counts.
+    /// Whether something is due by `until` and waits for no seat; only what [`Plan::advance`] has reached
+    /// counts.
     pub(crate) fn has_due(&self, until: Millis) -> bool {
         self.first_ready().is_some_and(|due| due <= until)
     }
 
     fn first_ready(&self) -> Option<Millis> {
-        self.ready.first_due()
+        self.ready.first_due(|job| !self.waits_for_a_seat(job))
     }
 
     /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A
@@ -171,6 +203,7 @@ impl Plan {
     /// PENDING executions that changed since the poll was sent.
     pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
         self.overflowed |= !planned.complete;
+        self.full = LaneSet::NONE;
         let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
         parked.into_iter().for_each(|schedule| self.unpark(schedule));
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
@@ -322,25 +355,29 @@ impl Plan {
         }
     }
 
-    /// Due items at `now`, in order, at most one per schedule, as long as `permit` grants; while there are
-    /// more, each job gets its share. Each is in flight until [`Plan::won`], [`Plan::lost`],
-    /// [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
+    /// Due items at `now`, lane by lane and in order, at most one per schedule, as long as `permit` grants
+    /// one for their lane; while there are more, each job gets its share. Each is in flight until
+    /// [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
         now: Millis,
         most: usize,
-        mut permit: impl FnMut() -> Option<P>,
+        mut permit: impl FnMut(LaneId) -> Option<P>,
     ) -> Vec<(ItemKey, Candidate, P)> {
         let (mut ranks, mut permits) = (Vec::new(), Vec::new());
+        let (mut granting, mut refusing) = (LaneSet::NONE, LaneSet::NONE);
         let mut schedules: HashSet<ScheduleId, FxBuildHasher> = HashSet::default();
         // Of schedules that are in this batch already.
         let mut passed = Vec::new();
-        let mut turns = self.ready.jobs_due(now);
+        let mut turns = self.ready.jobs_due(now, |job| !self.waits_for_a_seat(job));
         while let Some(job) = turns.pop_front() {
             if ranks.len() >= most || ranks.len() + passed.len() >= 4 * most {
                 break;
             }
-            let Some(rank) = self.ready.first_of(&job, now) else { continue };
+            let lane = self.lanes.of(&job);
+            let Some(rank) = self.ready.first_of(&job, now).filter(|_| !refusing.contains(lane)) else {
+                continue;
+            };
             let Some(item) = self.items.get(&rank.3) else {
                 self.ready.remove(&job, &rank);
                 turns.push_front(job);
@@ -359,18 +396,26 @@ impl Plan {
                 turns.push_front(job);
                 continue;
             }
-            let Some(granted) = permit() else { break };
+            let Some(granted) = permit(lane) else {
+                refusing.insert(lane);
+                continue;
+            };
+            granting.insert(lane);
             self.ready.remove(&job, &rank);
             self.ready.serve(&job);
             schedules.insert(schedule);
-            ranks.push(rank);
-            permits.push(granted);
+            ranks.push((lane, rank));
+            permits.push((lane, granted));
             turns.push_back(job);
         }
         passed.iter().for_each(|(job, rank)| self.ready.insert(job, *rank));
-        // The first permits are the best seats.
+        self.full.add(refusing, granting);
+        // The first permits of a lane are its best seats.
         ranks.sort_unstable();
-        let picked = ranks.into_iter().zip(permits).filter_map(|(rank, permit)| {
+        if !permits.is_sorted_by_key(|(lane, _)| *lane) {
+            permits.sort_by_key(|(lane, _)| *lane);
+        }
+        let picked = ranks.into_iter().zip(permits).filter_map(|((_, rank), (_, permit))| {
             let item = self.items.get_mut(&rank.3)?;
             item.place = ItemPlace::InFlight;
             Some((rank.3, item.candidate.clone(), permit))
@@ -543,18 +588,21 @@ impl Ready {
         }
     }
 
-    fn first_due(&self) -> Option<Millis> {
-        self.jobs.values().filter_map(BTreeSet::first).map(|rank| rank.0).min()
+    /// When the first item of the jobs that count is due.
+    fn first_due(&self, counts: impl Fn(&str) -> bool) -> Option<Millis> {
+        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
+        jobs.filter_map(|(_, due)| due.first()).map(|rank| rank.0).min()
     }
 
     fn first_of(&self, job: &str, now: Millis) -> Option<Rank> {
         self.jobs.get(job)?.first().filter(|rank| rank.0 <= now).copied()
     }
 
-    /// The jobs with due items: first who has waited longest for a seat, of equals the longest due. A batch
-    /// may have one seat, and whoever is due longest would take it each time.
-    fn jobs_due(&self, now: Millis) -> VecDeque<Arc<str>> {
-        let firsts = self.jobs.iter().filter_map(|(job, due)| Some((*due.first()?, job)));
+    /// The jobs that count and have due items: first who has waited longest for a seat, of equals the longest
+    /// due. A batch may have one seat, and whoever is due longest would take it each time.
+    fn jobs_due(&self, now: Millis, counts: impl Fn(&str) -> bool) -> VecDeque<Arc<str>> {
+        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
+        let firsts = jobs.filter_map(|(job, due)| Some((*due.first()?, job)));
         let served = |job: &Arc<str>| self.served.get(job).copied().unwrap_or_default();
         let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, job)| (served(job), rank, job));
         let mut due: Vec<_> = due.collect();

@@ -304,6 +304,25 @@ fn a_schedule_beside_misbehaving_neighbours_goes_on() {
     }
 }
 
+/// The first schedule's job and the others' are of different lanes.
+#[test]
+fn what_waits_for_a_seat_in_one_lane_delays_no_other() {
+    const ROWS: usize = 80;
+    let play = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::beside_a_full_lane(ROWS, sabotages);
+        cluster.run();
+        let others = cluster.effects().iter().filter(|it| it.schedule != "schedule-0" && it.attempt == 1);
+        let longest = others.map(|it| it.at - it.scheduled).max().unwrap();
+        (judge(&cluster.history()), longest)
+    };
+    let (verdict, longest) = play(&[]);
+    verdict.assert_clean();
+    assert_eq!(verdict.fired + verdict.skipped, 51 + ROWS);
+    assert!(longest > 10_000, "the lane was full for {longest} ms only");
+    let missed = play(&[Sabotage::OneFullLaneIsAll]).0.violations;
+    assert!(missed.iter().any(|it| it.contains("schedule-0")), "a full lane stops no other");
+}
+
 fn beside_a_held_row(seed: u64, is_switched_off: bool, sabotages: &[Sabotage]) -> Verdict {
     let mut cluster = Cluster::beside_a_held_row(seed, is_switched_off, sabotages);
     cluster.run();

@@ -130,6 +130,11 @@ impl Plans {
         self.add_with(3 * n + 1 + n % 2, at, jobs::long(2_000), store);
     }
 
+    /// A one-shot of the job with a lane of its own, whose handler takes up to two seconds.
+    pub(super) fn add_of_a_lane(&mut self, n: usize, at: Millis, store: &dyn Store) {
+        self.add_with(3 * n + 1, at, jobs::long(2_000), store);
+    }
+
     fn add_with(&mut self, n: usize, at: Millis, payload: String, store: &dyn Store) {
         let trigger = Trigger::every(Duration::from_secs(1)).unwrap().anchored(at).unwrap().times(1).unwrap();
         self.make(n, at, trigger, vec![at], store);

@@ -25,6 +25,8 @@ pub(super) enum Sabotage {
     ResolveThoughOff,
     /// What is claimed has no seat in the pool yet; without one it is dropped.
     ClaimWithoutPermit,
+    /// A lane has seats only while every lane has.
+    OneFullLaneIsAll,
     /// What was claimed may start however late.
     NoDeadline,
     /// A lease goes by the boot clock alone.

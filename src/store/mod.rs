@@ -387,24 +387,24 @@ pub(crate) struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DueRows {
     /// All, if the page holds them. If it does not, only those asked for by name, and the next page has
-    /// lanes.
+    /// sections.
     All,
     /// An equal share of the page for each of these.
-    Lanes(Vec<Lane>),
+    Sections(Vec<Section>),
 }
 
 /// The due schedules of one job in one shard, in the order of (fire time, id), behind `after` and before
 /// `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lane {
+pub(crate) struct Section {
     pub job: i64,
     pub shard: i64,
     pub after: (Millis, i64),
     pub until: Millis,
 }
 
-impl Lane {
-    /// The lanes of a job in a shard: overdue rows, of which there may be any number, and the others.
+impl Section {
+    /// The sections of a job in a shard: overdue rows, of which there may be any number, and the others.
     pub(crate) fn both(job: i64, shard: i64, query: &PollQuery) -> [Self; 2] {
         let late = query.late.clamp(query.from, query.until.max(query.from));
         [Self::new(job, shard, late..query.until), Self::new(job, shard, query.from..late)]
@@ -422,11 +422,11 @@ impl Page {
     /// Behind all PENDING executions.
     pub(crate) const END: (Millis, i64) = (Millis::MAX, i64::MAX);
 
-    /// The page behind one that left these lanes, and PENDING executions behind this key.
-    pub(crate) fn behind(lanes: Vec<Lane>, pendings: Option<(Millis, i64)>) -> Option<Self> {
-        let more = !lanes.is_empty() || pendings.is_some();
+    /// The page behind one that left these sections, and PENDING executions behind this key.
+    pub(crate) fn behind(sections: Vec<Section>, pendings: Option<(Millis, i64)>) -> Option<Self> {
+        let more = !sections.is_empty() || pendings.is_some();
         let pendings = pendings.unwrap_or(Self::END);
-        more.then_some(Self { schedules: DueRows::Lanes(lanes), pendings, newest: false })
+        more.then_some(Self { schedules: DueRows::Sections(sections), pendings, newest: false })
     }
 }
 
@@ -519,7 +519,7 @@ pub(crate) struct OverdueQuery {
     pub from: Millis,
     pub before: Millis,
     /// What the page before this one left; `None` of the first page.
-    pub lanes: Option<Vec<Lane>>,
+    pub sections: Option<Vec<Section>>,
     pub limit: usize,
 }
 
@@ -532,7 +532,7 @@ pub(crate) struct OverduePage {
     /// way.
     pub unstarted: Vec<Unstarted>,
     /// Where more may come after this page.
-    pub next: Vec<Lane>,
+    pub next: Vec<Section>,
 }
 
 /// What people are told of a schedule: its name, or its id if its row is gone or has no name that can be

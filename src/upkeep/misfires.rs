@@ -10,16 +10,16 @@ use std::ops::Range;
 use super::batch::Unwritten;
 use super::operation::MisfireOp;
 use crate::domain::{Entry, Millis, ScheduleId};
-use crate::store::{Lane, OverduePage, OverdueQuery, Repair, Unstarted};
+use crate::store::{OverduePage, OverdueQuery, Repair, Section, Unstarted};
 
 /// Schedules per search.
 const PER_SEARCH: usize = 4_000;
 
 /// The search for schedules due in this span of database time: all of them, or those that an earlier search
-/// left in these lanes.
-pub(super) fn search(application: &str, due: Range<Millis>, lanes: Option<Vec<Lane>>) -> MisfireOp {
+/// left in these sections.
+pub(super) fn search(application: &str, due: Range<Millis>, sections: Option<Vec<Section>>) -> MisfireOp {
     let (application, from, before) = (application.to_owned(), due.start, due.end);
-    MisfireOp::FindOverdue(OverdueQuery { application, from, before, lanes, limit: PER_SEARCH })
+    MisfireOp::FindOverdue(OverdueQuery { application, from, before, sections, limit: PER_SEARCH })
 }
 
 /// An overdue schedule, with the unstarted executions of its earlier repairs.

@@ -30,7 +30,7 @@ use retention::Retention;
 use crate::domain::{Error, ErrorKind, Event, Millis};
 use crate::machine::{Machine, Step};
 use crate::repair::recover_apart;
-use crate::store::{Applied, Lane, OverduePage, StrandedPage, UnreadablePage};
+use crate::store::{Applied, OverduePage, Section, StrandedPage, UnreadablePage};
 use crate::time::{Now, Window};
 
 const FAILURE_PAUSE: Millis = 1_000;
@@ -342,9 +342,9 @@ impl MisfireMachine {
     }
 
     fn found_overdue(&mut self, mut page: OverduePage, now: Now) {
-        let lanes = std::mem::take(&mut page.next);
-        if !lanes.is_empty() {
-            self.todo.push_front(self.find_overdue(now, Some(lanes)));
+        let sections = std::mem::take(&mut page.next);
+        if !sections.is_empty() {
+            self.todo.push_front(self.find_overdue(now, Some(sections)));
         }
         self.todo.push_front(Task::Write(Overdue::list(page)));
     }
@@ -363,9 +363,9 @@ impl MisfireMachine {
         }
     }
 
-    fn find_overdue(&self, now: Now, lanes: Option<Vec<Lane>>) -> Task {
+    fn find_overdue(&self, now: Now, sections: Option<Vec<Section>>) -> Task {
         let due = self.report.floor..self.overdue_before(now);
-        Task::Perform(misfires::search(&self.application, due, lanes))
+        Task::Perform(misfires::search(&self.application, due, sections))
     }
 
     /// Schedules due since then are left to the polls.

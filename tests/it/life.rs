@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use firetime::{
     Answer, AuditFilter, Builder, Cancellation, Cancelled, Cause, Client, Context, Draining, Ensured,
-    ErrorKind, Event, ExecutionFilter, ExecutionState, ExecutionView, Job, Overlap, Paused, Removed, Resumed,
-    Retried, Retry, Schedule, Scheduler, Skipped, Target, Trigger, Triggered,
+    ErrorKind, Event, ExecutionFilter, ExecutionState, ExecutionView, Job, Lane, Overlap, Paused, Removed,
+    Resumed, Retried, Retry, Schedule, Scheduler, Skipped, Target, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 
@@ -35,6 +35,8 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_handler_that_snoozes_at_a_shutdown_goes_on_elsewhere", a_handler_that_snoozes_at_a_shutdown),
         ("a_slow_job_keeps_its_next_occurrences_away", a_slow_job_keeps_its_next_occurrences_away),
         ("a_fixed_delay_counts_from_the_end_of_a_run", a_fixed_delay_counts_from_the_end_of_a_run),
+        ("a_full_lane_delays_no_job_of_another", a_full_lane_delays_no_job_of_another),
+        ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
@@ -376,6 +378,86 @@ fn a_fixed_delay_counts_from_the_end_of_a_run(kind: ServerKind) {
         let (first, next) = (runs[0][0].0, runs[1][0].0);
         assert_eq!(Some(next - TimeDelta::milliseconds(DELAY)), end(first, 2), "{began:?}");
     }
+}
+
+/// The slow lane's only thread is kept, and four more of its schedules are due each second.
+fn a_full_lane_delays_no_job_of_another(kind: ServerKind) {
+    const SLOW: Job<String> = Job::new("slow").lane("slow");
+    const TICKS: u64 = 5;
+    let database = kind.fresh();
+    let ((tell, told), (begin, begun)) = (teller(), teller());
+    let (let_go, kept) = channel::<()>();
+    let kept = Mutex::new(kept);
+    let (builder, events) = listen(builder(&database).threads(1, 1).queue(0));
+    let scheduler = builder
+        .lane("slow", Lane::threads(1, 1).queue(0))
+        .handler(SLOW, move |_, _| {
+            begin.lock().unwrap().send(std::thread::current().name().unwrap().to_owned())?;
+            kept.lock().unwrap().recv().ok();
+            Ok(())
+        })
+        .handler(TEXT, move |context, _| Ok(tell.lock().unwrap().send(context.fire_time())?))
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    let every = Trigger::every(Duration::from_secs(1)).unwrap();
+    for n in 0..5 {
+        let slow = Schedule::new(&format!("slow-{n}"), SLOW, &String::new(), every.clone()).unwrap();
+        client.ensure(&slow.overlap(Overlap::Allow)).run().unwrap();
+    }
+    assert_eq!(begun.recv_timeout(SOON).unwrap(), "firetime-slow-1");
+    let soon = (Utc::now() + TimeDelta::seconds(2)).timestamp_millis();
+    let soon = every.anchored(soon).unwrap().times(TICKS).unwrap();
+    client.ensure(&Schedule::new("tick", TEXT, &String::new(), soon).unwrap()).run().unwrap();
+    let ticks: Vec<_> = (0..TICKS).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(
+        ticks.windows(2).all(|two| two[1] - two[0] == TimeDelta::seconds(1)),
+        "none is skipped: {ticks:?}"
+    );
+    for _ in 0..TICKS {
+        let late = wait_for(&events, |event| match event {
+            Event::Finished { attempt, lateness, .. } if &*attempt.schedule == "tick" => Some(*lateness),
+            _ => None,
+        });
+        assert!(late < Duration::from_secs(1), "it waited for {late:?}");
+    }
+    let lanes = scheduler.health().lanes;
+    let busy: Vec<_> = lanes.iter().map(|lane| (lane.name.as_str(), lane.busy, lane.threads)).collect();
+    assert_eq!(busy, [("default", 0, 1), ("slow", 1, 1)], "the slow lane has been full all the time");
+    drop(let_go);
+    begun.recv_timeout(SOON).expect("the seat that became free is taken");
+    assert!(scheduler.shutdown(SOON));
+}
+
+fn a_slow_job_changes_to_the_automatic_lane(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (builder, events) = listen(builder(&database).threads(10, 10));
+    let scheduler = builder
+        .lane("slow", Lane::threads(1, 1).automatic())
+        .handler(TEXT, move |_, text| {
+            let began = Instant::now();
+            while text == "slow" && began.elapsed() < Duration::from_millis(501) {
+                std::thread::yield_now();
+            }
+            Ok(tell.lock().unwrap().send(std::thread::current().name().unwrap().to_owned())?)
+        })
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    for n in 0..10 {
+        client.ensure(&once_now(&format!("slow-{n}"), "slow")).run().unwrap();
+    }
+    let changed = wait_for(&events, |event| match event {
+        Event::LaneChanged { job, lane } => Some((job.to_string(), lane.to_string())),
+        _ => None,
+    });
+    assert_eq!(changed, ("text".to_owned(), "slow".to_owned()));
+    let before: Vec<String> = (0..10).map(|_| told.recv_timeout(SOON).unwrap()).collect();
+    assert!(before.iter().all(|thread| thread.starts_with("firetime-job-")), "{before:?}");
+    client.ensure(&once_now("after", "quick")).run().unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), "firetime-slow-1");
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// Its execution is TIMED_OUT while it hangs, and keeps its thread; the retry waits for its return.
@@ -1066,6 +1148,9 @@ fn a_start_that_cannot_work_is_refused(kind: ServerKind) {
     assert_eq!(refused(handled("app").handler(NUMBER, |_, _| Ok(())), "two handlers"), ErrorKind::Config);
     assert_eq!(refused(Scheduler::builder("app", &database.url), "no handler"), ErrorKind::Config);
     assert_eq!(refused(handled("app").threads(0, 4), "threads"), ErrorKind::Config);
+    let of_a_lane = Scheduler::builder("app", &database.url).handler(TEXT.lane("slow"), |_, _| Ok(()));
+    let of_a_lane = of_a_lane.lane("fast", Lane::threads(1, 1));
+    assert_eq!(refused(of_a_lane, "this node has \"default\", \"fast\""), ErrorKind::Config);
     assert_eq!(refused(handled("app").death_after(Duration::from_secs(5)), "death_after"), ErrorKind::Config);
     assert_eq!(refused(handled("app").migrate(false), "migrate"), ErrorKind::Schema);
     let nowhere = Scheduler::builder("app", "oracle://nowhere/x").handler(TEXT, |_, _| Ok(()));

@@ -51,9 +51,11 @@ pub(crate) struct Limited {
     pub end: RunEnd,
     /// What is stored then; its instant is not set yet.
     pub change: ExecutionChange,
+    /// Of its lane.
+    pub stuck: Stuck,
 }
 
-/// How many handlers of this node run on although their time is up.
+/// How many handlers of a lane run on although their time is up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stuck(Arc<AtomicUsize>);
 
@@ -125,7 +127,7 @@ mod tests {
         let (kind, becomes) = (ChangeKind::TimeOut, ExecutionState::TimedOut);
         for (id, at) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
             let change = ExecutionChange::of(kind, ExecutionId(id), Token::fresh(), becomes, 0);
-            limits.add(Limited { end: RunEnd::new(at), change });
+            limits.add(Limited { end: RunEnd::new(at), change, stuck: Stuck::default() });
         }
         assert!(limits.remove(ExecutionId(3)).is_some() && limits.remove(ExecutionId(9)).is_none());
         let mut pop = |boot| limits.pop(boot).map(|it| it.change.execution.0);

@@ -18,6 +18,7 @@ use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 
 mod edges;
+mod lanes;
 
 const START: Millis = 1_767_225_600_000;
 
@@ -25,9 +26,9 @@ fn lease(until: Millis) -> Lease {
     Lease { until, apart: 0 }
 }
 
-/// As many seats as there are, all of them threads.
+/// As many seats as there are in each lane, all of them threads.
 #[derive(Clone)]
-struct Chairs(Arc<AtomicUsize>);
+struct Chairs(Vec<Arc<AtomicUsize>>);
 
 struct Chair(Arc<AtomicUsize>);
 
@@ -40,9 +41,10 @@ impl Drop for Chair {
 impl Seats for Chairs {
     type Permit = Chair;
 
-    fn reserve(&mut self) -> Option<Chair> {
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
-        taken.ok().map(|_| Chair(Arc::clone(&self.0)))
+    fn reserve(&mut self, lane: LaneId) -> Option<Chair> {
+        let chairs = &self.0[lane.place()];
+        let taken = chairs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+        taken.ok().map(|_| Chair(Arc::clone(chairs)))
     }
 
     fn seat(_permit: &Chair) -> Seat {
@@ -69,6 +71,7 @@ struct Bench {
     chairs: Arc<AtomicUsize>,
     held: Arc<Held>,
     node: NodeId,
+    jobs: Vec<String>,
     now: Millis,
     claims: usize,
     ran: Vec<(Chair, Claimed)>,
@@ -115,7 +118,8 @@ impl Bench {
         let chairs = Arc::new(AtomicUsize::new(chairs));
         let held = Arc::new(Held::default());
         let now = Now { db: START, boot: START, apart: 0 };
-        let seats = Chairs(Arc::clone(&chairs));
+        let seats = Chairs(vec![Arc::clone(&chairs)]);
+        let seats = (Lanes::default(), seats);
         let machine = DispatchMachine::new(node, Arc::clone(&held), lease(START + 60_000), seats, now);
         Self {
             store,
@@ -124,6 +128,7 @@ impl Bench {
             chairs,
             held,
             node,
+            jobs: vec!["job".to_owned()],
             now: START,
             claims: 0,
             ran: Vec::new(),
@@ -148,9 +153,9 @@ impl Bench {
         let query = PollQuery {
             node: self.node,
             application: "app".to_owned(),
-            shares: vec![Share::whole(vec!["job".to_owned()])],
+            shares: vec![Share::whole(self.jobs.clone())],
             names: Vec::new(),
-            listed: vec!["job".to_owned()],
+            listed: self.jobs.clone(),
             from: 0,
             until,
             late: self.now,
@@ -322,7 +327,7 @@ fn a_full_pool_neither_blocks_nor_loses() {
     bench.run(START + 1_000);
     assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (2, 2));
     bench.ran.clear();
-    bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed(LaneId::DEFAULT));
     bench.run(START + 1_040);
     assert_eq!((bench.ran.len(), bench.rows(ExecutionState::Running)), (1, 3));
 }

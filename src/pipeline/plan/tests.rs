@@ -3,6 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::{Cause, Entry, Token};
 use crate::fixtures::simple;
+use crate::pipeline::lanes::LaneSettings;
+use crate::pipeline::pool::PoolLimits;
 
 const CAP: usize = 8;
 
@@ -40,7 +42,7 @@ fn polled(rows: &[&Arc<Entry>], until: Millis, sent: Millis) -> PollPlan {
 }
 
 fn plan(planned: PollPlan) -> Plan {
-    let mut plan = Plan::new(0, CAP);
+    let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.take(planned, 0);
     plan
 }
@@ -48,7 +50,7 @@ fn plan(planned: PollPlan) -> Plan {
 /// What is picked at `now`, as (schedule or execution, instant).
 fn pick(plan: &mut Plan, now: Millis, most: usize) -> Vec<(ItemKey, Millis)> {
     plan.advance(now);
-    let picked = plan.pick(now, most, || Some(()));
+    let picked = plan.pick(now, most, |_| Some(()));
     picked.into_iter().map(|(slot, candidate, ())| (slot, candidate.due())).collect()
 }
 
@@ -111,7 +113,7 @@ fn a_row_that_was_changed_replaces_what_was_planned_of_it() {
         let mut plan = plan(polled(&[&before], 2_500, 0));
         plan.take(polled(&[&changed], 2_500, 100), 100);
         plan.advance(2_000);
-        let picked = plan.pick(2_000, 9, || Some(()));
+        let picked = plan.pick(2_000, 9, |_| Some(()));
         let [(slot, Candidate::Planned(head), ())] = &picked[..] else { panic!("one schedule") };
         assert_eq!((head.prev, head.entry.version), (changed.cursor.prev, changed.version));
         let mut found = vec![head.at];
@@ -138,7 +140,7 @@ fn a_row_that_was_changed_under_a_claim_in_flight_is_planned_by_the_next_poll() 
 fn a_poll_does_not_undo_what_happened_after_it_was_sent() {
     for (sent, left) in [(99, 1), (100, 0), (101, 0)] {
         let (row, other) = (row(1), row(2));
-        let mut plan = Plan::new(0, CAP);
+        let mut plan = Plan::new(0, CAP, Lanes::default());
         let pendings = vec![pending(7, &other, 5_000)];
         plan.take(PollPlan { pendings, ..polled(&[&row], 3_500, 0) }, 100);
         plan.take(polled(&[], 3_500, sent), 200);
@@ -226,7 +228,7 @@ fn a_batch_is_full_without_a_permit_or_at_its_most() {
     let mut plan = plan(polled(&rows.each_ref(), 1_500, 0));
     assert_eq!(pick(&mut plan, 1_000, 2), [(schedule(1), 1_000), (schedule(2), 1_000)]);
     let mut permit = Some(());
-    let one = plan.pick(1_000, 9, || permit.take());
+    let one = plan.pick(1_000, 9, |_| permit.take());
     assert_eq!(one.into_iter().map(|(slot, ..)| slot).collect::<Vec<_>>(), [schedule(3)]);
     assert!(plan.has_due(1_000) && !plan.has_due(999));
     assert_eq!(pick(&mut plan, 1_000, 9), [(schedule(4), 1_000)]);
@@ -237,7 +239,7 @@ fn a_batch_is_full_without_a_permit_or_at_its_most() {
 #[test]
 fn a_schedules_many_pendings_do_not_hide_the_others() {
     let (busy, other) = (row(1), row(2));
-    let mut plan = Plan::new(0, 99);
+    let mut plan = Plan::new(0, 99, Lanes::default());
     let pendings = (1..=12).map(|id| pending(id, &busy, id)).chain([pending(13, &other, 13)]).collect();
     plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
     let execution = |id| ItemKey::Execution(ExecutionId(id));
@@ -250,7 +252,7 @@ fn a_schedules_many_pendings_do_not_hide_the_others() {
 fn behind_too_many_pendings_of_a_schedule_the_others_wait() {
     for (pendings, reached) in [(15, true), (16, false)] {
         let (busy, other) = (row(1), row(2));
-        let mut plan = Plan::new(0, 99);
+        let mut plan = Plan::new(0, 99, Lanes::default());
         let pendings =
             (1..=pendings).map(|id| pending(id, &busy, id)).chain([pending(99, &other, 99)]).collect();
         plan.take(PollPlan { pendings, ..polled(&[], 0, 0) }, 0);
@@ -342,7 +344,7 @@ fn a_plan_whose_large_payloads_are_half_done_asks_for_more() {
     assert_eq!(asked, [true, false, false, false], "behind 600 of 1,001 bytes, and once");
 }
 
-/// The walk over PENDING executions may end within a backlog, and a poll may have no time for all lanes.
+/// The walk over PENDING executions may end within a backlog, and a poll may have no time for all sections.
 #[test]
 fn what_a_poll_did_not_look_at_stays() {
     let other = row(9);
@@ -388,7 +390,7 @@ fn a_plan_that_ends_hands_back_what_was_not_claimed() {
 /// Where the wheel has been further than the clock now says, what comes in is ready before it is due.
 #[test]
 fn an_instant_the_wheel_has_passed_is_not_early() {
-    let mut plan = Plan::new(0, CAP);
+    let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.advance(9_000);
     plan.take(polled(&[&row(1), &Arc::new(simple(2, 4_000, 0, 0, None))], 4_500, 0), 0);
     assert_eq!((plan.next_due(), plan.has_due(500)), (Some(1_000), false));
@@ -403,7 +405,7 @@ fn one_jobs_due_items_do_not_keep_anothers_waiting() {
     let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
     let pendings = (1..=6).map(|id| pending(id, &of("late", 10 + id), id)).collect();
     let other = of("other", 2);
-    let mut plan = Plan::new(0, CAP);
+    let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.take(PollPlan { pendings, ..polled(&[&other], 1_001, 0) }, 0);
     let execution = |id| ItemKey::Execution(ExecutionId(id));
     assert_eq!(
@@ -418,7 +420,7 @@ fn one_jobs_due_items_do_not_keep_anothers_waiting() {
 fn batches_of_one_seat_go_from_job_to_job() {
     let of = |job: &str, id| Arc::new(Entry { job: Arc::from(job), ..Entry::clone(&row(id)) });
     let pendings = (1..=3).map(|id| pending(id, &of("late", 10 + id), id)).collect();
-    let mut plan = Plan::new(0, CAP);
+    let mut plan = Plan::new(0, CAP, Lanes::default());
     plan.take(PollPlan { pendings, ..polled(&[&of("other", 2)], 1_001, 0) }, 0);
     let execution = |id| ItemKey::Execution(ExecutionId(id));
     let picked: Vec<_> = (0..4).flat_map(|_| pick(&mut plan, 1_000, 1)).map(|(slot, _)| slot).collect();
@@ -451,7 +453,7 @@ fn who_waits_for_a_slot_is_parked_until_it_is_free() {
     let brought =
         || PollPlan { pendings: waiting.iter().chain([&retry]).cloned().collect(), ..polled(&[], 6_000, 0) };
     let slot = |id| ItemKey::Execution(ExecutionId(id));
-    let mut plan = Plan::new(0, 1_000);
+    let mut plan = Plan::new(0, 1_000, Lanes::default());
     plan.take(brought(), 0);
     assert_eq!(pick(&mut plan, 2_000, 9), [(slot(2), 1_000)]);
     plan.block(slot(2), retry.id);
@@ -485,4 +487,108 @@ fn what_would_overlap_before_it_is_due_is_tried_again_when_it_is() {
     assert_eq!(plan.next_deferred(), None);
     plan.won(schedule(1), 1_050);
     assert_eq!(pick(&mut plan, 2_000, 9), [(schedule(1), 2_000)]);
+}
+
+/// Two lanes: schedules of the job "slow" are of the second.
+fn plan_of_lanes(planned: PollPlan) -> Plan {
+    let lane = |name: &str| LaneSettings {
+        name: Arc::from(name),
+        limits: PoolLimits::new(1, 1, 0),
+        is_automatic: false,
+    };
+    let lanes = Lanes::new(&[lane("default"), lane("second")], [("slow", "second")]);
+    let mut plan = Plan::new(0, 999, lanes);
+    plan.take(planned, 0);
+    plan
+}
+
+fn slow_row(id: i64) -> Arc<Entry> {
+    Arc::new(Entry { job: Arc::from("slow"), ..Entry::clone(&row(id)) })
+}
+
+/// What is picked at `now` while only the default lane has seats, and how often each lane was asked for one.
+fn pick_beside_a_full_lane(plan: &mut Plan, now: Millis, most: usize) -> (Vec<ItemKey>, [usize; 2]) {
+    let mut asked = [0, 0];
+    plan.advance(now);
+    let picked = plan.pick(now, most, |lane| {
+        asked[lane.place()] += 1;
+        (lane == LaneId::DEFAULT).then_some(())
+    });
+    (picked.into_iter().map(|(slot, ..)| slot).collect(), asked)
+}
+
+#[test]
+fn what_is_due_in_a_full_lane_is_in_nobodys_way() {
+    let rows: Vec<_> = (1..=100).map(slow_row).chain([row(101), row(102)]).collect();
+    let mut plan = plan_of_lanes(polled(&rows.iter().collect::<Vec<_>>(), 3_500, 0));
+    let second = LaneId::all().nth(1).unwrap();
+    let (picked, asked) = pick_beside_a_full_lane(&mut plan, 1_000, 9);
+    assert_eq!(
+        (picked, asked),
+        (vec![schedule(101), schedule(102)], [2, 1]),
+        "one of a hundred is asked for"
+    );
+    assert!(!plan.has_due(1_000) && !plan.is_starved());
+    plan.won(schedule(101), 1_000);
+    plan.again(schedule(102));
+    assert_eq!((plan.next_due(), plan.has_due(1_000)), (Some(1_000), true));
+    assert_eq!(pick_beside_a_full_lane(&mut plan, 1_000, 9), (vec![schedule(102)], [1, 0]));
+    plan.won(schedule(102), 1_000);
+    assert_eq!((plan.next_due(), plan.has_due(9_000)), (Some(2_000), false), "the next of the others");
+    plan.seat_freed(LaneId::DEFAULT);
+    assert!(!plan.has_due(1_000), "that is another lane's");
+    plan.seat_freed(second);
+    assert_eq!((plan.next_due(), plan.has_due(1_000)), (Some(1_000), true));
+    assert_eq!(pick(&mut plan, 1_000, 4), [1, 2, 3, 4].map(|id| (schedule(id), 1_000)));
+}
+
+/// Even those that only the first look passes over: a batch takes one of each schedule.
+#[test]
+fn a_full_lanes_many_pendings_of_one_schedule_do_not_hide_another_lane() {
+    let (busy, other) = (slow_row(1), row(2));
+    let pendings: Vec<_> = (1..=99).map(|id| pending(id, &busy, id)).collect();
+    let mut plan = plan_of_lanes(PollPlan { pendings, ..polled(&[&other], 1_500, 0) });
+    let (picked, asked) = pick_beside_a_full_lane(&mut plan, 1_000, 4);
+    assert_eq!((picked, asked), (vec![schedule(2)], [1, 1]));
+}
+
+#[test]
+fn all_lanes_without_a_seat_are_starved_and_a_poll_asks_them_again() {
+    let (slow, quick) = (slow_row(1), row(2));
+    let poll = |sent| polled(&[&slow, &quick], 1_500, sent);
+    let mut plan = plan_of_lanes(poll(0));
+    plan.advance(1_000);
+    assert!(plan.pick(1_000, 9, |_| None::<()>).is_empty());
+    assert!(plan.is_starved() && !plan.has_due(1_000));
+    plan.take(poll(1_000), 1_000);
+    assert!(!plan.is_starved() && plan.has_due(1_000));
+}
+
+/// A lane that had a seat for one and none for the next is asked once more: it may have one by now.
+#[test]
+fn a_lane_that_has_just_given_a_seat_does_not_count_as_full() {
+    let mut plan = plan_of_lanes(polled(&[&slow_row(1), &slow_row(2)], 1_500, 0));
+    plan.advance(1_000);
+    let mut one = Some(());
+    assert_eq!(plan.pick(1_000, 9, |_| one.take()).len(), 1);
+    assert!(plan.has_due(1_000));
+    assert!(plan.pick(1_000, 9, |_| None::<()>).is_empty());
+    assert!(!plan.has_due(1_000));
+}
+
+/// Within a lane the best seats are for those due first.
+#[test]
+fn permits_go_to_items_of_their_own_lane() {
+    let late = |id, at, job: &str| Arc::new(Entry { job: Arc::from(job), ..simple(id, at, 0, 0, None) });
+    let rows = [late(1, 400, "slow"), late(2, 300, "quick"), late(3, 200, "slow"), late(4, 100, "quick")];
+    let mut plan = plan_of_lanes(polled(&rows.each_ref(), 1_500, 0));
+    plan.advance(1_000);
+    let mut given = [0, 0];
+    let picked = plan.pick(1_000, 9, |lane| {
+        given[lane.place()] += 1;
+        Some((lane.place(), given[lane.place()]))
+    });
+    let seated: Vec<_> = picked.into_iter().map(|(slot, _, permit)| (slot, permit)).collect();
+    let [one, two, three, four] = [1, 2, 3, 4].map(schedule);
+    assert_eq!(seated, [(four, (0, 1)), (two, (0, 2)), (three, (1, 1)), (one, (1, 2))]);
 }

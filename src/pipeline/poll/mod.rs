@@ -120,7 +120,7 @@ impl PollMachine {
             from: 0,
             until: late,
             late,
-            page: Page { schedules: DueRows::Lanes(Vec::new()), pendings: Page::END, newest: false },
+            page: Page { schedules: DueRows::Sections(Vec::new()), pendings: Page::END, newest: false },
             limit: 0,
         }
     }

@@ -1,8 +1,8 @@
 //! The pages of a poll: the questions it asks, how far it has come, and the rows it has brought.
 //!
 //! A poll walks over its node's home shards first. The first page asks for all due schedules. If they do not
-//! fit, the following pages take an equal share of each lane, and beside them the PENDING executions in the
-//! order of (due time, id). When the time is over, the next poll goes on where this one stopped: a
+//! fit, the following pages take an equal share of each section, and beside them the PENDING executions in
+//! the order of (due time, id). When the time is over, the next poll goes on where this one stopped: a
 //! [`Bookmark`] says where.
 //!
 //! Behind the last page at home come the late rows of other nodes' shards, if there are any and the node has
@@ -86,9 +86,9 @@ pub(super) enum Stage {
 
 /// How far a poll has come.
 pub(super) struct Walk {
-    /// The number of lanes at home if the first page did not hold all schedules, and how many of them no page
+    /// The number of sections at home if the first page did not hold all schedules, and how many no page
     /// has asked for yet.
-    lanes: usize,
+    sections: usize,
     unasked: usize,
     /// The PENDING executions at home covered so far: those behind the first key, up to the second.
     pendings: (Key, Key),
@@ -108,17 +108,17 @@ impl Walk {
         } else {
             self.pendings.1 = if key < self.newest { key } else { Page::END };
         }
-        let lanes = next.map_or(DueRows::Lanes(Vec::new()), |page| page.schedules);
-        let mut next = Page { schedules: lanes, pendings: self.pendings.1, newest: false };
+        let sections = next.map_or(DueRows::Sections(Vec::new()), |page| page.schedules);
+        let mut next = Page { schedules: sections, pendings: self.pendings.1, newest: false };
         match (&page.schedules, &mut next.schedules) {
-            (DueRows::All, DueRows::Lanes(lanes)) if !lanes.is_empty() => {
-                (self.lanes, self.unasked) = (lanes.len(), lanes.len());
-                lanes.rotate_left(bookmark.turn % self.lanes);
+            (DueRows::All, DueRows::Sections(sections)) if !sections.is_empty() => {
+                (self.sections, self.unasked) = (sections.len(), sections.len());
+                sections.rotate_left(bookmark.turn % self.sections);
             }
             (DueRows::All, _) => {}
-            (DueRows::Lanes(_), _) => self.unasked = self.unasked.saturating_sub(bookmark.limit),
+            (DueRows::Sections(_), _) => self.unasked = self.unasked.saturating_sub(bookmark.limit),
         }
-        let more = next.pendings != Page::END || next.schedules != DueRows::Lanes(Vec::new());
+        let more = next.pendings != Page::END || next.schedules != DueRows::Sections(Vec::new());
         more.then_some(next)
     }
 
@@ -131,7 +131,7 @@ impl Walk {
 pub(super) struct Bookmark {
     /// Rows per page.
     pub limit: usize,
-    /// The lane with which the next poll that needs lanes begins: where the last ran out of time.
+    /// The section with which the next poll that needs sections begins: where the last ran out of time.
     turn: usize,
     /// The PENDING execution behind which the next walk begins.
     walked: Key,
@@ -162,7 +162,7 @@ impl Bookmark {
         // A poll that had time for nothing but the newest is followed by one that goes on with the walk.
         self.newest_first = begin != end && walk.pendings != (Page::FIRST.pendings, Page::END);
         self.walked = if end == Page::END { Page::FIRST.pendings } else { end };
-        self.turn = if walk.unasked == 0 { 0 } else { self.turn.wrapping_add(walk.lanes - walk.unasked) };
+        self.turn = if walk.unasked == 0 { 0 } else { self.turn.wrapping_add(walk.sections - walk.unasked) };
     }
 }
 
@@ -215,7 +215,7 @@ impl Poll {
     /// A poll that has brought nothing yet.
     pub(super) fn new(tick: Option<Millis>, sent: Millis, query: PollQuery) -> Self {
         let begin = query.page.pendings;
-        let walk = Walk { lanes: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
+        let walk = Walk { sections: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
         Self {
             tick,
             sent,
@@ -275,7 +275,7 @@ impl Poll {
         let next = if at_home { self.walk.reached(&self.query.page, next, bookmark) } else { next };
         let in_time = self.left(now) > 0;
         // A first page that did not hold all due schedules has brought none: the next follows in any case.
-        let overfull = self.walk.lanes > 0 && self.is_first();
+        let overfull = self.walk.sections > 0 && self.is_first();
         let PolledRows { entries, pendings, .. } = &self.brought;
         let planned = entries.len().max(pendings.len());
         let room = if at_home { planned < POLL_LIMIT } else { self.walk.helped < OTHERS };

@@ -35,9 +35,10 @@ pub struct Pool<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Pool<T> {
-    /// A pool without threads as yet. Each item goes to `run` on a thread `firetime-job-N`;
+    /// A pool without threads as yet. Each item goes to `run` on a thread `NAME-N`;
     /// `notify` must be quick and must not panic (a panic of either ends no thread).
     pub fn new(
+        name: &str,
         limits: PoolLimits,
         run: impl Fn(T) + Send + Sync + 'static,
         notify: impl Fn(Notice) + Send + Sync + 'static,
@@ -46,6 +47,7 @@ impl<T: Send + 'static> Pool<T> {
             state: Mutex::new(State { floor: Floor::new(limits), threads_made: 0, spawn_error: None }),
             work: Condvar::new(),
             rest: Condvar::new(),
+            name: name.to_owned(),
             run: Box::new(run),
             notify: Box::new(notify),
         };
@@ -120,11 +122,26 @@ impl<T: Send + 'static> Permit<T> {
         self.seat
     }
 
-    /// Hands the items in at `now` (monotonic milliseconds), all under one lock: the permits are of
-    /// one pool. None is refused: should no thread be had for it, it waits.
-    pub fn submit(items: Vec<(Self, T)>, now: i64) {
-        let Some((first, _)) = items.first() else { return };
-        let core = Arc::clone(&first.core);
+    /// Hands the items in at `now` (monotonic milliseconds), those of each pool under one lock. None is
+    /// refused: should no thread be had for it, it waits.
+    pub fn submit(mut items: Vec<(Self, T)>, now: i64) {
+        while let Some((first, _)) = items.first() {
+            let core = Arc::clone(&first.core);
+            let is_own = |(permit, _): &(Self, T)| Arc::ptr_eq(&permit.core, &core);
+            let others = if items.iter().all(is_own) {
+                Vec::new()
+            } else {
+                let (own, others) = items.into_iter().partition(is_own);
+                items = own;
+                others
+            };
+            Self::submit_to(&core, items, now);
+            items = others;
+        }
+    }
+
+    /// The permits are of this pool.
+    fn submit_to(core: &Arc<Core<T>>, items: Vec<(Self, T)>, now: i64) {
         let seated = |(mut permit, item): (Self, T)| {
             permit.spent = true;
             (permit.seat, item)
@@ -153,6 +170,8 @@ struct Core<T> {
     work: Condvar,
     /// Nothing runs or is queued.
     rest: Condvar,
+    /// What the names of its threads begin with.
+    name: String,
     run: Box<dyn Fn(T) + Send + Sync>,
     notify: Box<dyn Fn(Notice) + Send + Sync>,
 }
@@ -206,7 +225,7 @@ impl<T: Send + 'static> Core<T> {
 
     fn spawn(self: &Arc<Self>, threads_made: &mut u64, spawn_error: &mut Option<io::Error>) -> bool {
         *threads_made += 1;
-        let name = format!("firetime-job-{threads_made}");
+        let name = format!("{}-{threads_made}", self.name);
         let core = Arc::clone(self);
         match spawn(name, move || core.work()) {
             Ok(()) => true,

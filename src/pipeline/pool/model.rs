@@ -116,7 +116,7 @@ impl Bench {
                 Notice::Panicked(said) => panic!("{said}"),
             }
         };
-        let pool = Pool::new(limits, record, notify);
+        let pool = Pool::new("job", limits, record, notify);
         Arc::new(Self { pool, ran, runs, freed, failed })
     }
 

@@ -50,7 +50,7 @@ impl Bench {
             }
             Notice::SpawnFailed(error) => panic!("{error}"),
         };
-        Self { pool: Pool::new(limits, move |work| run(work, &tell), notify), events, now: 0 }
+        Self { pool: Pool::new("job", limits, move |work| run(work, &tell), notify), events, now: 0 }
     }
 
     fn job(&self, id: u32) -> Gate {
@@ -170,7 +170,7 @@ fn a_panic_is_an_outcome_not_a_dead_thread() {
     bench.finish(1, &gate);
     assert!(bench.pool.wait_idle(DEADLINE));
     drop(bench.pool);
-    assert_eq!(bench.events.recv_timeout(DEADLINE), Ok(ThreadEnded("firetime-job-1".into())));
+    assert_eq!(bench.events.recv_timeout(DEADLINE), Ok(ThreadEnded("job-1".into())));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn closing_returns_what_waits_and_lets_the_rest_finish() {
     assert_eq!(numbers(bench.pool.close()), [4]);
     bench.finish(1, &running);
     assert!(bench.pool.wait_idle(DEADLINE));
-    assert_eq!(bench.next(), ThreadEnded("firetime-job-1".into()));
+    assert_eq!(bench.next(), ThreadEnded("job-1".into()));
     assert_eq!(bench.pool.figures().threads, 0);
     bench.nothing_more();
 }
@@ -271,7 +271,7 @@ fn a_busy_pool_runs_each_item_once() {
             let _ = bell.send(());
         }
     };
-    let pool = Pool::new(PoolLimits::new(1, 3, 2), run, ring);
+    let pool = Pool::new("job", PoolLimits::new(1, 3, 2), run, ring);
     thread::scope(|scope| {
         for (dispatcher, freed) in rings.into_iter().enumerate() {
             let pool = &pool;
@@ -291,4 +291,25 @@ fn a_busy_pool_runs_each_item_once() {
     assert!(pool.wait_idle(DEADLINE));
     assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     assert!(pool.figures().threads <= 3);
+}
+
+/// Executions of several lanes start together.
+#[test]
+fn items_of_several_pools_are_handed_in_at_once() {
+    let [one, two] = [(); 2].map(|()| Bench::new(PoolLimits::new(2, 2, 0)));
+    let mut gates = Vec::new();
+    let mut items = Vec::new();
+    for (bench, id) in [(&one, 1), (&two, 2), (&one, 3), (&two, 4)] {
+        let (gate, go) = channel();
+        gates.push(gate);
+        items.push((bench.pool.reserve().expect("a seat"), Work::Job(id, go)));
+    }
+    Permit::submit(items, 0);
+    for (bench, ids) in [(&one, [1, 3]), (&two, [2, 4])] {
+        let began = [bench.next(), bench.next()];
+        assert!(ids.iter().all(|id| began.contains(&Began(*id))), "{began:?}");
+        assert_eq!((bench.pool.figures().busy, bench.pool.figures().reserved), (2, 0));
+    }
+    drop(gates);
+    assert!(one.pool.wait_idle(DEADLINE) && two.pool.wait_idle(DEADLINE));
 }

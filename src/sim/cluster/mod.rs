@@ -11,7 +11,7 @@ use super::faults::{Faults, RETENTION};
 use super::jobs;
 use super::judge::{Covering, Effect, History, Pause};
 use super::plans::Plans;
-use super::process::{Process, Surroundings};
+use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
 use super::switches::Switches;
@@ -94,6 +94,8 @@ struct Script {
     pace: Pace,
     /// Every node polls on whole multiples of the poll period.
     aligned: bool,
+    /// Whether every node has two lanes, or none has; otherwise some have.
+    laned: Option<bool>,
 }
 
 impl Script {
@@ -106,6 +108,7 @@ impl Script {
         mass_death_at: Millis::MAX,
         pace: Pace { call: 0, row: 0 },
         aligned: false,
+        laned: None,
     };
 }
 
@@ -303,6 +306,8 @@ impl Cluster {
         let roll = u128::from(self.names.roll()) << 64 | u128::from(self.names.roll());
         // A node's place on the grid comes from its id.
         let roll = if self.script.aligned { roll - roll % 1_000_000 } else { roll };
+        let laned = |has: bool| roll - roll % HAS_LANES + u128::from(!has);
+        let roll = self.script.laned.map_or(roll, laned);
         let id = NodeId(uuid::Uuid::from_u128(roll));
         let skew = self.names.below(7_200_000) - 3_600_000;
         let wire = Wire::new(self.database.store(), &self.wires, skew);

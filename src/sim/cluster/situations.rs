@@ -12,6 +12,9 @@ use crate::store::Definition;
 use crate::time::Window;
 use crate::trigger::Trigger;
 
+/// How late something may begin beside another lane without a seat.
+const BESIDE_A_FULL_LANE: Millis = 200;
+
 /// One-shots that come due together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Neighbours {
@@ -108,6 +111,7 @@ impl Cluster {
         let Neighbours { nobodys, large, slow, long, snapshot } = neighbours;
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        cluster.script.laned = Some(false);
         let (now, store) = (cluster.now, cluster.database.store());
         cluster.plans.add_every_second(0, now + 10_000, store);
         cluster.plans.keep_punctual(Window::default().poll);
@@ -120,6 +124,19 @@ impl Cluster {
         if snapshot {
             cluster.wires.keep_a_snapshot();
         }
+        cluster
+    }
+
+    /// A schedule that fires every second, beside so many one-shots of a job with a lane of its own: more than
+    /// it has seats.
+    pub(in crate::sim) fn beside_a_full_lane(rows: usize, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        cluster.script.laned = Some(true);
+        let (now, store) = (cluster.now, cluster.database.store());
+        cluster.plans.add_every_second(0, now + 10_000, store);
+        cluster.plans.keep_punctual(BESIDE_A_FULL_LANE);
+        (1..=rows).for_each(|n| cluster.plans.add_of_a_lane(n, now + 20_000, store));
         cluster
     }
 

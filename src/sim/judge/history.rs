@@ -109,8 +109,8 @@ pub struct Plan {
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
     pub misfire: String,
     pub threshold: Millis,
-    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours may be in its
-    /// way.
+    /// No occurrence begins later than this, and none is skipped: nothing but its neighbours, in other lanes
+    /// or in its own, may be in its way.
     pub punctual: Option<Millis>,
     pub state: String,
     pub next: Option<Millis>,

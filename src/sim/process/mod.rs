@@ -2,7 +2,7 @@
 
 mod threads;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
 
@@ -14,19 +14,18 @@ use super::faults::Faults;
 use super::jobs::{self, APPLICATION, Anything};
 use super::judge::{Covering, Effect};
 use super::sabotage::{Route, Sabotage};
-use super::seats::{FloorSeats, Permit, SharedFloor, lock};
+use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
 use crate::domain::{Answer, Event, Millis, NodeId};
 use crate::machine::Machine;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
 use crate::node::lifecycle::{Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
-use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine};
+use crate::pipeline::lanes::{DEFAULT_LANE, LaneId, LaneSettings, Lanes, Watch};
 use crate::pipeline::poll::{PollInput, PollMachine};
-use crate::pipeline::pool::PoolLimits;
-use crate::pipeline::pool::floor::Floor;
+use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
 use crate::store::{Applied, Claimed, Figures, Heartbeat, HeartbeatReply, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
@@ -34,9 +33,30 @@ use crate::upkeep::{MisfireInput, MisfireMachine};
 
 /// Small, so that pools are full now and then.
 const LIMITS: (usize, usize, usize) = (2, 5, 4);
+/// Of the lane beside the default one.
+const SLOW_LIMITS: (usize, usize, usize) = (1, 2, 1);
+
+/// One node in so many has two lanes: those whose ids are multiples.
+pub(super) const HAS_LANES: u128 = 3;
+
+/// The lanes of a node. The second is one job's own, and takes over others that are slow.
+fn lanes_of(node: NodeId) -> (Vec<LaneSettings>, Lanes) {
+    let lane = |name, (core, max, queue), is_automatic| LaneSettings {
+        name: Arc::from(name),
+        limits: PoolLimits::new(core, max, queue),
+        is_automatic,
+    };
+    let mut lanes = vec![lane(DEFAULT_LANE, LIMITS, false)];
+    if node.0.as_u128().is_multiple_of(HAS_LANES) {
+        lanes.push(lane("slow", SLOW_LIMITS, true));
+    }
+    let of_jobs = Lanes::new(&lanes, [("flaky", "slow")]);
+    (lanes, of_jobs)
+}
 
 /// A thread whose handler runs.
 struct Job {
+    lane: LaneId,
     running: Running,
     answer: Answer,
     /// Boot clock.
@@ -83,10 +103,12 @@ pub(super) struct Process {
     pub covered: Millis,
     /// When the last confirmed heartbeat was sent, if no call failed since.
     confirmed: Option<Millis>,
-    floor: SharedFloor,
+    floors: Floors,
+    /// Which runs of each lane are told.
+    watches: Vec<Watch>,
     leaving: Option<Leaving>,
     /// Threads that wait for their rows to say RUNNING.
-    starting: Vec<(Starting, Receiver<Applied>)>,
+    starting: Vec<(LaneId, Starting, Receiver<Applied>)>,
     running: Vec<Job>,
     /// A sabotage: outputs of this kind reach nobody.
     unrouted: Option<Route>,
@@ -125,10 +147,14 @@ impl Process {
         };
         let Ok(HeartbeatReply::Alive { peers, .. }) = wire.beat(&beat) else { panic!("it has just joined") };
         let (held, standing) = (Arc::new(Held::default()), Arc::new(Standing::default()));
-        let (core, max, queue) = LIMITS;
-        let floor: SharedFloor = Arc::new(Mutex::new(Floor::new(PoolLimits::new(core, max, queue))));
-        let always = wire.is(Sabotage::ClaimWithoutPermit);
-        let seats = FloorSeats { floor: Arc::clone(&floor), always };
+        let (settings, lanes) = lanes_of(id);
+        let watches = settings.iter().zip(LaneId::all()).map(|(_, lane)| lanes.watch(lane)).collect();
+        let floors = Floors::new(&settings);
+        let seats = FloorSeats {
+            floors: floors.clone(),
+            always: wire.is(Sabotage::ClaimWithoutPermit),
+            together: wire.is(Sabotage::OneFullLaneIsAll),
+        };
         let figures: fn() -> Figures = Figures::default;
         let application = APPLICATION.to_owned();
         let misfire = MisfireMachine::new(application.clone(), window);
@@ -151,11 +177,11 @@ impl Process {
                 id,
                 Arc::clone(&held),
                 Lease::new(now, window.lease()),
-                seats,
+                (lanes, seats),
                 now,
             )),
             start: Actor::new(StartMachine::new()),
-            complete: Actor::new(CompleteMachine::new(Arc::clone(&held), Stuck::default())),
+            complete: Actor::new(CompleteMachine::new(Arc::clone(&held))),
             misfire: Actor::new(if wire.is(Sabotage::RepairOneByOne) {
                 misfire.one_by_one()
             } else {
@@ -172,7 +198,8 @@ impl Process {
             standing,
             covered: 0,
             confirmed: None,
-            floor,
+            floors,
+            watches,
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
@@ -237,14 +264,14 @@ impl Process {
         let ended = match leaving {
             Leaving::Claims => self.dispatch.has_stopped(),
             Leaving::Starts => self.start.has_stopped(),
-            Leaving::Jobs => lock(&self.floor).at_rest() || wire.is(Sabotage::LeaveEarly),
+            Leaving::Jobs => self.floors.are_at_rest() || wire.is(Sabotage::LeaveEarly),
             Leaving::Outcomes => self.complete.has_stopped(),
             Leaving::Cluster => false,
         };
         if ended {
-            let (floor, dropped) = (Arc::clone(&self.floor), wire.is(Sabotage::DropTheQueue));
+            let (floors, dropped) = (self.floors.clone(), wire.is(Sabotage::DropTheQueue));
             let queue = || {
-                let queue = lock(&floor).close().into_iter().filter(|_| !dropped);
+                let queue = floors.close().into_iter().filter(|_| !dropped);
                 queue.map(|claimed| claimed.give_back(now.db)).collect()
             };
             self.leaving = Some(leaving.go_on(true, queue, &mut Delivery { process: self, now }));
@@ -288,11 +315,18 @@ impl Process {
         said |= self.run_heart(around);
         said |= self.run_poll(around);
         said |= self.run_misfire(around);
+        said |= self.free_seats(around.time);
         said |= self.run_dispatch(around);
         said |= self.run_start(around);
         said |= self.start_jobs(around);
         said |= self.run_complete(around);
-        said | self.starting.iter().any(|(_, settled)| !settled.is_empty())
+        said | self.starting.iter().any(|(.., settled)| !settled.is_empty())
+    }
+
+    /// Tells of lanes that have a seat again, however it became free; true if any has.
+    fn free_seats(&mut self, time: Millis) -> bool {
+        let freed = self.floors.freed().into_iter().map(|lane| Output::Pool(lane, Notice::Freed));
+        self.deliver(freed, self.now(time))
     }
 
     /// Routes outputs; true if there were any.
@@ -408,7 +442,7 @@ impl Mailboxes for Delivery<'_> {
     }
 
     fn run(&mut self, due: Vec<(Permit, Claimed)>) {
-        due.into_iter().for_each(|(permit, claimed)| self.process.submit(permit, claimed, self.now));
+        due.into_iter().for_each(|(permit, claimed)| Process::submit(permit, claimed, self.now));
     }
 
     fn set_offset(&mut self, offset: Micros) {

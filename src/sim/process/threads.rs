@@ -1,13 +1,17 @@
 //! The threads of a node's pool: they take executions from the floor and perform the steps of their lives.
 
+use std::sync::{Arc, MutexGuard};
+
 use crossbeam::channel::{TryRecvError, bounded};
 
 use super::{Job, Process, Surroundings};
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
 use crate::node::lifecycle::{Lifecycle, Running};
-use crate::node::route::Output;
 use crate::pipeline::complete::CompleteInput;
-use crate::pipeline::pool::Notice;
+use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::dispatch::DispatchInput;
+use crate::pipeline::lanes::LaneId;
+use crate::pipeline::pool::floor::Floor;
 use crate::sim::actor::Away;
 use crate::sim::jobs;
 use crate::sim::judge::{Covering, Effect};
@@ -17,10 +21,10 @@ use crate::store::{Claimed, Store};
 use crate::time::Now;
 
 impl Process {
-    /// Gives a won claim to the floor; without a seat it is dropped.
-    pub(super) fn submit(&self, mut permit: Permit, claimed: Claimed, now: Now) {
+    /// Gives a won claim to the floor of its seat; without a seat it is dropped.
+    pub(super) fn submit(mut permit: Permit, claimed: Claimed, now: Now) {
         match permit.seat.take() {
-            Some(seat) => lock(&self.floor).submit(seat, claimed, now.boot, hire),
+            Some(seat) => lock(&permit.floor).submit(seat, claimed, now.boot, hire),
             None => drop(claimed),
         }
     }
@@ -28,30 +32,35 @@ impl Process {
     /// Threads take what is ready, or retire; true if any took something.
     pub(super) fn start_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
         let mut said = false;
+        let ready = |(lane, mut floor): (LaneId, MutexGuard<'_, Floor<Claimed>>)| {
+            let ready = floor.take_ready()?;
+            Some((lane, ready))
+        };
         loop {
-            let ready = lock(&self.floor).take_ready();
-            let Some(claimed) = ready else { break };
+            let next = self.floors.each().find_map(ready);
+            let Some((lane, claimed)) = next else { break };
             said = true;
             let now = self.now(around.time);
             let is_cancelled = self.standing.is_cancelled(claimed.execution());
-            self.perform(Lifecycle::of(claimed, now, false, is_cancelled), around);
+            self.perform(lane, Lifecycle::of(claimed, now, false, is_cancelled), around);
         }
-        let mut floor = lock(&self.floor);
-        while floor.retires() {}
+        for (_, mut floor) in self.floors.each() {
+            while floor.retires() {}
+        }
         said
     }
 
-    fn perform(&mut self, next: Lifecycle, around: &mut Surroundings<'_>) {
+    fn perform(&mut self, lane: LaneId, next: Lifecycle, around: &mut Surroundings<'_>) {
         let now = self.now(around.time);
         match next {
             Lifecycle::Start(settlement, starting) => {
                 let (reply, settled) = bounded(1);
                 self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
-                self.starting.push((starting, settled));
+                self.starting.push((lane, starting, settled));
             }
             Lifecycle::Run(mut running) => {
                 let job = policy_of(&running);
-                let limited = running.begin(job, now);
+                let limited = running.begin(job, &Stuck::default(), now);
                 let limited = limited.filter(|_| !around.wire.is(Sabotage::NoLimits));
                 limited.into_iter().for_each(|it| self.complete.receive(CompleteInput::Limit(it)));
                 let claimed = running.claimed();
@@ -69,13 +78,13 @@ impl Process {
                 });
                 ask(claimed.execution(), 0, around);
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
-                self.running.push(Job { running, answer, began: now.boot, ends: around.time + takes });
+                self.running.push(Job { lane, running, answer, began: now.boot, ends: around.time + takes });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
-                self.thread_is_free(now);
+                self.floors.of(lane).finished(hire);
             }
-            Lifecycle::Lost => self.thread_is_free(now),
+            Lifecycle::Lost => self.floors.of(lane).finished(hire),
         }
     }
 
@@ -83,16 +92,16 @@ impl Process {
     pub(super) fn run_jobs(&mut self, around: &mut Surroundings<'_>) -> bool {
         let now = self.now(around.time);
         let mut said = false;
-        for (starting, settled) in std::mem::take(&mut self.starting) {
+        for (lane, starting, settled) in std::mem::take(&mut self.starting) {
             let answer = match settled.try_recv() {
                 Err(TryRecvError::Empty) => {
-                    self.starting.push((starting, settled));
+                    self.starting.push((lane, starting, settled));
                     continue;
                 }
                 answer => answer.ok(),
             };
             let is_cancelled = self.standing.is_cancelled(starting.execution());
-            self.perform(starting.settled(answer, now, false, is_cancelled), around);
+            self.perform(lane, starting.settled(answer, now, false, is_cancelled), around);
             said = true;
         }
         self.heed_cancels(around.time);
@@ -119,6 +128,7 @@ impl Process {
         let claimed = it.running.claimed();
         let (id, fence) = (claimed.execution().0, claimed.fence());
         ask(claimed.execution(), 1, around);
+        let job = Arc::clone(&claimed.entry().job);
         let retries = !around.wire.is(Sabotage::NoRetries);
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
@@ -129,17 +139,10 @@ impl Process {
             effect.took = Some(now.boot - it.began);
         }
         self.complete.receive(CompleteInput::Settle(settlement, None));
-        self.thread_is_free(now);
-    }
-
-    fn thread_is_free(&mut self, now: Now) {
-        let mut floor = lock(&self.floor);
-        floor.finished(hire);
-        let freed = floor.freed();
-        drop(floor);
-        if freed {
-            self.deliver([Output::Pool(Notice::Freed)].into_iter(), now);
+        if self.watches[it.lane.place()].is_told(now.boot - it.began) {
+            self.dispatch.receive(DispatchInput::Ran { job, took: now.boot - it.began });
         }
+        self.floors.of(it.lane).finished(hire);
     }
 }
 

@@ -297,7 +297,7 @@ macro_rules! conformance {
                 schedules_come_earliest_first,
                 pendings_come_earliest_first,
                 pages_follow_one_another,
-                pages_of_one_lane_follow_one_another,
+                pages_of_one_section_follow_one_another,
                 the_first_pages_have_rows_of_every_job,
                 rows_that_are_due_come_beside_overdue_ones_of_their_job,
                 a_large_payload_is_left_out_and_fetched_by_itself,

@@ -348,7 +348,7 @@ impl Bench {
     }
 
     pub fn overdue_query(&self, before: Millis) -> OverdueQuery {
-        OverdueQuery { application: self.app.clone(), from: 0, before, lanes: None, limit: 1_000 }
+        OverdueQuery { application: self.app.clone(), from: 0, before, sections: None, limit: 1_000 }
     }
 
     pub fn overdue(&self, before: Millis) -> Vec<String> {

@@ -87,7 +87,7 @@ pub(crate) fn pages_follow_one_another(db: &Bench) {
 }
 
 /// Rows of one instant, in one shard, over many pages.
-pub(crate) fn pages_of_one_lane_follow_one_another(db: &Bench) {
+pub(crate) fn pages_of_one_section_follow_one_another(db: &Bench) {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     for name in names {
         let entry = db.schedule(name);
@@ -266,7 +266,7 @@ pub(crate) fn pages_of_several_shares_follow_one_another(db: &Bench) {
     let query = PollQuery { shares, names: vec!["b".to_owned()], ..db.query(Millis::MAX) };
     let pages = pages_of(db, &query);
     let mut names = brought(&pages);
-    // What is asked for by name comes with the first page, and again with its lane.
+    // What is asked for by name comes with the first page, and again with its section.
     names.dedup();
     assert_eq!(names, ["a", "b", "d", "e", "x", "y", "z"]);
     assert!(pages.iter().all(|(names, _)| names.len() <= 2), "{pages:?}");
@@ -345,9 +345,9 @@ pub(crate) fn what_is_due_before_the_beginning_is_not_looked_for(db: &Bench) {
     let first = db.store.poll(&PollQuery { limit: 1, ..query.clone() }).unwrap();
     let page = first.next.expect("two are due");
     let second = db.store.poll(&PollQuery { page, ..query }).unwrap();
-    let mut lanes = names_of(&second);
-    lanes.sort();
-    assert_eq!(lanes, ["b", "c"]);
+    let mut sections = names_of(&second);
+    sections.sort();
+    assert_eq!(sections, ["b", "c"]);
     let stalled = db.store.overdue(&OverdueQuery { from, ..db.overdue_query(until) }).unwrap();
     assert_eq!(names(stalled.entries.iter()), ["b", "c"]);
     assert_eq!(db.overdue(until), ["a", "b", "c"]);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{Cursor, ExecutionState, Reason, ScheduleState};
 use crate::repair::{plan_anew, skip};
-use crate::store::{CursorAhead, Lane, LedgerRow, Move, PauseRow};
+use crate::store::{CursorAhead, LedgerRow, Move, PauseRow, Section};
 
 impl Bench {
     /// The schedule's executions as (scheduled, state, reason), by fire time.
@@ -337,12 +337,12 @@ pub(crate) fn stalled_rows_come_earliest_first_page_by_page(db: &Bench) {
 
 /// What pages of two bring, to the last one.
 fn stalled_pages(db: &Bench) -> Vec<Vec<ScheduleId>> {
-    let (mut pages, mut lanes) = (Vec::new(), None);
-    while lanes.as_ref().is_none_or(|lanes: &Vec<Lane>| !lanes.is_empty()) {
-        let query = OverdueQuery { lanes, limit: 2, ..db.overdue_query(Millis::MAX) };
+    let (mut pages, mut sections) = (Vec::new(), None);
+    while sections.as_ref().is_none_or(|sections: &Vec<Section>| !sections.is_empty()) {
+        let query = OverdueQuery { sections, limit: 2, ..db.overdue_query(Millis::MAX) };
         let page = db.store.overdue(&query).unwrap();
         pages.push(page.entries.iter().map(|entry| entry.id).collect());
-        lanes = Some(page.next);
+        sections = Some(page.next);
     }
     pages
 }

@@ -13,8 +13,8 @@ use crate::store::columns::Column;
 use crate::store::guard;
 use crate::store::switch::Switch;
 use crate::store::{
-    DueRows, Figures, Heartbeat, HeartbeatReply, Lane, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
-    Polled, Result, SMALL_PAYLOAD, when,
+    DueRows, Figures, Heartbeat, HeartbeatReply, LargePayload, NewNode, NodeRow, Page, Peer, PollQuery,
+    Polled, Result, SMALL_PAYLOAD, Section, when,
 };
 
 impl Tables {
@@ -112,12 +112,12 @@ impl Tables {
             polled.late = is_late(earliest) || is_late(index.pending.first().map(|(at, _)| *at));
             polled.earliest = earliest.filter(|at| *at < query.until);
             let wanted = self.wanted(index, query);
-            let lanes = match &query.page.schedules {
+            let sections = match &query.page.schedules {
                 DueRows::All => self.all_due(index, &wanted, query, &mut polled),
-                DueRows::Lanes(lanes) => self.due_in(index, lanes, query, &mut polled),
+                DueRows::Sections(sections) => self.due_in(index, sections, query, &mut polled),
             };
             let more = self.due_pendings(index, &wanted, query, &mut polled);
-            polled.next = Page::behind(lanes, more);
+            polled.next = Page::behind(sections, more);
         }
         polled
     }
@@ -139,14 +139,14 @@ impl Tables {
         ids.filter(|id| self.jobs.get(id).is_some_and(|job| job.state == ScheduleState::Active.as_str()))
     }
 
-    /// The lanes of the next page if this one does not hold all.
+    /// The sections of the next page if this one does not hold all.
     fn all_due(
         &self,
         index: &Index,
         rows: &WantedRows<'_>,
         query: &PollQuery,
         polled: &mut Polled,
-    ) -> Vec<Lane> {
+    ) -> Vec<Section> {
         let due = within(&index.due, (query.from - 1, i64::MAX), query.until).map(|(_, id)| id);
         let of = |id: &i64| self.schedule(*id);
         let ids: Vec<i64> = due.filter(|id| of(id).is_some_and(|row| rows.contain(row))).collect();
@@ -154,39 +154,46 @@ impl Tables {
         let at_home = |id: &&i64| of(id).is_some_and(|row| rows.are_home(row));
         let overfull = ids.iter().filter(at_home).count() > query.limit;
         ids.iter().filter(|id| !overfull || is_named(id)).for_each(|id| self.bring(*id, polled));
-        let lanes = rows
+        let sections = rows
             .shards
             .iter()
             .filter(|_| overfull)
-            .flat_map(|(job, shards)| shards.iter().flat_map(|shard| Lane::both(*job, *shard, query)));
-        lanes.collect()
+            .flat_map(|(job, shards)| shards.iter().flat_map(|shard| Section::both(*job, *shard, query)));
+        sections.collect()
     }
 
-    /// A share of each lane; the lanes of the next page.
-    fn due_in(&self, index: &Index, lanes: &[Lane], query: &PollQuery, polled: &mut Polled) -> Vec<Lane> {
-        let (rows, next) = self.share_out(index, lanes, query.limit);
+    /// A share of each section; the sections of the next page.
+    fn due_in(
+        &self,
+        index: &Index,
+        sections: &[Section],
+        query: &PollQuery,
+        polled: &mut Polled,
+    ) -> Vec<Section> {
+        let (rows, next) = self.share_out(index, sections, query.limit);
         rows.iter().for_each(|(_, id)| self.bring(*id, polled));
         next
     }
 
-    /// The keys of an equal share of each lane, lane by lane, and the lanes of the next page.
+    /// The keys of an equal share of each section, section by section, and the sections of the next page.
     pub(super) fn share_out(
         &self,
         index: &Index,
-        lanes: &[Lane],
+        sections: &[Section],
         limit: usize,
-    ) -> (Vec<(Millis, i64)>, Vec<Lane>) {
-        let (asked, waiting) = lanes.split_at(lanes.len().min(limit));
+    ) -> (Vec<(Millis, i64)>, Vec<Section>) {
+        let (asked, waiting) = sections.split_at(sections.len().min(limit));
         let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
-        for lane in asked {
+        for section in asked {
             let share = limit / asked.len();
-            let is_in =
-                |id: i64| self.schedule(id).is_some_and(|it| (it.job(), it.shard) == (lane.job, lane.shard));
-            let due = within(&index.due, lane.after, lane.until).filter(|(_, id)| is_in(*id));
+            let is_in = |id: i64| {
+                self.schedule(id).is_some_and(|it| (it.job(), it.shard) == (section.job, section.shard))
+            };
+            let due = within(&index.due, section.after, section.until).filter(|(_, id)| is_in(*id));
             let mut rows: Vec<(Millis, i64)> = due.take(share + 1).collect();
             let more = rows.len() > share;
             rows.truncate(share);
-            next.extend(rows.last().filter(|_| more).map(|key| Lane { after: *key, ..*lane }));
+            next.extend(rows.last().filter(|_| more).map(|key| Section { after: *key, ..*section }));
             shared.append(&mut rows);
         }
         (shared, next)

@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::store::columns::Column;
 use crate::store::{
-    Applied, CursorAhead, Lane, OverduePage, OverdueQuery, SeenSchedule, Stranded, StrandedPage,
+    Applied, CursorAhead, OverduePage, OverdueQuery, Section, SeenSchedule, Stranded, StrandedPage,
     UnreadablePage, UnreadableQuery, UnreadableRow, Unstarted, Withdrawn, called, guard,
 };
 use crate::time::is_election_due;
@@ -52,26 +52,26 @@ impl Tables {
         })
     }
 
-    /// The rows of a page, understood or not, and the lanes of the next.
-    fn late(&self, query: &OverdueQuery) -> (Vec<i64>, Vec<Lane>) {
+    /// The rows of a page, understood or not, and the sections of the next.
+    fn late(&self, query: &OverdueQuery) -> (Vec<i64>, Vec<Section>) {
         let application = query.application.as_str();
         let Some(index) = self.index(application).filter(|_| self.is_enabled(application)) else {
             return (Vec::new(), Vec::new());
         };
-        let lanes = query.lanes.clone().unwrap_or_else(|| self.lanes_behind(index, query));
-        let lanes: Vec<Lane> =
-            lanes.into_iter().filter(|lane| self.is_served(application, lane.job)).collect();
-        let (mut rows, next) = self.share_out(index, &lanes, query.limit);
+        let sections = query.sections.clone().unwrap_or_else(|| self.sections_behind(index, query));
+        let sections: Vec<Section> =
+            sections.into_iter().filter(|section| self.is_served(application, section.job)).collect();
+        let (mut rows, next) = self.share_out(index, &sections, query.limit);
         rows.sort_unstable();
         (rows.into_iter().map(|(_, id)| id).collect(), next)
     }
 
-    fn lanes_behind(&self, index: &Index, query: &OverdueQuery) -> Vec<Lane> {
+    fn sections_behind(&self, index: &Index, query: &OverdueQuery) -> Vec<Section> {
         let due = query.from..query.before;
         let behind = index.due.range((due.start, i64::MIN)..(due.end, i64::MIN).max((due.start, i64::MIN)));
         let late = behind.filter_map(|(_, id)| self.schedule(*id));
-        let lanes: BTreeSet<(i64, i64)> = late.map(|row| (row.job(), row.shard)).collect();
-        lanes.into_iter().map(|(job, shard)| Lane::new(job, shard, due.clone())).collect()
+        let sections: BTreeSet<(i64, i64)> = late.map(|row| (row.job(), row.shard)).collect();
+        sections.into_iter().map(|(job, shard)| Section::new(job, shard, due.clone())).collect()
     }
 
     /// Whether the job is active and some live node of the application lists it.

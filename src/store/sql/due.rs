@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::dialect::Dialect;
 use super::entry::{self, Payload};
 use super::statement::{Statement, sql};
-use crate::store::{Lane, PollQuery};
+use crate::store::{PollQuery, Section};
 
 /// What one statement brings: schedules of these jobs in some shards, or of some names.
 pub(super) struct Part<'q> {
@@ -43,10 +43,10 @@ impl Part<'_> {
         matches!(self.among, Among::Names(_))
     }
 
-    pub(super) fn lanes<'p>(&'p self, query: &'p PollQuery) -> impl Iterator<Item = Lane> + 'p {
+    pub(super) fn sections<'p>(&'p self, query: &'p PollQuery) -> impl Iterator<Item = Section> + 'p {
         let shards = if let Among::Shards(shards) = self.among { shards } else { &[] };
         let pairs = self.jobs.iter().flat_map(move |job| shards.iter().map(move |shard| (*job, *shard)));
-        pairs.flat_map(move |(job, shard)| Lane::both(job, shard, query))
+        pairs.flat_map(move |(job, shard)| Section::both(job, shard, query))
     }
 
     pub(super) fn of(&self, question: Statement) -> Statement {

@@ -17,7 +17,7 @@ use crate::domain::{
 };
 use crate::store::switch::{PassedQuery, Switch};
 use crate::store::{
-    DueRows, Lane, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Unstarted, when,
+    DueRows, LargePayload, OverduePage, OverdueQuery, Page, PollQuery, Polled, Section, Unstarted, when,
 };
 use crate::time::Clock;
 
@@ -26,49 +26,51 @@ pub(super) fn poll(session: &mut dyn Session, query: &PollQuery, clock: &Clock) 
     if (is_due || is_pending) && !query.shares.is_empty() {
         let jobs = jobs(session, &query.application)?;
         let parts = parts(query, &jobs);
-        let lanes = if is_due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
+        let sections = if is_due { due(session, query, &parts, &mut polled)? } else { Vec::new() };
         let more = if is_pending { pendings(session, query, &parts, &mut polled)? } else { None };
-        polled.next = Page::behind(lanes, more);
+        polled.next = Page::behind(sections, more);
     }
     Ok(polled)
 }
 
-/// Brings the page's due schedules; answers with the lanes of the next page.
+/// Brings the page's due schedules; answers with the sections of the next page.
 fn due(
     session: &mut dyn Session,
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Step<Vec<Lane>> {
-    let DueRows::Lanes(lanes) = &query.page.schedules else { return all_due(session, query, parts, polled) };
-    let (rows, next) = share_out(session, &query.application, lanes, query.limit, &due_entry)?;
+) -> Step<Vec<Section>> {
+    let DueRows::Sections(sections) = &query.page.schedules else {
+        return all_due(session, query, parts, polled);
+    };
+    let (rows, next) = share_out(session, &query.application, sections, query.limit, &due_entry)?;
     rows.into_iter().filter_map(|(_, row)| row).for_each(|row| row.put(polled));
     Ok(next)
 }
 
-/// An equal share of each lane, lane by lane, and the lanes of the next page.
+/// An equal share of each section, section by section, and the sections of the next page.
 fn share_out<T>(
     session: &mut dyn Session,
     application: &str,
-    lanes: &[Lane],
+    sections: &[Section],
     limit: usize,
     understand: &dyn Fn(Raw) -> Keyed<T>,
-) -> Step<(Vec<Keyed<T>>, Vec<Lane>)> {
-    let (asked, waiting) = lanes.split_at(lanes.len().min(limit));
+) -> Step<(Vec<Keyed<T>>, Vec<Section>)> {
+    let (asked, waiting) = sections.split_at(sections.len().min(limit));
     let (mut shared, mut next) = (Vec::new(), waiting.to_vec());
     if asked.is_empty() {
         return Ok((shared, next));
     }
     let share = limit / asked.len();
     let mut brought: Vec<Vec<Keyed<T>>> = asked.iter().map(|_| Vec::new()).collect();
-    read_lanes(session, application, asked, share + 1, Payload::Small, &mut |lane, raw| {
-        brought[lane].push(understand(raw));
+    read_sections(session, application, asked, share + 1, Payload::Small, &mut |section, raw| {
+        brought[section].push(understand(raw));
     })?;
-    for (lane, mut rows) in asked.iter().zip(brought) {
+    for (section, mut rows) in asked.iter().zip(brought) {
         rows.sort_unstable_by_key(|(key, _)| *key);
         let more = rows.len() > share;
         rows.truncate(share);
-        next.extend(rows.last().filter(|_| more).map(|(key, _)| Lane { after: *key, ..*lane }));
+        next.extend(rows.last().filter(|_| more).map(|(key, _)| Section { after: *key, ..*section }));
         shared.append(&mut rows);
     }
     Ok((shared, next))
@@ -81,7 +83,7 @@ fn all_due(
     query: &PollQuery,
     parts: &[Part<'_>],
     polled: &mut Polled,
-) -> Step<Vec<Lane>> {
+) -> Step<Vec<Section>> {
     let (named, shares): (Vec<&Part<'_>>, Vec<&Part<'_>>) = parts.iter().partition(|part| part.is_named());
     let mut rows: Vec<Keyed<DueRow>> = Vec::new();
     let mut bring = |parts: &[&Part<'_>], rows: &mut Vec<Keyed<DueRow>>| {
@@ -102,8 +104,8 @@ fn all_due(
     rows.sort_unstable_by_key(|(key, _)| *key);
     rows.dedup_by_key(|(key, _)| *key);
     rows.into_iter().for_each(|(_, row)| row.into_iter().for_each(|row| row.put(polled)));
-    let lanes = shares.iter().filter(|_| overfull).flat_map(|part| part.lanes(query));
-    Ok(lanes.collect())
+    let sections = shares.iter().filter(|_| overfull).flat_map(|part| part.sections(query));
+    Ok(sections.collect())
 }
 
 /// Brings the PENDING executions that the page reaches and the query wants; answers with the key of the last
@@ -241,30 +243,30 @@ fn heads() -> String {
     )
 }
 
-/// The lanes of what is due in this span of these jobs in all shards.
-pub(super) fn lanes(jobs: &[i64], due: &Range<Millis>) -> Vec<Lane> {
-    let lane = |job: i64| shards::every().map(move |shard| Lane::new(job, shard, due.clone()));
-    jobs.iter().flat_map(|job| lane(*job)).collect()
+/// The sections of what is due in this span of these jobs in all shards.
+pub(super) fn sections(jobs: &[i64], due: &Range<Millis>) -> Vec<Section> {
+    let section = |job: i64| shards::every().map(move |shard| Section::new(job, shard, due.clone()));
+    jobs.iter().flat_map(|job| section(*job)).collect()
 }
 
-/// How many lanes one statement reads.
-const LANES: usize = 64;
+/// How many sections one statement reads.
+const SECTIONS: usize = 64;
 
-/// Hands on up to `share` rows of each lane, with the lane's place.
-pub(super) fn read_lanes(
+/// Hands on up to `share` rows of each section, with the section's place.
+pub(super) fn read_sections(
     session: &mut dyn Session,
     application: &str,
-    lanes: &[Lane],
+    sections: &[Section],
     share: usize,
     payload: Payload,
     see: &mut dyn FnMut(usize, Raw),
 ) -> Step<()> {
-    for (chunk, first) in lanes.chunks(LANES).zip((0..).step_by(LANES)) {
-        let question = lane_rows(session.dialect(), application, chunk, share, payload);
+    for (chunk, first) in sections.chunks(SECTIONS).zip((0..).step_by(SECTIONS)) {
+        let question = section_rows(session.dialect(), application, chunk, share, payload);
         session.each(&question, &mut |mut row| {
-            let lane = usize::try_from(row.int()?).unwrap_or(usize::MAX);
-            if lane < chunk.len() {
-                see(first + lane, Raw::read(&mut row)?);
+            let section = usize::try_from(row.int()?).unwrap_or(usize::MAX);
+            if section < chunk.len() {
+                see(first + section, Raw::read(&mut row)?);
             }
             Ok(())
         })?;
@@ -272,38 +274,41 @@ pub(super) fn read_lanes(
     Ok(())
 }
 
-/// The rows of some lanes, each in its order and with its lane's place; padded with lanes of no job.
-pub(super) fn lane_rows(
+/// The rows of some sections, each in its order and with its section's place; padded with sections of no job.
+pub(super) fn section_rows(
     dialect: Dialect,
     application: &str,
-    lanes: &[Lane],
+    sections: &[Section],
     share: usize,
     payload: Payload,
 ) -> Statement {
-    let lane = |place: usize| {
+    let section = |place: usize| {
         format!(
-            "SELECT * FROM (SELECT {place} AS lane, {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
+            "SELECT * FROM (SELECT {place} AS section, {} FROM QRTZ_EXECUTE e {} QRTZ_JOB j ON j.id = e.pid \
              WHERE e.application = ? AND e.state = 'EXECUTING' AND e.pid = ? AND e.shard = ? \
              AND e.next_fire_time >= ? AND e.next_fire_time < ? AND (e.next_fire_time > ? OR e.id > ?) \
-             ORDER BY e.next_fire_time, e.id LIMIT ?) AS lane_{place}",
+             ORDER BY e.next_fire_time, e.id LIMIT ?) AS section_{place}",
             entry::columns(payload),
             dialect.join()
         )
     };
-    let nothing = Lane { job: -1, shard: 0, after: (0, 0), until: 0 };
-    let size = padded(lanes.len());
-    let question = sql((0..size).map(lane).collect::<Vec<String>>().join(" UNION ALL "));
-    lanes.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(question, |question, lane| {
-        question
-            .bind(application)
-            .bind(lane.job)
-            .bind(lane.shard)
-            .bind(lane.after.0)
-            .bind(lane.until)
-            .bind(lane.after.0)
-            .bind(lane.after.1)
-            .bind(share)
-    })
+    let nothing = Section { job: -1, shard: 0, after: (0, 0), until: 0 };
+    let size = padded(sections.len());
+    let question = sql((0..size).map(section).collect::<Vec<String>>().join(" UNION ALL "));
+    sections.iter().copied().chain(std::iter::repeat(nothing)).take(size).fold(
+        question,
+        |question, section| {
+            question
+                .bind(application)
+                .bind(section.job)
+                .bind(section.shard)
+                .bind(section.after.0)
+                .bind(section.until)
+                .bind(section.after.0)
+                .bind(section.after.1)
+                .bind(share)
+        },
+    )
 }
 
 /// The next PENDING executions in the order of (due time, id), or the last, whoever's they are, and one more;
@@ -421,14 +426,14 @@ fn waiting(
 /// Rows fallen behind whose job some live node lists, while the application is switched on.
 pub(super) fn overdue(session: &mut dyn Session, query: &OverdueQuery) -> Step<OverduePage> {
     let jobs = listed(session, &query.application)?;
-    let mut lanes = match &query.lanes {
-        Some(lanes) => lanes.clone(),
+    let mut sections = match &query.sections {
+        Some(sections) => sections.clone(),
         None if jobs.is_empty() => Vec::new(),
-        None => lanes_behind(session, query)?,
+        None => sections_behind(session, query)?,
     };
-    lanes.retain(|lane| jobs.contains(&lane.job));
+    sections.retain(|section| jobs.contains(&section.job));
     let entry = |raw: Raw| (raw.key(), raw.understand().ok());
-    let (mut rows, next) = share_out(session, &query.application, &lanes, query.limit, &entry)?;
+    let (mut rows, next) = share_out(session, &query.application, &sections, query.limit, &entry)?;
     rows.sort_unstable_by_key(|(key, _)| *key);
     let entries: Vec<Entry> = rows.into_iter().filter_map(|(_, entry)| entry).collect();
     Ok(OverduePage { unstarted: unstarted(session, &query.application, &entries)?, entries, next })
@@ -447,9 +452,9 @@ pub(super) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     let jobs = query.job.iter().fold(jobs, |jobs, job| jobs.bind(job.as_str()));
     let jobs = ids(session.rows(&jobs)?)?;
     let mut entries = Vec::new();
-    for lanes in lanes(&jobs, &(0..query.before)).chunks(LANES) {
+    for sections in sections(&jobs, &(0..query.before)).chunks(SECTIONS) {
         let mut see = |_, raw: Raw| entries.extend(raw.understand().ok());
-        read_lanes(session, &query.application, lanes, query.limit, Payload::None, &mut see)?;
+        read_sections(session, &query.application, sections, query.limit, Payload::None, &mut see)?;
         if entries.len() >= query.limit {
             break;
         }
@@ -458,12 +463,12 @@ pub(super) fn passed(session: &mut dyn Session, query: &PassedQuery) -> Step<Vec
     Ok(entries)
 }
 
-/// The lanes of all jobs that have rows behind.
-fn lanes_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<Lane>> {
+/// The sections of all jobs that have rows behind.
+fn sections_behind(session: &mut dyn Session, query: &OverdueQuery) -> Step<Vec<Section>> {
     let due = query.from..query.before;
     let rows = session.rows(&behind(&query.application, &due))?;
-    let lane = |mut row: Row| Ok(Lane::new(row.int()?, row.int()?, due.clone()));
-    rows.into_iter().map(lane).collect()
+    let section = |mut row: Row| Ok(Section::new(row.int()?, row.int()?, due.clone()));
+    rows.into_iter().map(section).collect()
 }
 
 pub(super) fn behind(application: &str, due: &Range<Millis>) -> Statement {

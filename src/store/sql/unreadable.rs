@@ -3,7 +3,7 @@
 use super::dialect::Dialect;
 use super::entry::{Payload, Raw, columns};
 use super::fault::Step;
-use super::poll::{lanes, listed, read_lanes};
+use super::poll::{listed, read_sections, sections};
 use super::session::Session;
 use super::statement::{Statement, sql};
 use crate::domain::{Entry, Millis, ScheduleId};
@@ -98,10 +98,10 @@ fn understood(raw: Raw) -> Result<Entry, UnreadableRow> {
 /// Of jobs that some live node lists: the rows of others are looked at by the walk alone. Each job and shard
 /// has its share, so that the healthy rows of one do not hide what is broken in another.
 fn overdue(session: &mut dyn Session, query: &UnreadableQuery) -> Step<Vec<UnreadableRow>> {
-    let lanes = lanes(&listed(session, &query.application)?, &(query.from..query.before));
+    let sections = sections(&listed(session, &query.application)?, &(query.from..query.before));
     let mut broken = Vec::new();
-    let share = (query.limit * LOOKED_AT).div_ceil(lanes.len().max(1));
-    read_lanes(session, &query.application, &lanes, share, Payload::None, &mut |_, raw| {
+    let share = (query.limit * LOOKED_AT).div_ceil(sections.len().max(1));
+    read_sections(session, &query.application, &sections, share, Payload::None, &mut |_, raw| {
         broken.extend(understood(raw).err())
     })?;
     Ok(broken)

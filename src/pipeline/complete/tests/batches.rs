@@ -11,7 +11,7 @@ fn at(boot: Millis) -> Now {
 }
 
 fn machine(count: i64) -> CompleteMachine {
-    let mut machine = CompleteMachine::new(Arc::default(), Stuck::default());
+    let mut machine = CompleteMachine::new(Arc::default());
     (0..count).for_each(|n| machine.receive(at(0), CompleteInput::Settle(finish(n, "no"), None)));
     machine
 }

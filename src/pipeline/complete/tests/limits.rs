@@ -20,11 +20,12 @@ struct Watched {
 impl Watched {
     fn new() -> Self {
         let stuck = Stuck::default();
-        let mut machine = CompleteMachine::new(Arc::default(), stuck.clone());
+        let mut machine = CompleteMachine::new(Arc::default());
         let (end, change) = (RunEnd::new(LIMIT), changed(7, ChangeKind::TimeOut, ExecutionState::TimedOut));
         let release =
             ExecutionChange { kind: ChangeKind::Release, fresh: Some(Token::fresh()), ..change.clone() };
-        machine.receive(at(0), CompleteInput::Limit(Limited { end: end.clone(), change }));
+        machine
+            .receive(at(0), CompleteInput::Limit(Limited { end: end.clone(), change, stuck: stuck.clone() }));
         Self { machine, stuck, end, release }
     }
 

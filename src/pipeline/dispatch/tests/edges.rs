@@ -13,7 +13,7 @@ fn planned() -> (Bench, Millis) {
     (bench, START + 1_000)
 }
 
-fn waits_until(bench: &mut Bench) -> Millis {
+pub(super) fn waits_until(bench: &mut Bench) -> Millis {
     assert!(bench.next().is_none(), "it asks for something");
     match bench.machine.next(bench.now()) {
         Step::Wait(until) => until,
@@ -373,7 +373,7 @@ struct Waiting {
 impl Seats for Waiting {
     type Permit = ();
 
-    fn reserve(&mut self) -> Option<()> {
+    fn reserve(&mut self, _lane: LaneId) -> Option<()> {
         None
     }
 
@@ -403,7 +403,13 @@ fn what_waited_too_long_in_the_pool_goes_back_and_the_next_look_is_not_missed() 
     let (execution, looks) = (claimed.execution(), Arc::default());
     let seats = Waiting { late: vec![claimed], looks: Arc::clone(&looks) };
     let mut now = Now { db: START, boot: START, apart: 0 };
-    let mut machine = DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), seats, now);
+    let mut machine = DispatchMachine::new(
+        NodeId::fresh(),
+        Arc::default(),
+        lease(Millis::MAX),
+        (Lanes::default(), seats),
+        now,
+    );
     let told = machine.next(now);
     assert!(
         matches!(told, Step::Tell(DispatchOutput::Event(Event::GivenBack { attempt: it })) if it.execution == execution)
@@ -425,7 +431,7 @@ struct All(Seat);
 impl Seats for All {
     type Permit = Seat;
 
-    fn reserve(&mut self) -> Option<Seat> {
+    fn reserve(&mut self, _lane: LaneId) -> Option<Seat> {
         Some(self.0)
     }
 
@@ -478,8 +484,13 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
     for (seat, (occurrences, pendings), at_once) in cases {
         let context = format!("{seat:?} {occurrences:?} {pendings:?}");
         let now = Now { db: START, boot: START, apart: 0 };
-        let mut machine =
-            DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
+        let mut machine = DispatchMachine::new(
+            NodeId::fresh(),
+            Arc::default(),
+            lease(Millis::MAX),
+            (Lanes::default(), All(seat)),
+            now,
+        );
         let planned = PollPlan {
             occurrences,
             pendings,
@@ -503,8 +514,13 @@ fn a_doubt_won_for_a_place_in_the_queue_goes_back() {
         store.ensure(&definition("s", every)).unwrap();
         let entry = Arc::new(store.find("app", "s").unwrap().unwrap());
         let mut now = Now { db: START, boot: START, apart: 0 };
-        let mut machine =
-            DispatchMachine::new(NodeId::fresh(), Arc::default(), lease(Millis::MAX), All(seat), now);
+        let mut machine = DispatchMachine::new(
+            NodeId::fresh(),
+            Arc::default(),
+            lease(Millis::MAX),
+            (Lanes::default(), All(seat)),
+            now,
+        );
         let planned = PollPlan {
             occurrences: vec![Occurrence::head(&entry).unwrap()],
             pendings: Vec::new(),
@@ -542,7 +558,7 @@ fn what_a_step_of_the_clock_moved_out_of_reach_is_not_claimed_yet() {
     assert!(bench.next().is_none(), "there is no seat");
     bench.now = START + 985;
     bench.chairs.store(9, Ordering::Relaxed);
-    bench.machine.receive(bench.now(), DispatchInput::SeatFreed);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed(LaneId::DEFAULT));
     let claimed = claim_due(&mut bench);
     assert_eq!(claimed.candidate.due(), START + 1_000);
 }

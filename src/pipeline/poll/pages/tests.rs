@@ -6,7 +6,7 @@ use crate::pipeline::poll::tests::{
     PERIOD, answer, asked, at, beside_another, decode, machine, planned, shards, told_earliest, until_asked,
 };
 use crate::pipeline::poll::{PollAnswer, PollInput, PollMachine, PollOp, PollOutput, PollPlan};
-use crate::store::{Lane, PollQuery};
+use crate::store::{PollQuery, Section};
 use crate::time::GRACE;
 
 fn late(now: Millis, entries: Vec<Entry>) -> Polled {
@@ -81,13 +81,13 @@ fn a_poll_that_fails_halves_the_page_and_one_that_does_not_doubles_it() {
     assert_eq!(limits, [falling, rising].concat());
 }
 
-fn lane(job: i64) -> Lane {
-    Lane { job, shard: 0, after: (-1, 0), until: 0 }
+fn section(job: i64) -> Section {
+    Section { job, shard: 0, after: (-1, 0), until: 0 }
 }
 
-fn lanes(query: &PollQuery) -> Vec<i64> {
-    let DueRows::Lanes(lanes) = &query.page.schedules else { return Vec::new() };
-    lanes.iter().map(|lane| lane.job).collect()
+fn sections(query: &PollQuery) -> Vec<i64> {
+    let DueRows::Sections(sections) = &query.page.schedules else { return Vec::new() };
+    sections.iter().map(|section| section.job).collect()
 }
 
 /// Then it plans what it has, and the next begins where this one stopped.
@@ -96,7 +96,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let mut machine = machine(1_000_000);
     machine.bookmark.limit = 2;
     let page = |jobs: &[i64], walked| Page {
-        schedules: DueRows::Lanes(jobs.iter().copied().map(lane).collect()),
+        schedules: DueRows::Sections(jobs.iter().copied().map(section).collect()),
         pendings: walked,
         newest: false,
     };
@@ -105,7 +105,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let next = Some(page(&[1, 2, 3, 4, 5], (7, 7)));
     machine.done(at(sent), Ok(PollAnswer::Page(Polled { next, ..answer(sent, Vec::new()) })));
     let (now, second) = asked(&mut machine, sent);
-    assert_eq!((now, lanes(&second), second.page.pendings), (sent, vec![1, 2, 3, 4, 5], (7, 7)));
+    assert_eq!((now, sections(&second), second.page.pendings), (sent, vec![1, 2, 3, 4, 5], (7, 7)));
     let next = Some(page(&[3, 4, 5, 1], (8, 8)));
     let now = sent + PATIENCE;
     let rows = vec![cron(1, "0 * * * * ?", 990_000)];
@@ -121,7 +121,7 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
     let next = Some(page(&[1, 2, 3, 4, 5], Page::END));
     machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, fourth) = asked(&mut machine, now);
-    assert_eq!((lanes(&fourth), third.limit), (vec![3, 4, 5, 1, 2], 4), "two lanes were asked before");
+    assert_eq!((sections(&fourth), third.limit), (vec![3, 4, 5, 1, 2], 4), "two sections were asked before");
 }
 
 /// Or it would bring nothing, and the next one neither.
@@ -129,11 +129,12 @@ fn a_poll_begins_no_page_when_its_time_is_over() {
 fn a_page_that_does_not_hold_all_rows_is_followed_by_another_however_long_it_took() {
     let mut machine = machine(1_000_000);
     let (now, _) = asked(&mut machine, 1_000_000);
-    let next = Some(Page { schedules: DueRows::Lanes(vec![lane(1)]), pendings: Page::END, newest: false });
+    let next =
+        Some(Page { schedules: DueRows::Sections(vec![section(1)]), pendings: Page::END, newest: false });
     let late = now + 2 * PATIENCE;
     machine.done(at(late), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (again, query) = asked(&mut machine, late);
-    assert_eq!((again, lanes(&query)), (late, vec![1]));
+    assert_eq!((again, sections(&query)), (late, vec![1]));
 }
 
 /// A table of PENDING executions, of which this node runs only the one that became due last.

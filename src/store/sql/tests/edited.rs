@@ -106,7 +106,7 @@ impl<'a> Case<'a> {
         };
         self.store.poll(&query).unwrap();
         let application = self.app.clone();
-        let behind = OverdueQuery { application, from: 0, before: AT + 9_000, lanes: None, limit: 1_000 };
+        let behind = OverdueQuery { application, from: 0, before: AT + 9_000, sections: None, limit: 1_000 };
         self.store.overdue(&behind).unwrap();
         self.store.stranded(&self.app, ExecutionId(0), 1_000).unwrap();
         self.store.elect(&self.app, AT, 15_000).unwrap();

@@ -22,8 +22,8 @@ use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, unreadable};
 use crate::store::{
-    Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, OverdueQuery, Page, PauseChange,
-    PollQuery, Purge, RemoveChange, SeenSchedule, UnreadableQuery, UnreadableRow,
+    Change, ClaimRequest, ExecutionChange, NewNode, NodeEnd, OverdueQuery, Page, PauseChange, PollQuery,
+    Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -244,16 +244,16 @@ fn poll_of(application: &str) -> PollQuery {
     }
 }
 
-/// Rows of all parts at once, and of lanes.
+/// Rows of all parts at once, and of sections.
 fn polls(dialect: Dialect, query: &PollQuery, parts: &[due::Part<'_>]) -> Vec<Statement> {
     let whole = parts.iter().map(|part| dialect.database().due_rows(query, part, query.limit + 1));
-    let lanes: Vec<Lane> = parts.iter().flat_map(|part| part.lanes(query)).collect();
-    let lanes = lanes.chunks(64).take(1).map(|lanes| lane_rows(dialect, query, lanes));
-    whole.chain(lanes).collect()
+    let sections: Vec<Section> = parts.iter().flat_map(|part| part.sections(query)).collect();
+    let sections = sections.chunks(64).take(1).map(|sections| section_rows(dialect, query, sections));
+    whole.chain(sections).collect()
 }
 
-fn lane_rows(dialect: Dialect, query: &PollQuery, lanes: &[Lane]) -> Statement {
-    poll::lane_rows(dialect, &query.application, lanes, 20, Payload::Small)
+fn section_rows(dialect: Dialect, query: &PollQuery, sections: &[Section]) -> Statement {
+    poll::section_rows(dialect, &query.application, sections, 20, Payload::Small)
 }
 
 fn the_hot_path_never_scans(database: &Database) {
@@ -285,7 +285,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None)),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
-        ("lanes behind", poll::behind(&application, &(0..START))),
+        ("sections behind", poll::behind(&application, &(0..START))),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
@@ -423,20 +423,20 @@ fn the_rows_of_a_job_nobody_runs_are_not_read(database: &Database) {
     let nobodys = jobs.remove("nobodys").unwrap();
     let ids: Vec<i64> = jobs.values().copied().collect();
     let mut statements = vec![
-        ("lanes behind", poll::behind(&application, &(0..late))),
-        ("overdue", lane_rows(dialect, &query, &poll::lanes(&ids, &(0..late))[..64])),
+        ("sections behind", poll::behind(&application, &(0..late))),
+        ("overdue", section_rows(dialect, &query, &poll::sections(&ids, &(0..late))[..64])),
         ("look", poll::look(dialect, &query)),
     ];
     let parts = due::parts(&query, &jobs);
     statements.extend(polls(dialect, &query, &parts).into_iter().map(|statement| ("poll", statement)));
-    let lanes = poll::lanes(&[nobodys], &(0..late));
-    statements.push(("its own lanes", lane_rows(dialect, &query, &lanes)));
+    let sections = poll::sections(&[nobodys], &(0..late));
+    statements.push(("its own sections", section_rows(dialect, &query, &sections)));
     for (name, statement) in statements {
         let read = read(session.as_mut(), &statement);
         // A few for each of 51 jobs in 16 shards; beside them only the few jobs and nodes are read.
         assert!(read <= 4_000, "{name} read {read} rows: {}", statement.text);
     }
-    let share = poll::lane_rows(dialect, &application, &lanes, 250, Payload::Small);
+    let share = poll::section_rows(dialect, &application, &sections, 250, Payload::Small);
     let all = read(session.as_mut(), &share);
     assert!(
         all >= 2_000 || dialect == Dialect::Sqlite,
@@ -456,15 +456,15 @@ fn looking_for_misfires_reads_a_page(session: &mut dyn Session, application: &st
     let id = NodeId::fresh();
     let new = NewNode { id, application: application.clone(), host_ip, host_name, pid: 1, jobs, now: START };
     node::register(session, &new).unwrap();
-    let mut lanes = None;
+    let mut sections = None;
     for _ in 0..3 {
-        let query = OverdueQuery { application: application.clone(), from: 0, before, lanes, limit: 200 };
+        let query = OverdueQuery { application: application.clone(), from: 0, before, sections, limit: 200 };
         let read = handler_reads(session);
         let page = poll::overdue(session, &query).unwrap();
         let read = handler_reads(session) - read;
         assert_eq!((page.entries.len(), page.next.len()), (192, 16));
         assert!(read <= 4_000, "a page of 200 read {read} rows");
-        lanes = Some(page.next);
+        sections = Some(page.next);
     }
 }
 

@@ -1,0 +1,132 @@
+//! Two lanes: what is due in one while the other has no seat, and jobs that change lanes.
+
+use super::edges::waits_until;
+use super::*;
+use crate::pipeline::lanes::LaneSettings;
+use crate::pipeline::pool::PoolLimits;
+
+/// A job "job" in the default lane, whose one schedule fires every second, and a job "slow" with three. The
+/// second lane has so many chairs; it is the slow job's own, or else automatic.
+fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
+    let mut bench = Bench::new(1, 99);
+    let slow = JobSpec { name: "slow".to_owned(), policy: JobPolicy::DEFAULT };
+    let node = NewNode {
+        id: NodeId::fresh(),
+        application: "app".to_owned(),
+        host_ip: String::new(),
+        host_name: String::new(),
+        pid: 0,
+        jobs: vec![slow.clone()],
+        now: START,
+    };
+    bench.store.register(&node).unwrap();
+    for n in 0..3 {
+        let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+        let definition = crate::fixtures::definition(&format!("slow-{n}"), every);
+        bench.store.ensure(&Definition { job: slow.clone(), ..definition }).unwrap();
+    }
+    bench.jobs.push("slow".to_owned());
+    let lane = |name: &str, is_automatic| LaneSettings {
+        name: Arc::from(name),
+        limits: PoolLimits::new(1, 1, 0),
+        is_automatic,
+    };
+    let settings = [lane("default", false), lane("second", !is_its_own)];
+    let lanes = Lanes::new(&settings, is_its_own.then_some(("slow", "second")));
+    let second = Arc::new(AtomicUsize::new(chairs));
+    let seats = Chairs(vec![Arc::clone(&bench.chairs), Arc::clone(&second)]);
+    let (node, held, now) = (bench.node, Arc::clone(&bench.held), bench.now());
+    bench.machine = DispatchMachine::new(node, held, lease(START + 90_000), (lanes, seats), now);
+    (bench, second)
+}
+
+fn second() -> LaneId {
+    LaneId::all().nth(1).unwrap()
+}
+
+/// How many executions of each job began.
+fn ran(bench: &Bench) -> (usize, usize) {
+    let quick = bench.ran.iter().filter(|(_, claimed)| &*claimed.entry().job == "job").count();
+    (quick, bench.ran.len() - quick)
+}
+
+#[test]
+fn a_full_lane_delays_no_other() {
+    let (mut bench, _) = bench(1, true);
+    bench.poll(START + 6_000);
+    for second in 1..=3 {
+        bench.run(START + 1_000 * second);
+        assert_eq!(waits_until(&mut bench), START + 1_000 * (second + 1) - LEAST_LEAD, "it sleeps till then");
+    }
+    assert_eq!(ran(&bench), (3, 1));
+    assert_eq!(bench.late, [0; 4]);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed(LaneId::DEFAULT));
+    assert_eq!(waits_until(&mut bench), START + 4_000 - LEAST_LEAD, "that is another lane's seat");
+}
+
+#[test]
+fn who_waits_for_a_seat_in_a_lane_gets_the_one_that_is_free() {
+    let (mut bench, chairs) = bench(0, true);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    assert_eq!(ran(&bench), (1, 0));
+    chairs.store(2, Ordering::Relaxed);
+    bench.machine.receive(bench.now(), DispatchInput::SeatFreed(second()));
+    bench.run(START + 1_100);
+    assert_eq!(ran(&bench), (1, 2));
+}
+
+#[test]
+fn without_a_seat_in_any_lane_it_waits_for_one() {
+    let (mut bench, _) = bench(0, true);
+    bench.chairs.store(0, Ordering::Relaxed);
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    assert_eq!(waits_until(&mut bench), Millis::MAX);
+}
+
+/// The seat that it gave back when its row was held.
+#[test]
+fn a_claim_in_doubt_gets_a_seat_of_its_own_lane_again() {
+    let (mut bench, chairs) = bench(1, true);
+    bench.chairs.store(0, Ordering::Relaxed);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1));
+    bench.machine.done(bench.now(), Err(Error::new(ErrorKind::Unknown, "no answer")));
+    assert!(bench.next().is_none());
+    bench.now += FAILURE_PAUSE;
+    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(..))));
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Skipped])));
+    bench.chairs.store(9, Ordering::Relaxed);
+    chairs.store(1, Ordering::Relaxed);
+    bench.now += DOUBT_PAUSE;
+    assert!(matches!(bench.next(), Some(ClaimOp::Resolve(..))));
+    assert_eq!(chairs.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_job_that_is_slow_changes_lanes_with_its_next_claim_and_says_so() {
+    let (mut bench, chairs) = bench(9, false);
+    bench.poll(START + 2_500);
+    bench.run(START + 1_000);
+    assert_eq!(chairs.load(Ordering::Relaxed), 9);
+    let told = |bench: &mut Bench, at, took, times| {
+        bench.now = at;
+        for _ in 0..times {
+            bench.machine.receive(bench.now(), DispatchInput::Ran { job: Arc::from("slow"), took });
+        }
+        assert!(bench.next().is_none(), "nothing else is to be done");
+        let changes = bench.events.drain(..).filter_map(|event| match event {
+            Event::LaneChanged { job, lane } => Some(format!("{job} to {lane}")),
+            _ => None,
+        });
+        changes.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut bench, START + 1_100, 501, 9), [""; 0]);
+    assert_eq!(told(&mut bench, START + 1_200, 501, 1), ["slow to second"]);
+    bench.run(START + 2_000);
+    assert_eq!((ran(&bench), chairs.load(Ordering::Relaxed)), ((2, 6), 6));
+    assert_eq!(told(&mut bench, START + 61_199, 500, 1), [""; 0]);
+    assert_eq!(told(&mut bench, START + 61_200, 500, 1), ["slow to default"]);
+}

@@ -1,0 +1,318 @@
+//! The lanes of a node, each a pool of threads of its own, and which job runs in which. Pure.
+//!
+//! One of them may be automatic. It takes over a job without a lane of its own once ten of its runs within a
+//! minute took longer than 500 ms, and gives it back with a run of at most 500 ms that ends a minute or more
+//! after its last slow one. A job of which nothing ends meanwhile stays: a lane may be too full for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::pool::PoolLimits;
+use crate::domain::Millis;
+
+/// The lane of all jobs that name no other.
+pub(crate) const DEFAULT_LANE: &str = "default";
+/// The most lanes of a node: as many as a [`LaneSet`] holds.
+pub(crate) const MOST_LANES: usize = 64;
+/// A run that takes longer is slow.
+const SLOW: Millis = 500;
+/// So many slow runs within [`WITHIN`] move a job to the automatic lane.
+const MANY: usize = 10;
+const WITHIN: Millis = 60_000;
+
+/// A lane's name and its pool.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneSettings {
+    pub name: Arc<str>,
+    pub limits: PoolLimits,
+    pub is_automatic: bool,
+}
+
+/// A lane of this node, by its place among them; the default lane is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LaneId(u8);
+
+impl LaneId {
+    pub(crate) const DEFAULT: Self = Self(0);
+
+    /// The lanes in their order, [`MOST_LANES`] at most.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..).map(Self).take(MOST_LANES)
+    }
+
+    pub(crate) fn place(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Some of a node's lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LaneSet(u64);
+
+impl LaneSet {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    pub(crate) fn contains(self, lane: LaneId) -> bool {
+        self.0 & 1 << lane.0 != 0
+    }
+
+    pub(crate) fn insert(&mut self, lane: LaneId) {
+        self.0 |= 1 << lane.0;
+    }
+
+    pub(crate) fn remove(&mut self, lane: LaneId) {
+        self.0 &= !(1 << lane.0);
+    }
+
+    /// Adds those of `lanes` that are not among `others`.
+    pub(crate) fn add(&mut self, lanes: Self, others: Self) {
+        self.0 |= lanes.0 & !others.0;
+    }
+}
+
+/// Which runs of a lane are told when they end, so that jobs change lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Watch {
+    #[default]
+    Nothing,
+    /// In the default lane, if another is automatic.
+    SlowRuns,
+    /// In the automatic lane: it gives jobs back that are quick again.
+    AllRuns,
+}
+
+impl Watch {
+    pub(crate) fn is_told(self, took: Millis) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::SlowRuns => took > SLOW,
+            Self::AllRuns => true,
+        }
+    }
+}
+
+/// The lane of each job.
+pub(crate) struct Lanes {
+    names: Vec<Arc<str>>,
+    /// Those of jobs that name one, or were moved; others are of the default lane.
+    of_jobs: FxHashMap<Arc<str>, LaneId>,
+    automatic: Option<Automatic>,
+}
+
+struct Automatic {
+    lane: LaneId,
+    jobs: FxHashMap<Arc<str>, SlowRuns>,
+}
+
+/// The slow runs of a job without a lane of its own.
+#[derive(Default)]
+struct SlowRuns {
+    /// When the last [`MANY`] of them ended, by the boot clock.
+    ended: VecDeque<Millis>,
+    is_moved: bool,
+}
+
+impl SlowRuns {
+    /// Whether there were [`MANY`] within a minute, with the one that has just ended.
+    fn are_many(&mut self, boot: Millis) -> bool {
+        if self.ended.len() == MANY {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(boot);
+        self.ended.len() == MANY && self.ended.front().is_some_and(|first| boot - first < WITHIN)
+    }
+
+    fn is_long_ago(&self, boot: Millis) -> bool {
+        self.ended.back().is_none_or(|last| boot - last >= WITHIN)
+    }
+}
+
+/// One lane alone.
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { names: vec![Arc::from(DEFAULT_LANE)], of_jobs: FxHashMap::default(), automatic: None }
+    }
+}
+
+impl Lanes {
+    /// The lanes, the default one first, and those jobs that name one of them.
+    pub(crate) fn new<'j>(
+        lanes: &[LaneSettings],
+        jobs: impl IntoIterator<Item = (&'j str, &'j str)>,
+    ) -> Self {
+        let by_name =
+            |name: &str| LaneId::all().zip(lanes).find(|(_, lane)| &*lane.name == name).map(|(id, _)| id);
+        let of_jobs = jobs.into_iter().filter_map(|(job, lane)| Some((Arc::from(job), by_name(lane)?)));
+        let automatic = LaneId::all().zip(lanes).find(|(_, lane)| lane.is_automatic);
+        Self {
+            names: lanes.iter().map(|lane| Arc::clone(&lane.name)).collect(),
+            of_jobs: of_jobs.collect(),
+            automatic: automatic.map(|(lane, _)| Automatic { lane, jobs: FxHashMap::default() }),
+        }
+    }
+
+    pub(crate) fn of(&self, job: &str) -> LaneId {
+        self.of_jobs.get(job).copied().unwrap_or_default()
+    }
+
+    /// Whether these are all lanes there are.
+    pub(crate) fn are_all(&self, lanes: LaneSet) -> bool {
+        LaneId::all().take(self.names.len()).all(|lane| lanes.contains(lane))
+    }
+
+    pub(crate) fn watch(&self, lane: LaneId) -> Watch {
+        match &self.automatic {
+            Some(automatic) if automatic.lane == lane => Watch::AllRuns,
+            Some(_) if lane == LaneId::DEFAULT => Watch::SlowRuns,
+            _ => Watch::Nothing,
+        }
+    }
+
+    /// A run has ended at this instant of the boot clock: the name of the lane to which its job changes, if
+    /// it does.
+    pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Millis) -> Option<Arc<str>> {
+        let automatic = self.automatic.as_mut()?;
+        let is_moved = automatic.jobs.get(job).is_some_and(|runs| runs.is_moved);
+        let has_its_own = !is_moved && self.of_jobs.contains_key(job);
+        let lane = if has_its_own {
+            return None;
+        } else if took > SLOW {
+            let runs = automatic.jobs.entry(Arc::clone(job)).or_default();
+            if !runs.are_many(boot) || is_moved {
+                return None;
+            }
+            runs.is_moved = true;
+            self.of_jobs.insert(Arc::clone(job), automatic.lane);
+            automatic.lane
+        } else {
+            automatic.jobs.get(job).filter(|runs| is_moved && runs.is_long_ago(boot))?;
+            automatic.jobs.remove(job);
+            self.of_jobs.remove(job);
+            LaneId::DEFAULT
+        };
+        self.names.get(lane.place()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+
+    fn lane(name: &str, is_automatic: bool) -> LaneSettings {
+        LaneSettings { name: Arc::from(name), limits: PoolLimits::new(1, 1, 0), is_automatic }
+    }
+
+    /// A default lane and one that is automatic; one job names it, one the default lane.
+    fn lanes() -> Lanes {
+        let lanes = [lane(DEFAULT_LANE, false), lane("other", false), lane("slow", true)];
+        Lanes::new(&lanes, [("its own", "slow"), ("pinned", DEFAULT_LANE), ("other", "other")])
+    }
+
+    const SLOW_LANE: LaneId = LaneId(2);
+
+    /// Where a job goes after runs that took so long and ended at these instants.
+    fn moves(
+        lanes: &mut Lanes,
+        job: &str,
+        took: Millis,
+        ends: impl IntoIterator<Item = Millis>,
+    ) -> Vec<String> {
+        let job = Arc::from(job);
+        ends.into_iter().filter_map(|at| lanes.ran(&job, took, at)).map(|lane| lane.to_string()).collect()
+    }
+
+    #[test]
+    fn a_job_is_of_the_lane_that_it_names_or_of_the_default_one() {
+        let lanes = lanes();
+        let places = ["its own", "pinned", "other", "any"].map(|job| lanes.of(job).place());
+        assert_eq!(places, [2, 0, 1, 0]);
+        let watched = [LaneId::DEFAULT, LaneId(1), SLOW_LANE].map(|lane| lanes.watch(lane));
+        assert_eq!(watched, [Watch::SlowRuns, Watch::Nothing, Watch::AllRuns]);
+        assert_eq!(Lanes::default().watch(LaneId::DEFAULT), Watch::Nothing);
+        let told = watched.map(|watch| (watch.is_told(SLOW), watch.is_told(SLOW + 1)));
+        assert_eq!(told, [(false, true), (false, false), (true, true)]);
+    }
+
+    #[test]
+    fn ten_slow_runs_within_a_minute_move_a_job() {
+        let step = (MINUTE - 1) / 9;
+        let cases = [
+            (SLOW + 1, 10, step, true),
+            (SLOW + 1, 9, step, false),
+            (SLOW, 10, step, false),
+            (SLOW + 1, 99, MINUTE / 9 + 1, false),
+        ];
+        for (took, count, step, is_moved) in cases {
+            let mut lanes = lanes();
+            let moved = moves(&mut lanes, "any", took, (0..count).map(|n| n * step));
+            let expected: &[&str] = if is_moved { &["slow"] } else { &[] };
+            assert_eq!(moved, expected, "{count} runs of {took} ms, one in {step} ms");
+            assert_eq!(lanes.of("any") == SLOW_LANE, is_moved);
+            assert_eq!(lanes.of("another"), LaneId::DEFAULT);
+        }
+    }
+
+    #[test]
+    fn a_job_goes_back_with_a_quick_run_a_minute_after_its_last_slow_one() {
+        let mut lanes = lanes();
+        assert_eq!(moves(&mut lanes, "any", SLOW + 1, 0..10), ["slow"]);
+        assert_eq!(moves(&mut lanes, "any", SLOW, [10, MINUTE + 8]), [""; 0], "too soon");
+        assert_eq!(moves(&mut lanes, "any", SLOW + 1, [MINUTE + 8]), [""; 0], "it is still slow");
+        assert_eq!(moves(&mut lanes, "any", SLOW, [2 * MINUTE + 7]), [""; 0], "too soon again");
+        assert_eq!(lanes.of("any"), SLOW_LANE);
+        assert_eq!(moves(&mut lanes, "any", SLOW, [2 * MINUTE + 8, 2 * MINUTE + 9]), ["default"]);
+        assert_eq!(lanes.of("any"), LaneId::DEFAULT);
+        assert_eq!(moves(&mut lanes, "any", SLOW + 1, (0..10).map(|n| 2 * MINUTE + 10 + n)), ["slow"]);
+    }
+
+    /// One run in six seconds is slow, the others are quick: neither does it count as quick at once, nor do
+    /// its slow runs of before count twice.
+    #[test]
+    fn a_job_that_is_slow_now_and_then_does_not_go_to_and_fro() {
+        let mut lanes = lanes();
+        let mut changes = Vec::new();
+        for at in (0..20 * MINUTE).step_by(1_000) {
+            let took = if at % 6_000 == 0 { SLOW + 1 } else { 1 };
+            changes.extend(moves(&mut lanes, "any", took, [at]));
+        }
+        assert_eq!(changes, ["slow"]);
+    }
+
+    #[test]
+    fn a_job_that_names_its_lane_stays_in_it() {
+        let mut lanes = lanes();
+        for job in ["its own", "pinned", "other"] {
+            let before = lanes.of(job);
+            assert_eq!(moves(&mut lanes, job, SLOW + 1, 0..99), [""; 0]);
+            assert_eq!(moves(&mut lanes, job, 1, [2 * MINUTE]), [""; 0]);
+            assert_eq!(lanes.of(job), before);
+        }
+        let mut plain = Lanes::default();
+        assert_eq!(moves(&mut plain, "any", SLOW + 1, 0..99), [""; 0], "no lane is automatic");
+    }
+
+    #[test]
+    fn a_set_holds_each_lane_of_a_node() {
+        let mut set = LaneSet::NONE;
+        LaneId::all().for_each(|lane| {
+            assert!(!set.contains(lane));
+            set.insert(lane);
+        });
+        assert_eq!((LaneId::all().count(), set), (MOST_LANES, LaneSet(u64::MAX)));
+        set.remove(LaneId(63));
+        assert!(!set.contains(LaneId(63)) && set.contains(LaneId(62)) && !set.is_empty());
+        let mut some = LaneSet::NONE;
+        some.add(LaneSet(0b0110), LaneSet(0b0100));
+        assert_eq!(some, LaneSet(0b0010));
+        assert!(Lanes::default().are_all(LaneSet(1)) && !lanes().are_all(LaneSet(0b101)));
+        assert!(lanes().are_all(LaneSet(0b111)) && !Lanes::default().are_all(LaneSet::NONE));
+    }
+}
