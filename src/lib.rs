@@ -114,3 +114,7 @@ struct CatchingUp;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/lanes.md")]
 struct Lanes;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/concurrency.md")]
+struct Concurrency;

@@ -23,6 +23,7 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         threshold: Window::default().threshold,
         time_limit: None,
         recover: true,
+        concurrency: None,
         overlap: Overlap::Skip,
     }
 }

@@ -56,6 +56,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     retry_cap BIGINT NOT NULL DEFAULT 0,
     retry_jitter BIGINT NOT NULL DEFAULT 0,
     time_limit BIGINT NOT NULL DEFAULT 0,
+    concurrency BIGINT NOT NULL DEFAULT 0,
     paused_time BIGINT NOT NULL DEFAULT -1,
     paused_until BIGINT NOT NULL DEFAULT -1,
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
@@ -156,6 +157,14 @@ CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
     execution_id BIGINT NOT NULL PRIMARY KEY,
     application VARCHAR(50) NOT NULL,
     node VARCHAR(36) NOT NULL
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+-- Executions of jobs of which so many may run at once: those that may be under way. A claim locks the job's
+-- row, looks which of them are, and removes the others.
+CREATE TABLE IF NOT EXISTS QRTZ_CONCURRENT (
+    job_id BIGINT NOT NULL,
+    execution_id BIGINT NOT NULL,
+    PRIMARY KEY (job_id, execution_id)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Who changed what by a client or the program: written in the transaction of the change.

@@ -205,6 +205,8 @@ pub struct JobView {
     pub retry_jitter: u32,
     /// How long a handler may take, in milliseconds; none: as long as it likes.
     pub time_limit: Option<u64>,
+    /// How many of its executions may run at once, on all nodes; none: any number.
+    pub concurrency: Option<u32>,
     /// Who paused it; empty while it is active.
     pub paused_by: String,
     /// Why.
@@ -232,6 +234,7 @@ impl From<store::JobRow> for JobView {
             retry_cap: millis(row.policy.retry.cap),
             retry_jitter: row.policy.retry.jitter,
             time_limit: row.policy.time_limit.map(millis),
+            concurrency: row.policy.concurrency,
             paused_by: row.pause.by,
             reason: row.pause.reason,
             paused: row.pause.since.and_then(instant),

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub threshold: Millis,
     /// Its job is run again after its node's death.
     pub recover: bool,
+    /// How many executions of its job may run at once, on all nodes.
+    pub concurrency: Option<u32>,
     /// How long a handler may take, if the schedule says so itself; milliseconds.
     pub time_limit: Option<Millis>,
     /// What becomes of an occurrence that is due while another execution of it has not ended.

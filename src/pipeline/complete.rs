@@ -50,6 +50,8 @@ pub(crate) enum CompleteOutput {
     Retry(Millis),
     /// The schedule of this name fires next about then, database time: its run has ended.
     Planned(Arc<str>, Millis),
+    /// An execution of this job has ended, of which only so many run at once.
+    JobFreed(Arc<str>),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
     Event(Event),
@@ -312,6 +314,10 @@ impl CompleteMachine {
         }
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
+        }
+        if it.change.is_limited && !goes_on {
+            let job = it.change.attempt.as_ref().map(|attempt| Arc::clone(&attempt.job));
+            self.outbox.extend(job.map(CompleteOutput::JobFreed));
         }
         if let Some((schedule, overlap)) = it.change.frees.filter(|_| settled.is_done()) {
             let queues = overlap.most_waiting() > 0;

@@ -66,6 +66,8 @@ pub(crate) enum DispatchInput {
     },
     /// The slot of this schedule has become free.
     SlotFreed(ScheduleId),
+    /// An execution of this job, of which only so many run at once, has ended.
+    JobFreed(Arc<str>),
     /// The node drains: who waits in the pool goes back.
     HandBack,
     /// Drop the plan: the clock stepped.
@@ -170,6 +172,8 @@ pub(crate) struct DispatchMachine<S: Seats> {
     overlapping: Overlapping,
     /// Schedules whose slots became free while claims were under way, which may not have seen that.
     freed: FxHashSet<ScheduleId>,
+    /// Jobs of which an execution ended meanwhile, likewise.
+    freed_jobs: FxHashSet<Arc<str>>,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -202,6 +206,7 @@ impl<S: Seats> DispatchMachine<S> {
             broken: VecDeque::new(),
             overlapping: Overlapping::default(),
             freed: FxHashSet::default(),
+            freed_jobs: FxHashSet::default(),
             outbox: VecDeque::new(),
             stopping: false,
         }
@@ -340,6 +345,7 @@ impl<S: Seats> DispatchMachine<S> {
         if self.overlapping.is_empty() {
             self.freed.clear();
         }
+        self.freed_jobs.clear();
         self.held.await_slots(self.plan.awaits_slots());
         if let Some(error) = failure {
             // Nothing could be claimed: the next claims would fare no better.
@@ -383,6 +389,13 @@ impl<S: Seats> DispatchMachine<S> {
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Blocked(blocked) => self.blocked(slot, request, blocked, now),
+            Claim::Full => {
+                self.plan.again(slot);
+                let job = &request.candidate.entry().job;
+                if !self.freed_jobs.contains(job) {
+                    self.plan.job_is_full(job);
+                }
+            }
             Claim::Failed(error) => self.failed(slot, request.candidate.entry(), &error),
         }
         self.held.remove(request.token);
@@ -595,6 +608,12 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 }
                 if self.overlapping.freed(schedule) {
                     self.outbox.push_back(DispatchOutput::WakePoll);
+                }
+            }
+            DispatchInput::JobFreed(job) => {
+                self.plan.job_freed(&job);
+                if !self.in_flight.seats.is_empty() {
+                    self.freed_jobs.insert(job);
                 }
             }
             DispatchInput::HandBack => {

@@ -77,6 +77,8 @@ pub(crate) struct Plan {
     lanes: Lanes,
     /// Lanes without a seat: what is due in them waits, and is not looked at, until one is free.
     full: LaneSet,
+    /// Jobs of which as many executions run as may.
+    full_jobs: FxHashSet<Arc<str>>,
     /// Occurrences that are not tried before they are due, and when that is.
     deferred: BTreeSet<(Millis, ItemKey)>,
     /// By schedule, the execution that keeps its slot, and those that wait for it.
@@ -100,6 +102,7 @@ impl Plan {
             ready: Ready::default(),
             lanes,
             full: LaneSet::NONE,
+            full_jobs: FxHashSet::default(),
             deferred: BTreeSet::new(),
             parked: FxHashMap::default(),
             cap,
@@ -140,8 +143,20 @@ impl Plan {
         self.lanes.are_all(self.full)
     }
 
-    fn waits_for_a_seat(&self, job: &str) -> bool {
-        !self.full.is_empty() && self.full.contains(self.lanes.of(job))
+    /// As many executions of a job run as may: what is due of it waits until one ends here, or the next poll.
+    pub(crate) fn job_is_full(&mut self, job: &Arc<str>) {
+        self.full_jobs.insert(Arc::clone(job));
+    }
+
+    /// An execution of a job has ended.
+    pub(crate) fn job_freed(&mut self, job: &str) {
+        self.full_jobs.remove(job);
+    }
+
+    /// Whether what is due of a job waits for a seat, or for the end of others.
+    fn waits(&self, job: &str) -> bool {
+        let has_no_seat = !self.full.is_empty() && self.full.contains(self.lanes.of(job));
+        has_no_seat || !self.full_jobs.is_empty() && self.full_jobs.contains(job)
     }
 
     /// The next instant, in database time, at which something becomes due or has done so; nothing that waits
@@ -162,7 +177,7 @@ impl Plan {
     }
 
     fn first_ready(&self) -> Option<Millis> {
-        self.ready.first_due(|job| !self.waits_for_a_seat(job))
+        self.ready.first_due(|job| !self.waits(job))
     }
 
     /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A
@@ -204,6 +219,7 @@ impl Plan {
     pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
         self.overflowed |= !planned.complete;
         self.full = LaneSet::NONE;
+        self.full_jobs.clear();
         let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
         parked.into_iter().for_each(|schedule| self.unpark(schedule));
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
@@ -369,7 +385,8 @@ impl Plan {
         let mut schedules: HashSet<ScheduleId, FxBuildHasher> = HashSet::default();
         // Of schedules that are in this batch already.
         let mut passed = Vec::new();
-        let mut turns = self.ready.jobs_due(now, |job| !self.waits_for_a_seat(job));
+        let mut limited = Limited::default();
+        let mut turns = self.ready.jobs_due(now, |job| !self.waits(job));
         while let Some(job) = turns.pop_front() {
             if ranks.len() >= most || ranks.len() + passed.len() >= 4 * most {
                 break;
@@ -394,6 +411,9 @@ impl Plan {
                 self.ready.remove(&job, &rank);
                 passed.push((Arc::clone(&job), rank));
                 turns.push_front(job);
+                continue;
+            }
+            if !limited.admits(&job, item.candidate.entry().concurrency) {
                 continue;
             }
             let Some(granted) = permit(lane) else {
@@ -559,6 +579,19 @@ impl Plan {
             self.rests.remove(&slot);
         }
         next
+    }
+}
+
+/// How many executions of each job with a limit are in a batch: no more than may run at once.
+#[derive(Default)]
+struct Limited(FxHashMap<Arc<str>, u32>);
+
+impl Limited {
+    fn admits(&mut self, job: &Arc<str>, most: Option<u32>) -> bool {
+        let Some(most) = most else { return true };
+        let count = self.0.entry(Arc::clone(job)).or_default();
+        *count += 1;
+        *count <= most
     }
 }
 

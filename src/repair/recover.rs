@@ -48,6 +48,7 @@ impl Revocation {
             due: None,
             attempt: None,
             frees: None,
+            is_limited: false,
             plans: self.stranded.plans().filter(|_| !goes_on),
             now: self.now,
         }

@@ -15,19 +15,20 @@ pub(super) const APPLICATION: &str = "sim";
 pub(super) const NOBODYS: &str = "nobody's";
 
 /// One that survives any number of deaths, one that fails now and then and is given up after two, one that is
-/// never run a second time.
+/// never run a second time, three at once.
 pub(super) fn all() -> [JobSpec; 3] {
-    let policy = |recover, max_attempts, retries, limit| JobPolicy {
+    let policy = |recover, max_attempts, retries, limit, concurrency| JobPolicy {
         recover,
         max_attempts,
         retry: Retry::fixed(Duration::from_secs(1)).jitter(50).at_most(retries),
         time_limit: limit,
+        concurrency,
     };
     let limit = Some(Duration::from_secs(15));
     [
-        ("steady", policy(true, 1_000, 0, None)),
-        ("flaky", policy(true, 2, 2, limit)),
-        ("once", policy(false, 2, 0, limit)),
+        ("steady", policy(true, 1_000, 0, None, None)),
+        ("flaky", policy(true, 2, 2, limit, None)),
+        ("once", policy(false, 2, 0, limit, Some(3))),
     ]
     .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
 }

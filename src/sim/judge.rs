@@ -5,6 +5,8 @@
 //! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
 //! include this very file. All instants are database time, milliseconds.
 
+#[path = "judge/concurrency.rs"]
+mod concurrency;
 #[path = "judge/covers.rs"]
 mod covers;
 #[path = "judge/delays.rs"]
@@ -48,6 +50,7 @@ pub fn judge(history: &History) -> Verdict {
     switches(history, &mut verdict);
     limits(history, &mut verdict);
     overlaps::overlaps(history, &mut verdict);
+    concurrency::concurrency(history, &mut verdict);
     covers::covers(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
@@ -658,9 +661,10 @@ fn bounds(history: &History, verdict: &mut Verdict) {
         }
     }
     let Some(bound) = history.bounds.begun else { return };
-    // What waits for a slot is not late.
+    // What waits for a slot, or for a place among those of its job that may run, is not late.
+    let waits = |plan: &&Plan| plan.exclusive || plan.at_once.is_some();
     let exclusive: BTreeSet<&str> =
-        history.plans.iter().filter(|it| it.exclusive).map(|it| it.schedule.as_str()).collect();
+        history.plans.iter().filter(waits).map(|it| it.schedule.as_str()).collect();
     let waits = |row: &Execution| exclusive.contains(row.schedule.as_str());
     for row in history.executions.iter().filter(|row| row.state == "PENDING" && !waits(row)) {
         if history.read - since(row.due) > bound {

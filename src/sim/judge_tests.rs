@@ -22,6 +22,7 @@ fn good() -> History {
         deaths: 5,
         retries: 0,
         limit: None,
+        at_once: None,
         exclusive: false,
         misfire: "FIRE_ONCE".into(),
         threshold: 60_000,

@@ -490,6 +490,7 @@ impl Plans {
                 deaths: policy.max_attempts,
                 retries: policy.retry.at_most,
                 limit: policy.time_limit.map(crate::time::millis),
+                at_once: policy.concurrency.map(|most| most as usize),
                 exclusive: made.definition.overlap().has_slot(),
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,

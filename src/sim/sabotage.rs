@@ -9,6 +9,7 @@ use crate::pipeline::poll::PollOutput;
 use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
+use crate::store::memory::MemoryStore;
 use crate::store::memory::hooks::{CoversFault, SlotFault};
 use crate::store::rules::ChangeKind;
 
@@ -97,6 +98,8 @@ pub(super) enum Sabotage {
     LeaveEarly,
     /// A protection of slots.
     Slots(SlotFault),
+    /// Claims do not count how many executions of a job run.
+    LiftLimits,
     /// Changes of this kind do not plan what counts from the ends of runs.
     PlanNothing(ChangeKind),
     /// Handlers hear something wrong of what their executions cover.
@@ -204,6 +207,7 @@ impl Sabotage {
                 Faults::OVERDUE,
                 vec![Self::Slots(SlotFault::OfTheStuck)],
             ),
+            ("the count of a job's executions", MANY, vec![Self::LiftLimits]),
             ("what a run's end plans", MANY, vec![Self::PlanNothing(ChangeKind::Finish)]),
             ("what the end of an abandoned run plans", MANY, vec![Self::PlanNothing(ChangeKind::Abandon)]),
             ("what the end of a cancelled run plans", MANY, vec![Self::PlanNothing(ChangeKind::Cancel)]),
@@ -242,6 +246,20 @@ impl Sabotage {
             ("a route", faults, vec![Self::Unrouted(route)])
         }));
         all
+    }
+}
+
+impl Sabotage {
+    /// Switches off what the store itself protects.
+    pub(super) fn break_store(&self, store: &MemoryStore) {
+        match self {
+            Self::FollowTheCancelled => store.follow_cancelled(),
+            Self::LiftLimits => store.lift_limits(),
+            Self::PlanNothing(kind) => store.plan_nothing(*kind),
+            Self::Slots(fault) => store.break_slots(*fault),
+            Self::Covers(fault) => store.break_covers(*fault),
+            _ => {}
+        }
     }
 }
 

@@ -95,6 +95,8 @@ pub(crate) struct ExecutionChange {
     pub attempt: Option<Attempt>,
     /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
+    /// Only so many executions of its job run at once.
+    pub is_limited: bool,
     /// If the schedule fires again so long after the end of its run, and this may be that end.
     pub plans: Option<RunEnd>,
     pub now: Millis,
@@ -143,6 +145,7 @@ impl ExecutionChange {
             due: None,
             attempt: None,
             frees: None,
+            is_limited: false,
             plans: None,
             now,
         }
@@ -462,6 +465,7 @@ impl ChangeValue {
             Self::RetryCap => Column::RetryCap,
             Self::RetryJitter => Column::RetryJitter,
             Self::TimeLimit => Column::TimeLimit,
+            Self::Concurrency => Column::Concurrency,
             _ => return None,
         })
     }

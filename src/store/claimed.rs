@@ -200,7 +200,8 @@ impl Claimed {
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
         let change = ExecutionChange::of(kind, self.execution, self.token, becomes, now);
-        ExecutionChange { attempt: Some(self.named()), ..change }
+        let is_limited = self.entry.concurrency.is_some();
+        ExecutionChange { attempt: Some(self.named()), is_limited, ..change }
     }
 
     /// What events call it.

@@ -67,6 +67,7 @@ named! {
         RetryCap = "retry_cap",
         RetryJitter = "retry_jitter",
         TimeLimit = "time_limit",
+        Concurrency = "concurrency",
         UpdateTime = "update_time",
         // Nodes and applications.
         Uuid = "uuid",
@@ -88,7 +89,7 @@ impl Column {
 }
 
 /// The columns of a job's policy, in the order in which statements name them.
-pub(crate) const POLICY: [Column; 7] = [
+pub(crate) const POLICY: [Column; 8] = [
     Column::Recover,
     Column::MaxAttempts,
     Column::MaxRetries,
@@ -96,6 +97,7 @@ pub(crate) const POLICY: [Column; 7] = [
     Column::RetryCap,
     Column::RetryJitter,
     Column::TimeLimit,
+    Column::Concurrency,
 ];
 
 /// What a policy says in one of its columns.
@@ -108,6 +110,7 @@ pub(crate) fn policy_value(policy: &JobPolicy, column: Column) -> i64 {
         Column::RetryCap => millis(policy.retry.cap),
         Column::RetryJitter => policy.retry.jitter.into(),
         Column::TimeLimit => policy.time_limit.map_or(0, millis),
+        Column::Concurrency => policy.concurrency.map_or(0, i64::from),
         _ => column.absent(NONE),
     }
 }
@@ -123,6 +126,7 @@ pub(crate) fn set_policy(policy: &mut JobPolicy, column: Column, value: i64) {
         Column::RetryCap => policy.retry.cap = span(value),
         Column::RetryJitter => policy.retry.jitter = count.min(100),
         Column::TimeLimit => policy.time_limit = (value > 0).then(|| span(value)),
+        Column::Concurrency => policy.concurrency = (value > 0).then_some(count),
         _ => column.absent(()),
     }
 }

@@ -87,6 +87,7 @@ pub(crate) const POLICY: Guard = Guard::new(
         Column::RetryCap,
         Column::RetryJitter,
         Column::TimeLimit,
+        Column::Concurrency,
     ],
 );
 /// A node that has not ended, and has not moved since it was seen.

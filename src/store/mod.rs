@@ -79,7 +79,7 @@ pub(crate) trait Store: Send + Sync {
     /// Claims each candidate under its guard, in one transaction; at most one per schedule, answered in
     /// the order asked. A schedule's row another transaction holds locked is [`Claim::Skipped`], on
     /// PostgreSQL after 20 ms. One that would overlap an execution of its schedule, and must not, is
-    /// [`Claim::Blocked`]. A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing
+    /// [`Claim::Blocked`]; one of a job of which as many run as may, [`Claim::Full`]. A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing
     /// of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
@@ -88,7 +88,7 @@ pub(crate) trait Store: Send + Sync {
     /// locked, perhaps the call itself: [`Claim::Skipped`], still unknown, to be asked again. The guard still
     /// matches: claims it now if `claims` says so; for a node that was switched off it changes the row
     /// instead (a schedule's version, a PENDING execution's token), so that the call cannot claim it later,
-    /// and is lost; so too where the schedule's slot is taken. Anything else: lost.
+    /// and is lost; so too where the schedule's slot is taken, or its job has a limit. Anything else: lost.
     fn resolve(&self, requests: &[ClaimRequest], claims: bool) -> Result<Vec<Claim>>;
 
     /// Makes guarded changes, all in one transaction, each with the rows that follow it; at most one per
@@ -500,6 +500,8 @@ pub(crate) enum Claim {
     Skipped,
     /// The slot of its schedule is taken: it would overlap.
     Blocked(Blocked),
+    /// As many executions of its job run as may.
+    Full,
     Failed(Error),
 }
 

@@ -5,8 +5,8 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Due, Error, Fresh, MaxAttempts, MaxRetries, Now, Passed, PausedBy, PausedTime, PausedUntil,
-    Recover, RetryCap, RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
+    Becomes, Concurrency, Due, Error, Fresh, MaxAttempts, MaxRetries, Now, Passed, PausedBy, PausedTime,
+    PausedUntil, Recover, RetryCap, RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
 };
 use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Word};
 use super::columns::{Column, named};
@@ -170,6 +170,7 @@ named! {
         RetryCap = "to_cap",
         RetryJitter = "to_jitter",
         TimeLimit = "to_limit",
+        Concurrency = "to_concurrency",
     }
 }
 
@@ -413,6 +414,7 @@ const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLIC
     (Column::RetryCap, Give(RetryCap)),
     (Column::RetryJitter, Give(RetryJitter)),
     (Column::TimeLimit, Give(TimeLimit)),
+    (Column::Concurrency, Give(Concurrency)),
     (Column::UpdateTime, Give(Now)),
 ]);
 

@@ -1,5 +1,6 @@
 //! A scheduler's life inside one process: start, run, fail, pause, stop.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,6 +38,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_fixed_delay_counts_from_the_end_of_a_run", a_fixed_delay_counts_from_the_end_of_a_run),
         ("a_full_lane_delays_no_job_of_another", a_full_lane_delays_no_job_of_another),
         ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
+        ("a_job_runs_as_often_at_once_as_it_may", a_job_runs_as_often_at_once_as_it_may),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
@@ -343,6 +345,44 @@ fn a_slow_job_keeps_its_next_occurrences_away(kind: ServerKind) {
     let_go.send(()).unwrap();
     let (second, next) = told.recv_timeout(SOON).unwrap();
     assert!(second != first && next > began + TimeDelta::milliseconds(1_600), "{began} {next}");
+    drop(let_go);
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+}
+
+/// Two nodes with threads for all, and six executions that are due at once.
+fn a_job_runs_as_often_at_once_as_it_may(kind: ServerKind) {
+    const LIMITED: Job<String> = Job::new("limited").concurrency(2);
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (let_go, runs) = channel::<()>();
+    let runs = Arc::new(Mutex::new(runs));
+    let running = Arc::new(AtomicUsize::new(0));
+    let node = || {
+        let (tell, runs, running) = (Arc::clone(&tell), Arc::clone(&runs), Arc::clone(&running));
+        let handler = move |_: &Context, _| {
+            let others = running.fetch_add(1, Ordering::SeqCst);
+            tell.lock().unwrap().send(others)?;
+            let ended = runs.lock().unwrap().recv();
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(ended?)
+        };
+        builder(&database).handler(LIMITED, handler).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    let client = nodes[0].client();
+    let soon = Utc::now() + TimeDelta::milliseconds(200);
+    for n in 0..6 {
+        let once = Schedule::new(&format!("s{n}"), LIMITED, &String::new(), Trigger::once(soon).unwrap());
+        client.ensure(&once.unwrap()).run().unwrap();
+    }
+    let mut most = 0;
+    for n in 0..6 {
+        most = most.max(1 + told.recv_timeout(SOON).unwrap());
+        if n > 0 {
+            let_go.send(()).unwrap();
+        }
+    }
+    assert_eq!(most, 2);
     drop(let_go);
     assert!(nodes.iter().all(|node| node.shutdown(SOON)));
 }

@@ -111,6 +111,7 @@ fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange
         due: None,
         attempt: Some(attempt(n)),
         frees: None,
+        is_limited: false,
         plans: None,
         now: NOW,
     }

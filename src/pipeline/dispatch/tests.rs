@@ -18,6 +18,7 @@ use crate::time::{LEAST_LEAD, Window};
 use crate::trigger::Trigger;
 
 mod edges;
+mod full;
 mod lanes;
 
 const START: Millis = 1_767_225_600_000;

@@ -145,26 +145,8 @@ impl Cluster {
             clock_errors: Vec::new(),
             database,
         };
-        if let (Database::Memory(store), true) =
-            (&cluster.database, sabotages.contains(&Sabotage::FollowTheCancelled))
-        {
-            store.follow_cancelled();
-        }
-        let plans = sabotages
-            .iter()
-            .find_map(|it| if let Sabotage::PlanNothing(kind) = it { Some(kind) } else { None });
-        if let (Database::Memory(store), Some(kind)) = (&cluster.database, plans) {
-            store.plan_nothing(*kind);
-        }
-        let slots =
-            sabotages.iter().find_map(|it| if let Sabotage::Slots(fault) = it { Some(fault) } else { None });
-        if let (Database::Memory(store), Some(fault)) = (&cluster.database, slots) {
-            store.break_slots(*fault);
-        }
-        let covers =
-            sabotages.iter().find_map(|it| if let Sabotage::Covers(fault) = it { Some(fault) } else { None });
-        if let (Database::Memory(store), Some(fault)) = (&cluster.database, covers) {
-            store.break_covers(*fault);
+        if let Database::Memory(store) = &cluster.database {
+            sabotages.iter().for_each(|sabotage| sabotage.break_store(store));
         }
         for n in 0..scenario.schedules {
             cluster.plans.add(n, now, cluster.database.store());

@@ -106,7 +106,9 @@ pub(super) fn covers(history: &History, verdict: &mut Verdict) {
 fn as_planned(plan: &Plan, own: &Execution, rows: &Planned<'_>, heard: &Covering, verdict: &mut Verdict) {
     let Some(from) = heard.from.filter(|_| own.origin == 0) else { return };
     let attempts = (own.generation, from, 0)..(own.generation, from + 1, 0);
-    let Some(times) = plan.generations.get(&own.generation) else { return };
+    // Of a fixed delay nobody knows beforehand.
+    let is_known = !plan.delays.contains_key(&own.generation);
+    let Some(times) = plan.generations.get(&own.generation).filter(|_| is_known) else { return };
     if !rows.range(attempts).any(|(_, row)| row.state == "SUCCEEDED") {
         return;
     }

@@ -104,6 +104,8 @@ pub struct Plan {
     pub retries: u32,
     /// How long its handler may take.
     pub limit: Option<Millis>,
+    /// So many executions of its job run at once, at most.
+    pub at_once: Option<usize>,
     /// No two of its executions run at once.
     pub exclusive: bool,
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.

@@ -56,6 +56,16 @@ macro_rules! conformance {
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
             }
+            concurrency {
+                no_more_of_a_job_run_than_may,
+                an_end_and_a_hand_back_make_room,
+                a_handler_beyond_its_limit_takes_room,
+                a_pending_execution_counts_like_a_planned_one,
+                other_jobs_are_claimed_beside_a_full_one,
+                the_executions_of_a_dead_node_take_room_until_they_are_taken_back,
+                a_claim_in_doubt_of_a_job_with_a_limit_is_given_up,
+                the_latest_limit_counts,
+            }
             delays {
                 the_end_of_a_run_says_when_the_next_is,
                 an_attempt_that_follows_belongs_to_the_run,
@@ -142,6 +152,7 @@ macro_rules! conformance {
                 a_claim_and_a_pause_of_one_row_never_both_come_first,
                 one_of_many_revocations_wins,
                 one_of_many_takes_the_slot,
+                no_more_of_many_win_than_may_run_at_once,
             }
             nodes {
                 a_beat_adds_one,

@@ -27,6 +27,7 @@ pub(crate) mod broken;
 pub(crate) mod cancelled;
 mod cases;
 pub(crate) mod claims;
+pub(crate) mod concurrency;
 pub(crate) mod covers;
 pub(crate) mod definitions;
 pub(crate) mod delays;

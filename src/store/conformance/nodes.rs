@@ -146,6 +146,7 @@ const POLICY: JobPolicy = JobPolicy {
     max_attempts: 9,
     retry: Retry::exponential(Duration::from_millis(1_500), Duration::from_secs(60)).jitter(30).at_most(4),
     time_limit: Some(Duration::from_secs(90)),
+    concurrency: Some(3),
 };
 
 impl Bench {

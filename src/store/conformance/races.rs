@@ -59,7 +59,7 @@ impl Bench {
                     Claim::Won(claimed) => wins.push((at, claimed.execution())),
                     Claim::Lost => {}
                     Claim::Skipped => skipped.push(at),
-                    Claim::Blocked(_) => {}
+                    Claim::Blocked(_) | Claim::Full => {}
                     Claim::Failed(error) => panic!("{at} failed: {error}"),
                 }
             }
@@ -133,6 +133,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             due: None,
             attempt: None,
             frees: None,
+            is_limited: false,
             plans: None,
             now: db.now,
         };
@@ -253,6 +254,25 @@ pub(crate) fn one_of_many_revocations_wins(db: &Bench) {
 }
 
 /// Planned or asked for: who claims first keeps all others away.
+pub(crate) fn no_more_of_many_win_than_may_run_at_once(db: &Bench) {
+    const MOST: usize = 2;
+    let names: Vec<String> = (0..THREADS).map(|number| format!("limited-{number}")).collect();
+    names.iter().for_each(|name| drop(db.limited(name, 2)));
+    for round in 1..=ROUNDS {
+        let heads = names.iter().map(|name| ClaimRequest { at_once: true, ..db.head(&db.entry(name)) });
+        let requests: Vec<ClaimRequest> = heads.collect();
+        let wins = race(THREADS, |number| db.claim_all(&requests[number..=number]));
+        let won: Vec<(usize, ExecutionId)> =
+            wins.iter().enumerate().filter_map(|(number, won)| Some((number, won.first()?.1))).collect();
+        assert_eq!(won.len(), MOST, "round {round}: {won:?}");
+        for (number, winner) in won {
+            let (kind, ended) = (ChangeKind::Finish, ExecutionState::Succeeded);
+            let end = ExecutionChange::of(kind, winner, requests[number].token, ended, db.now);
+            assert_eq!(db.settle(&end), Applied::Done);
+        }
+    }
+}
+
 pub(crate) fn one_of_many_takes_the_slot(db: &Bench) {
     let _ = db.exclusive("s", Overlap::Skip);
     for round in 1..=ROUNDS {

@@ -1,10 +1,10 @@
 //! Claims and what becomes of them.
 
 use super::hooks::SlotFault;
-use super::rows::{Run, Text, matches};
+use super::rows::{Run, Schedule, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Candidate, Cursor, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
+    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::Column;
@@ -15,6 +15,9 @@ impl Tables {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Claim {
         if self.is_held(request.candidate.entry().id) {
             return Claim::Skipped;
+        }
+        if self.is_full(request.candidate.entry()) {
+            return Claim::Full;
         }
         let claimed = self.atomically(|tables| match &request.candidate {
             Candidate::Planned(occurrence) => tables.claim_planned(request, occurrence),
@@ -31,7 +34,7 @@ impl Tables {
     pub(super) fn resolve(&mut self, request: &ClaimRequest, claims: bool) -> Claim {
         match self.carrying(request) {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
-            None if claims => match self.claim(request) {
+            None if claims && request.candidate.entry().concurrency.is_none() => match self.claim(request) {
                 Claim::Blocked(_) => {
                     if !self.is_broken(SlotFault::InDoubt) {
                         self.give_up(&request.candidate);
@@ -46,6 +49,17 @@ impl Tables {
                 Claim::Lost
             }
         }
+    }
+
+    /// Whether as many executions of the job run as may.
+    fn is_full(&self, entry: &Entry) -> bool {
+        let row = self.schedule(entry.id.0).filter(|_| entry.concurrency.is_some() && !self.hooks.no_limits);
+        let Some(job) = row.map(Schedule::job) else { return false };
+        let most = self.jobs.get(&job).and_then(|job| job.policy.concurrency);
+        let is_of = |run: &Run| self.schedule(run.schedule).is_some_and(|row| row.job() == job);
+        let owned = self.owned().values().flatten();
+        let running = owned.chain(&self.stuck).filter_map(|id| self.run(ExecutionId(*id)));
+        most.is_some_and(|most| running.filter(|run| is_of(run)).count() >= most as usize)
     }
 
     /// Changes what the candidate's guard compares, if it still matches.

@@ -27,6 +27,8 @@ pub(crate) struct Hooks {
     pub(super) follows_cancelled: bool,
     /// Changes of this kind do not plan what counts from the ends of runs.
     pub(super) plans_nothing: Option<ChangeKind>,
+    /// Any number of a job's executions run at once.
+    pub(super) no_limits: bool,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
@@ -110,6 +112,11 @@ impl MemoryStore {
         } else {
             refused.remove(&id.0)
         };
+    }
+
+    /// Claims do not count any more how many executions of a job run.
+    pub(crate) fn lift_limits(&self) {
+        self.tables().hooks.no_limits = true;
     }
 
     /// Changes of this kind no longer plan what counts from the ends of runs.

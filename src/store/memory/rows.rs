@@ -317,6 +317,7 @@ impl Schedule {
             misfire,
             threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
             recover: job.policy.recover,
+            concurrency: job.policy.concurrency,
             time_limit: when::time_limit(settings.time_limit)?,
             overlap: when::overlap(&settings.overlap)?,
         })

@@ -10,11 +10,12 @@
 //! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use super::batch::{BatchRows, guarded, update};
 use super::call::SqlStore;
+use super::concurrency;
 use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
@@ -47,7 +48,33 @@ impl Wins {
 }
 
 pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    or_apart(requests, &|requests| claim_once(store, requests))
+    if requests.iter().all(|request| !is_limited(request)) {
+        return or_apart(requests, &|requests| claim_once(store, requests));
+    }
+    // Each job with a limit is claimed in a transaction of its own: whoever holds its row holds up no other.
+    let mut parts: BTreeMap<Option<&str>, (Vec<usize>, Vec<ClaimRequest>)> = BTreeMap::new();
+    for (place, request) in requests.iter().enumerate() {
+        let job = is_limited(request).then_some(&*request.candidate.entry().job);
+        let (places, part) = parts.entry(job).or_default();
+        places.push(place);
+        part.push(request.clone());
+    }
+    let mut answers: Vec<(usize, Claim)> = Vec::with_capacity(requests.len());
+    for (job, (places, part)) in parts {
+        let claims = match job {
+            None => or_apart(&part, &|part| claim_once(store, part)),
+            Some(_) => or_apart(&part, &|part| claim_limited(store, part)),
+        };
+        let kept = |error| halfway(answers.iter().map(|(_, claim)| claim), error);
+        answers.extend(places.into_iter().zip(claims.map_err(kept)?));
+    }
+    answers.sort_by_key(|(place, _)| *place);
+    Ok(answers.into_iter().map(|(_, claim)| claim).collect())
+}
+
+/// Whether only so many executions of its job may run at once.
+fn is_limited(request: &ClaimRequest) -> bool {
+    request.candidate.entry().concurrency.is_some()
 }
 
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot
@@ -86,15 +113,15 @@ fn or_apart(
         Err(error) if error.kind() == ErrorKind::Data => {
             let (first, second) = requests.split_at(requests.len() / 2);
             let mut claims = or_apart(first, once)?;
-            claims.append(&mut or_apart(second, once).map_err(|error| halfway(&claims, error))?);
+            claims.append(&mut or_apart(second, once).map_err(|error| halfway(claims.iter(), error))?);
             Ok(claims)
         }
         ended => ended,
     }
 }
 
-fn halfway(claims: &[Claim], error: Error) -> Error {
-    let kept = claims.iter().any(|claim| matches!(claim, Claim::Won(_)));
+fn halfway<'a>(mut claims: impl Iterator<Item = &'a Claim>, error: Error) -> Error {
+    let kept = claims.any(|claim| matches!(claim, Claim::Won(_)));
     if kept { Error::new(ErrorKind::Unknown, error.to_string()) } else { error }
 }
 
@@ -114,7 +141,34 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
             Ok(Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? })
         })?,
     };
-    let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, &wins)).collect();
+    endings(store, requests, &wins)
+}
+
+/// Claims of one job, as many as may run: the first of them.
+fn claim_limited(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
+    let Some(schedule) = requests.first().map(|request| request.candidate.entry().id) else {
+        return Ok(Vec::new());
+    };
+    let (tried, wins) = store.write("claim", |session| {
+        let Some(locked) = concurrency::lock(session, schedule)? else { return Ok((0, Wins::default())) };
+        let tried = locked.free.min(requests.len());
+        let (planned, pending) = split(requests[..tried].iter());
+        let wins =
+            Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? };
+        let won: Vec<i64> =
+            wins.planned.values().map(|(id, _)| *id).chain(wins.pending.keys().copied()).collect();
+        concurrency::note(session, &locked, &won)?;
+        Ok((tried, wins))
+    })?;
+    let mut claims = endings(store, &requests[..tried], &wins)?;
+    claims.resize_with(requests.len(), || Claim::Full);
+    Ok(claims)
+}
+
+/// What became of the claims, of which these were won.
+fn endings(store: &SqlStore, requests: &[ClaimRequest], wins: &Wins) -> Result<Vec<Claim>> {
+    let dialect = store.connections.target.dialect;
+    let won: Vec<Option<Claim>> = requests.iter().map(|request| won(request, wins)).collect();
     let rest: Vec<&ClaimRequest> =
         requests.iter().zip(&won).filter_map(|(request, won)| won.is_none().then_some(request)).collect();
     let may_overlap = rest.iter().any(|request| request.candidate.entry().overlap.has_slot());
@@ -296,11 +350,15 @@ fn resolve_once(
     let mut pending: Vec<PendingRequest<'_>> =
         pending.into_iter().filter(|(request, _)| open(request)).collect();
     if claims {
-        wins.planned.extend(win_planned(session, &planned)?);
-        wins.pending.extend(win_pending(session, &pending)?);
-        // One whose slot is taken has a guard that still matches, too.
+        let may_run = |request: &ClaimRequest| !is_limited(request);
+        let planned_now: Vec<_> = planned.iter().copied().filter(|(request, _)| may_run(request)).collect();
+        let pending_now: Vec<_> = pending.iter().copied().filter(|(request, _)| may_run(request)).collect();
+        wins.planned.extend(win_planned(session, &planned_now)?);
+        wins.pending.extend(win_pending(session, &pending_now)?);
+        // One whose slot is taken, or whose job has a limit, has a guard that still matches, too.
         let is_blocked = |request: &ClaimRequest| {
-            request.candidate.entry().overlap.has_slot() && wins.of(request).is_none()
+            let may_match = request.candidate.entry().overlap.has_slot() || is_limited(request);
+            may_match && wins.of(request).is_none()
         };
         planned.retain(|(request, _)| is_blocked(request));
         pending.retain(|(request, _)| is_blocked(request));

@@ -31,7 +31,8 @@ pub(super) fn columns(payload: Payload) -> String {
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
          e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
          e.shard, \
-         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence",
+         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, COALESCE(j.concurrency, 0) AS concurrency, \
+         e.fence",
         listed("e.", When::COLUMNS)
     )
 }
@@ -58,6 +59,7 @@ pub(super) struct Raw {
     shard: i64,
     has_job: bool,
     recover: bool,
+    concurrency: i64,
     fence: i64,
 }
 
@@ -88,6 +90,7 @@ impl Raw {
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
+            concurrency: row.loose_int()?,
             fence: row.loose_int()?,
         })
     }
@@ -125,6 +128,7 @@ impl Raw {
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
             threshold: when::threshold(self.threshold)?,
             recover: self.recover,
+            concurrency: u32::try_from(self.concurrency).ok().filter(|most| *most > 0),
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,
         })

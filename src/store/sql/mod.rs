@@ -30,6 +30,7 @@ mod batch;
 mod call;
 mod change;
 mod claim;
+mod concurrency;
 mod connection;
 mod covers;
 mod database;

@@ -110,6 +110,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         due: None,
         attempt: None,
         frees: None,
+        is_limited: false,
         plans: None,
         now: 0,
     };
@@ -212,6 +213,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             misfire: MisfirePolicy::FireOnce,
             threshold: 60_000,
             time_limit: None,
+            concurrency: None,
             recover: true,
             overlap: Overlap::Skip,
         });

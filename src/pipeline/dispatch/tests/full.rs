@@ -1,0 +1,90 @@
+//! A job of which only so many executions run at once, beside another.
+
+use super::edges::waits_until;
+use super::*;
+
+/// A job "job" whose one schedule fires every second, and a job "limited" with three, of which two run at
+/// once.
+fn bench() -> Bench {
+    let mut bench = Bench::new(1, 99);
+    let policy = JobPolicy { concurrency: Some(2), ..JobPolicy::DEFAULT };
+    let limited = JobSpec { name: "limited".to_owned(), policy };
+    let node = NewNode {
+        id: NodeId::fresh(),
+        application: "app".to_owned(),
+        host_ip: String::new(),
+        host_name: String::new(),
+        pid: 0,
+        jobs: vec![limited.clone()],
+        now: START,
+    };
+    bench.store.register(&node).unwrap();
+    for n in 0..3 {
+        let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+        let definition = crate::fixtures::definition(&format!("limited-{n}"), every);
+        bench.store.ensure(&Definition { job: limited.clone(), ..definition }).unwrap();
+    }
+    bench.jobs.push("limited".to_owned());
+    bench
+}
+
+/// How many executions of each job began.
+fn ran(bench: &Bench) -> (usize, usize) {
+    let free = bench.ran.iter().filter(|(_, claimed)| &*claimed.entry().job == "job").count();
+    (free, bench.ran.len() - free)
+}
+
+fn end_one(bench: &mut Bench) {
+    let at = bench.ran.iter().position(|(_, claimed)| &*claimed.entry().job == "limited").unwrap();
+    let (_, claimed) = bench.ran.remove(at);
+    bench.store.settle(&[claimed.finish(crate::domain::Answer::Done, None, START + 1_500)]).unwrap();
+    bench.machine.receive(bench.now(), DispatchInput::JobFreed(Arc::from("limited")));
+}
+
+#[test]
+fn a_full_job_is_not_tried_until_one_of_it_ends_and_delays_no_other() {
+    let mut bench = bench();
+    bench.poll(START + 6_000);
+    for second in 1..=3 {
+        bench.run(START + 1_000 * second);
+        assert_eq!(waits_until(&mut bench), START + 1_000 * (second + 1) - LEAST_LEAD, "it sleeps till then");
+    }
+    assert_eq!((ran(&bench), bench.late.iter().max()), ((3, 2), Some(&0)));
+    // A batch has two of it at most; the third was full with the next.
+    assert_eq!(bench.claims, 4);
+    end_one(&mut bench);
+    bench.run(START + 3_100);
+    assert_eq!((ran(&bench), bench.claims), ((3, 2), 5));
+    assert_eq!(waits_until(&mut bench), START + 4_000 - LEAST_LEAD);
+}
+
+#[test]
+fn a_poll_tries_a_full_job_again() {
+    let mut bench = bench();
+    bench.poll(START + 6_000);
+    bench.run(START + 1_000);
+    let claims = bench.claims;
+    let (_, claimed) = bench.ran.pop().unwrap();
+    bench.store.settle(&[claimed.finish(crate::domain::Answer::Done, None, START + 1_500)]).unwrap();
+    bench.run(START + 1_500);
+    assert_eq!(bench.claims, claims, "it ended elsewhere");
+    bench.poll(START + 6_000);
+    bench.run(START + 1_600);
+    assert!(bench.claims > claims);
+}
+
+/// The claim may have been made before that end.
+#[test]
+fn an_end_during_a_claim_is_not_forgotten() {
+    let mut bench = bench();
+    bench.poll(START + 1_500);
+    bench.run(START + 1_000);
+    bench.poll(START + 1_500);
+    bench.now = START + 1_100;
+    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1));
+    bench.machine.receive(bench.now(), DispatchInput::JobFreed(Arc::from("limited")));
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Full])));
+    assert!(matches!(bench.next(), Some(ClaimOp::Claim(requests)) if requests.len() == 1), "tried again");
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(vec![Claim::Full])));
+    assert!(bench.next().is_none());
+}

@@ -1,0 +1,137 @@
+//! Jobs of which only so many executions run at once, on all nodes.
+
+use super::*;
+use crate::repair::recover;
+
+const LIMITED: &str = "limited";
+
+impl Bench {
+    /// A schedule of a job of which so many executions may run at once.
+    pub(super) fn limited(&self, name: &str, most: u32) -> Arc<Entry> {
+        self.limit(most);
+        let job = JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT };
+        self.create(&Definition { job, ..self.definition(name) })
+    }
+
+    fn limit(&self, most: u32) {
+        let mut node = self.new_node(NodeId::fresh(), &self.app, &[]);
+        let policy = JobPolicy { concurrency: Some(most).filter(|most| *most > 0), ..JobPolicy::DEFAULT };
+        node.jobs = vec![JobSpec { name: LIMITED.to_owned(), policy }];
+        self.store.register(&node).unwrap();
+    }
+
+    fn run(&self, entry: &Arc<Entry>) -> Claim {
+        self.claim(&ClaimRequest { at_once: true, ..self.head(entry) })
+    }
+
+    fn limited_pending(&self, id: ScheduleId) -> Pending {
+        let query =
+            PollQuery { shares: vec![Share::whole(vec![LIMITED.to_owned()])], ..self.query(Millis::MAX) };
+        let found = self.store.poll(&query).unwrap().pendings;
+        found.into_iter().find(|pending| pending.entry.id == id).expect("it is PENDING")
+    }
+}
+
+fn is_full(claim: &Claim) -> bool {
+    matches!(claim, Claim::Full)
+}
+
+pub(crate) fn no_more_of_a_job_run_than_may(db: &Bench) {
+    let entries = ["a", "b", "c", "d"].map(|name| db.limited(name, 2));
+    assert_eq!(entries[0].concurrency, Some(2));
+    let requests: Vec<ClaimRequest> = entries[..3].iter().map(|entry| db.head(entry)).collect();
+    let mut claims = db.store.claim(&requests).unwrap();
+    assert!(is_full(&claims.pop().unwrap()), "the last of three");
+    let [first, second] = <[Claim; 2]>::try_from(claims).unwrap().map(won);
+    assert_eq!(first.entry().id, entries[0].id);
+    assert!(is_full(&db.run(&entries[3])), "CLAIMED ones count");
+    assert_eq!((db.entry("d"), db.executions().len()), (Arc::clone(&entries[3]), 2), "nothing was written");
+    for (claimed, next) in [first, second].into_iter().zip(&entries[2..]) {
+        assert_eq!(db.settle(&claimed.start(db.now)), Applied::Done);
+        assert!(is_full(&db.run(next)), "RUNNING ones count");
+        assert_eq!(db.settle(&claimed.finish(Answer::Done, None, db.now)), Applied::Done);
+        drop_claimed(db.run(next));
+    }
+}
+
+pub(crate) fn an_end_and_a_hand_back_make_room(db: &Bench) {
+    let (one, other) = (db.limited("a", 1), db.limited("b", 1));
+    let first = db.claim_head(&one);
+    assert!(is_full(&db.run(&other)));
+    assert_eq!(db.settle(&first.give_back(db.now)), Applied::Done);
+    let second = won(db.run(&other));
+    let pending = db.limited_pending(one.id);
+    assert!(is_full(&db.claim(&db.request(Candidate::Pending(pending.clone())))));
+    let failed = second.finish(Answer::Failed("no".to_owned()), None, db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    drop_claimed(db.claim(&db.request(Candidate::Pending(pending))));
+}
+
+pub(crate) fn a_handler_beyond_its_limit_takes_room(db: &Bench) {
+    let (one, other) = (db.limited("a", 1), db.limited("b", 1));
+    let first = won(db.run(&one));
+    assert_eq!(db.settle(&first.time_out(1, db.now)), Applied::Done);
+    assert!(is_full(&db.run(&other)));
+    assert_eq!(db.settle(&first.release(None, db.now)), Applied::Done);
+    drop_claimed(db.run(&other));
+}
+
+pub(crate) fn a_pending_execution_counts_like_a_planned_one(db: &Bench) {
+    let (one, other) = (db.limited("a", 1), db.limited("b", 1));
+    let first = won(db.run(&one));
+    let failed = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let retry = db.request(Candidate::Pending(db.limited_pending(one.id)));
+    let requests = [retry.clone(), db.head(&other)];
+    let claims = db.store.claim(&requests).unwrap();
+    assert_eq!(claims.iter().map(is_full).collect::<Vec<_>>(), [false, true]);
+    let retried = claims.into_iter().next().map(won).unwrap();
+    assert_eq!(retried.attempt(), 2);
+    assert!(is_full(&db.run(&other)));
+}
+
+pub(crate) fn other_jobs_are_claimed_beside_a_full_one(db: &Bench) {
+    let (one, other) = (db.limited("a", 1), db.limited("b", 1));
+    drop_claimed(db.run(&one));
+    let (first, last) = (db.schedule("free"), db.schedule("too"));
+    let claims = db.store.claim(&[db.head(&first), db.head(&other), db.head(&last)]).unwrap();
+    assert_eq!(claims.iter().map(is_full).collect::<Vec<_>>(), [false, true, false]);
+    let ids: Vec<ScheduleId> =
+        claims.into_iter().filter(|claim| !is_full(claim)).map(|claim| won(claim).entry().id).collect();
+    assert_eq!(ids, [first.id, last.id]);
+}
+
+pub(crate) fn the_executions_of_a_dead_node_take_room_until_they_are_taken_back(db: &Bench) {
+    let (one, other) = (db.limited("a", 1), db.limited("b", 1));
+    let request = ClaimRequest { at_once: true, node: NodeId::fresh(), ..db.head(&one) };
+    drop_claimed(db.claim(&request));
+    assert!(is_full(&db.run(&other)));
+    let stranded = db.stranded().remove(0);
+    assert!(db.revoked(&recover(stranded, db.now, db.now)));
+    drop_claimed(db.run(&other));
+    let again = db.request(Candidate::Pending(db.limited_pending(one.id)));
+    assert!(is_full(&db.claim(&again)));
+}
+
+/// It could land when there is no room any more.
+pub(crate) fn a_claim_in_doubt_of_a_job_with_a_limit_is_given_up(db: &Bench) {
+    let entry = db.limited("a", 1);
+    let (made, unmade) = (db.head(&entry), db.head(&db.limited("b", 1)));
+    drop_claimed(db.claim(&made));
+    drop_claimed(db.resolve(&made));
+    assert!(is_lost(&db.resolve(&unmade)));
+    assert!(!matches!(db.claim(&unmade), Claim::Won(_)), "its call came too late");
+}
+
+pub(crate) fn the_latest_limit_counts(db: &Bench) {
+    let entries = ["a", "b", "c", "d"].map(|name| db.limited(name, 1));
+    drop_claimed(db.run(&entries[0]));
+    assert!(is_full(&db.run(&entries[1])));
+    db.limit(2);
+    drop_claimed(db.run(&entries[1]));
+    assert!(is_full(&db.run(&entries[2])));
+    db.limit(0);
+    drop_claimed(db.run(&entries[2]));
+    assert_eq!(db.entry("d").concurrency, None);
+    drop_claimed(db.run(&db.entry("d")));
+}
