@@ -24,5 +24,6 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         time_limit: None,
         recover: true,
         overlap: Overlap::Skip,
+        pause_after: None,
     }
 }

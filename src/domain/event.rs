@@ -181,6 +181,14 @@ pub enum Event {
         /// How many nodes.
         deaths: u32,
     },
+    /// A schedule was paused, because so many of its occurrences in a row failed for good or killed their
+    /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). It fires again once somebody resumes it.
+    Contained {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// What was in a row, as the pause and the audit say it.
+        reason: String,
+    },
     /// What ended longer ago than the retention was removed.
     Purged {
         /// Occurrences, from the ledger.
@@ -258,6 +266,7 @@ impl Event {
             | Self::Stopped { clean: true } => log::Level::Info,
             Self::Quarantined { .. }
             | Self::Exhausted { .. }
+            | Self::Contained { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. }
@@ -333,6 +342,9 @@ impl Event {
             }
             Self::Exhausted { attempt, deaths } => {
                 write!(f, "{attempt} failed for good, nodes it cost: {deaths}")
+            }
+            Self::Contained { schedule, reason } => {
+                write!(f, "schedule {schedule:?} is paused until somebody resumes it: {reason}")
             }
             Self::Purged { occurrences, schedules, nodes } => {
                 let occurrences = counted(occurrences, "occurrence");

@@ -83,14 +83,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             StartOutput::GiveBack(settlement) => settle(settlement, to),
             StartOutput::Event(event) => to.emit(event),
         },
-        Output::Complete(output) => match output {
-            CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
-            CompleteOutput::SlotFreed(schedule, name) => {
-                to.dispatch(DispatchInput::SlotFreed(schedule));
-                name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));
-            }
-            CompleteOutput::Event(event) => to.emit(event),
-        },
+        Output::Complete(output) => route_settled(output, to),
         Output::Misfire(output) => match output {
             MisfireOutput::WakePoll => to.poll(PollInput::Wake),
             MisfireOutput::Event(event) => to.emit(event),
@@ -111,6 +104,19 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
             Notice::Panicked(reason) => to.emit(Event::JobThreadPanicked { reason }),
         },
+    }
+}
+
+/// What the machine that stores outcomes tells.
+fn route_settled(output: CompleteOutput, to: &mut impl Mailboxes) {
+    match output {
+        CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
+        CompleteOutput::SlotFreed(schedule, name) => {
+            to.dispatch(DispatchInput::SlotFreed(schedule));
+            name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));
+        }
+        CompleteOutput::Failed(schedule) => to.misfire(MisfireInput::Failed(schedule)),
+        CompleteOutput::Event(event) => to.emit(event),
     }
 }
 

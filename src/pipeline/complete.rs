@@ -50,6 +50,8 @@ pub(crate) enum CompleteOutput {
     Retry(Millis),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
+    /// An occurrence of this schedule has failed for good, for which it may be paused.
+    Failed(ScheduleId),
     Event(Event),
 }
 
@@ -316,6 +318,8 @@ impl CompleteMachine {
                 self.outbox.push_back(CompleteOutput::SlotFreed(schedule, name));
             }
         }
+        let failed = it.change.fails.filter(|_| settled.is_done());
+        self.outbox.extend(failed.map(CompleteOutput::Failed));
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {
             // The caller may have gone; the answer is in the database anyway.

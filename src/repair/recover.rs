@@ -48,8 +48,16 @@ impl Revocation {
             due: None,
             attempt: None,
             frees: None,
+            fails: None,
             now: self.now,
         }
+    }
+}
+
+impl Revocation {
+    /// Whether its occurrence has ended for good with the death of its node.
+    pub(crate) fn is_last_death(&self) -> bool {
+        self.to != ExecutionState::Pending && !self.again && !self.stranded.is_cancelled
     }
 }
 

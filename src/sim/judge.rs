@@ -5,6 +5,8 @@
 //! change of an execution's row, the pauses. Only the standard library is used, so the integration tests
 //! include this very file. All instants are database time, milliseconds.
 
+#[path = "judge/containment.rs"]
+mod containment;
 #[path = "judge/history.rs"]
 mod history;
 #[path = "judge/overlaps.rs"]
@@ -46,6 +48,7 @@ pub fn judge(history: &History) -> Verdict {
     switches(history, &mut verdict);
     limits(history, &mut verdict);
     overlaps::overlaps(history, &mut verdict);
+    containment::containment(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);

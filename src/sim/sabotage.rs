@@ -94,6 +94,12 @@ pub(super) enum Sabotage {
     LeaveEarly,
     /// A protection of slots.
     Slots(SlotFault),
+    /// Nobody counts what failed in a row.
+    CountNothing,
+    /// Nobody does before a death is stored.
+    CountNoDeaths,
+    /// Streaks go back beyond the ends of pauses.
+    ForgetResumes,
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -199,6 +205,9 @@ impl Sabotage {
             ),
             ("the count of failures", MANY, vec![Self::ForgetFailures]),
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
+            ("the count of what failed in a row", Faults::FAILING, vec![Self::CountNothing]),
+            ("the count before a death is stored", Faults::FAILING, vec![Self::CountNoDeaths]),
+            ("the resume that ends a streak", Faults::FAILING, vec![Self::ForgetResumes]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),
             ("the retry that waits for the handler", Faults::OVERDUE, vec![Self::RetryAtTheLimit]),
             ("the end of what runs on with its node", Faults::OVERDUE, vec![Self::KeepTheStuck]),

@@ -95,6 +95,8 @@ pub(crate) struct ExecutionChange {
     pub attempt: Option<Attempt>,
     /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
+    /// The schedule whose occurrence has failed for good with it, if that one may be paused for such failures.
+    pub fails: Option<ScheduleId>,
     pub now: Millis,
 }
 
@@ -133,6 +135,7 @@ impl ExecutionChange {
             due: None,
             attempt: None,
             frees: None,
+            fails: None,
             now,
         }
     }
@@ -536,6 +539,7 @@ impl Change {
     pub(crate) fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (self, value) {
             (Self::Execution(change), _) => change.brings(value),
+            (Self::Repair(repair), Now) => Datum::Number(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),

@@ -142,7 +142,8 @@ impl Claimed {
             Answer::GiveUp(error) => {
                 let (error, reason) = (Some(error), Some(Reason::GaveUp));
                 let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
-                return ExecutionChange { error, reason, frees: self.frees(), ..change };
+                let (frees, fails) = (self.frees(), self.fails());
+                return ExecutionChange { error, reason, frees, fails, ..change };
             }
             Answer::Snooze(pause) => {
                 let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
@@ -152,8 +153,9 @@ impl Claimed {
             }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let frees = self.frees();
-        ExecutionChange { error, next, frees, ..self.change(ChangeKind::Finish, becomes, now) }
+        let is_last = becomes == ExecutionState::Failed && next.is_none();
+        let (frees, fails) = (self.frees(), self.fails().filter(|_| is_last));
+        ExecutionChange { error, next, frees, fails, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
     /// How long its handler may take, if its schedule says so itself; milliseconds.
@@ -171,10 +173,12 @@ impl Claimed {
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
         let (fresh, frees) = (Some(Token::fresh()), self.frees());
+        let fails = self.fails().filter(|_| next.is_none());
         ExecutionChange {
             fresh,
             next,
             frees,
+            fails,
             ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now)
         }
     }
@@ -189,6 +193,13 @@ impl Claimed {
     fn frees(&self) -> Option<(ScheduleId, Overlap)> {
         let overlap = self.entry.overlap;
         overlap.has_slot().then_some((self.entry.id, overlap))
+    }
+
+    /// Its schedule, if a planned occurrence that fails for good may pause it.
+    fn fails(&self) -> Option<ScheduleId> {
+        let is_planned = !matches!(self.cause, Cause::ByHand { .. });
+        let counts = self.entry.pause_after.is_some_and(|count| count > 0);
+        (is_planned && counts).then_some(self.entry.id)
     }
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {

@@ -41,6 +41,8 @@ struct Job {
     /// Boot clock.
     began: Millis,
     ends: Millis,
+    /// It ends with its process.
+    kills: bool,
 }
 
 /// What a process is given at each instant.
@@ -84,6 +86,8 @@ pub(super) struct Process {
     /// Threads that wait for their rows to say RUNNING.
     starting: Vec<(Starting, Receiver<Applied>)>,
     running: Vec<Job>,
+    /// A handler has killed it.
+    pub is_killed: bool,
     /// A sabotage: outputs of this kind reach nobody.
     unrouted: Option<Route>,
 }
@@ -172,6 +176,7 @@ impl Process {
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
+            is_killed: false,
             unrouted: wire.unrouted(),
         }
     }
@@ -261,7 +266,9 @@ impl Process {
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }
-        while self.round(around) || self.goes_on_leaving(self.now(around.time), around.wire) {}
+        while !self.is_killed
+            && (self.round(around) || self.goes_on_leaving(self.now(around.time), around.wire))
+        {}
     }
 
     /// The host's time, as its boot clock counts it, against true time.
@@ -281,6 +288,9 @@ impl Process {
     /// One turn of every machine; true if anything was said that others may act on.
     fn round(&mut self, around: &mut Surroundings<'_>) -> bool {
         let mut said = self.run_jobs(around);
+        if self.is_killed {
+            return false;
+        }
         said |= self.run_heart(around);
         said |= self.run_poll(around);
         said |= self.run_misfire(around);

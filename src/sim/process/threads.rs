@@ -66,8 +66,9 @@ impl Process {
                     took: None,
                     snoozed: None,
                 });
+                let kills = claimed.payload() == jobs::KILLS;
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
-                self.running.push(Job { running, answer, began: now.boot, ends: around.time + takes });
+                self.running.push(Job { running, answer, began: now.boot, ends: around.time + takes, kills });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
@@ -97,6 +98,10 @@ impl Process {
         let (ended, running) =
             std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
         self.running = running;
+        self.is_killed = ended.iter().any(|it| it.kills);
+        if self.is_killed {
+            return false;
+        }
         for it in ended {
             self.end(it, around, now);
             said = true;

@@ -133,6 +133,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             due: None,
             attempt: None,
             frees: None,
+            fails: None,
             now: db.now,
         };
         assert_eq!(db.settle(&settlement), Applied::Done);

@@ -24,6 +24,7 @@ pub(crate) struct Hooks {
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
     pub(super) follows_cancelled: bool,
+    pub(super) forgets_resumes: bool,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     pub(super) registrations_lost: bool,
@@ -93,6 +94,11 @@ impl MemoryStore {
     /// Attempts follow also those that were cancelled as they ran.
     pub(crate) fn follow_cancelled(&self) {
         self.tables().hooks.follows_cancelled = true;
+    }
+
+    /// Streaks go back beyond the ends of pauses.
+    pub(crate) fn forget_resumes(&self) {
+        self.tables().hooks.forgets_resumes = true;
     }
 
     /// Switches a protection of slots off.

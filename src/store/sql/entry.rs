@@ -30,7 +30,7 @@ pub(super) fn columns(payload: Payload) -> String {
     format!(
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
          e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
-         e.shard, \
+         e.pause_after, e.shard, \
          CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, e.fence",
         listed("e.", When::COLUMNS)
     )
@@ -55,6 +55,7 @@ pub(super) struct Raw {
     threshold: i64,
     time_limit: Option<i64>,
     overlap: String,
+    pause_after: Option<i64>,
     shard: i64,
     has_job: bool,
     recover: bool,
@@ -85,6 +86,7 @@ impl Raw {
             threshold: row.loose_int()?,
             time_limit: row.maybe_int()?,
             overlap: row.loose_text()?,
+            pause_after: row.maybe_int()?,
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
@@ -127,6 +129,7 @@ impl Raw {
             recover: self.recover,
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,
+            pause_after: when::pause_after(self.pause_after)?,
         })
     }
 }

@@ -181,7 +181,7 @@ impl Surroundings<'_> {
 
     fn add(&self, add: RawAdd) -> Result<Command, Failure> {
         let RawAdd { order, job, cron, zone, every, at, payload, description, priority, timeout, .. } = add;
-        let (overlap, dry_run) = (add.overlap, add.dry_run);
+        let (overlap, pause_after, dry_run) = (add.overlap, add.pause_after, add.dry_run);
         let trigger = match (cron, every, at) {
             (Some(expression), _, _) => Trigger::cron(&expression, &zone)?,
             (None, Some(every), _) => Trigger::every(every)?,
@@ -190,8 +190,18 @@ impl Surroundings<'_> {
         };
         let order = self.order(order.name, order.by);
         let (time_limit, now) = (timeout, self.now);
-        let schedule =
-            NewSchedule { job, trigger, payload, description, priority, time_limit, overlap, dry_run, now };
+        let schedule = NewSchedule {
+            job,
+            trigger,
+            payload,
+            description,
+            priority,
+            time_limit,
+            overlap,
+            pause_after,
+            dry_run,
+            now,
+        };
         Ok(Command::Add(self.target()?, Box::new(schedule), order))
     }
 

@@ -18,7 +18,7 @@ use crate::store::sql::open_executions::Whose;
 use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::{change, claim, due, node, planned, poll, purge, unreadable};
+use crate::store::sql::{change, claim, due, node, planned, poll, purge, streak, unreadable};
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, Lane, NewNode, NodeEnd, OverdueQuery, Page, PauseChange,
     PollQuery, Purge, RemoveChange, SeenSchedule, UnreadableQuery, UnreadableRow,
@@ -108,6 +108,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         due: None,
         attempt: None,
         frees: None,
+        fails: None,
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()
@@ -211,6 +212,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             time_limit: None,
             recover: true,
             overlap: Overlap::Skip,
+            pause_after: None,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
         let (token, node) = (Token::fresh(), NodeId::fresh());
@@ -280,6 +282,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("lanes behind", poll::behind(&application, &(0..START))),
+        ("streak", streak::attempts(ScheduleId(7), 0, -1, 100)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
