@@ -107,11 +107,11 @@ impl Schedule {
     /// killed their nodes alone. 0 switches both off. More than 1,000 is refused when the schedule is ensured
     /// ([`ErrorKind::Config`]).
     ///
-    /// An occurrence counts once, after its retries: when its last attempt failed, ran out of time or gave up.
-    /// It killed its node if as many nodes died under it as its job allows ([`Job::max_attempts`]); several on
-    /// one node that died count once. A success ends the row, so does a resume or another trigger; what was
-    /// skipped, cancelled or asked for by hand does not count. The pause is in the audit, by `firetime`, with
-    /// its reason, and told as [`Event::Contained`](crate::Event::Contained).
+    /// An occurrence counts once, after its retries: when its last attempt failed, ran out of time or gave
+    /// up. It killed its node if as many nodes died under it as its job allows ([`Job::max_attempts`]);
+    /// several on one node that died count once. A success ends the row, so does a resume or another trigger;
+    /// what was skipped, cancelled or asked for by hand does not count. The pause is in the audit, by
+    /// `firetime`, with its reason, and told as [`Event::Contained`](crate::Event::Contained).
     ///
     /// ```
     /// use std::time::Duration;

@@ -181,8 +181,9 @@ pub enum Event {
         /// How many nodes.
         deaths: u32,
     },
-    /// A schedule was paused, because so many of its occurrences in a row failed for good or killed their
-    /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). It fires again once somebody resumes it.
+    /// A schedule paused itself, because so many of its occurrences in a row failed for good or killed their
+    /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). Once somebody resumes it, it fires
+    /// again.
     Contained {
         /// The schedule's name.
         schedule: Arc<str>,
@@ -428,6 +429,7 @@ mod tests {
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { attempt: attempt(), deaths: 2 },
+            Event::Contained { schedule: name(), reason: reason() },
             finished(ExecutionState::Succeeded, None, None),
             finished(ExecutionState::Pending, None, Some(0)),
             finished(ExecutionState::Cancelled, Some(reason()), None),

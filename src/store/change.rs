@@ -95,7 +95,7 @@ pub(crate) struct ExecutionChange {
     pub attempt: Option<Attempt>,
     /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
-    /// The schedule whose occurrence has failed for good with it, if that one may be paused for such failures.
+    /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
     pub fails: Option<ScheduleId>,
     pub now: Millis,
 }

@@ -287,7 +287,8 @@ row! {
         time_limit: Option<i64> = "time_limit", Holds::Optional(1, i64::MAX);
         /// What becomes of occurrences that would overlap.
         overlap: String = "overlap", Holds::Free;
-        /// After so many occurrences in a row that failed for good it is paused; 0 never, NULL for deaths alone.
+        /// After how many occurrences in a row that failed for good it is paused: 0 never, NULL for deaths
+        /// alone.
         pause_after: Option<i64> = "pause_after", Holds::Optional(0, LONGEST_STREAK);
     }
 }

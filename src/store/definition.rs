@@ -84,7 +84,7 @@ impl Definition {
         }
         if let Some(count) = self.pause_after.filter(|count| i64::from(*count) > LONGEST_STREAK) {
             return Err(format!(
-                "it is to be paused after {count} occurrences in a row: 1 to {LONGEST_STREAK} are possible, or 0 for never"
+                "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 for never"
             ));
         }
         Settings::of(self, 0).check()
