@@ -100,6 +100,10 @@ struct Control;
 struct TimeLimitsAndRetries;
 
 #[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/containment.md")]
+struct Containment;
+
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/overlap.md")]
 struct Overlaps;
 

@@ -25,5 +25,6 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         recover: true,
         concurrency: None,
         overlap: Overlap::Skip,
+        pause_after: None,
     }
 }

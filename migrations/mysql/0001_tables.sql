@@ -65,8 +65,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
--- schedule was paused, for people. The slot is the occurrence that was claimed last, where executions must
--- not overlap.
+-- schedule was paused, for people; resumed_time is the instant up to which a resume has passed what was
+-- planned. The slot is the occurrence that was claimed last, where executions must not overlap.
 CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     shard BIGINT NOT NULL DEFAULT 0,
@@ -89,6 +89,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     repeat_count BIGINT DEFAULT -1,
     repeat_interval BIGINT DEFAULT -1,
     time_limit BIGINT,
+    pause_after BIGINT,
+    resumed_time BIGINT,
     state VARCHAR(20),
     application VARCHAR(50) NOT NULL,
     job_type VARCHAR(20),

@@ -239,6 +239,7 @@ impl Client {
             misfire_threshold: settings.threshold.unwrap_or_default(),
             time_limit: settings.time_limit,
             overlap: settings.overlap.clone(),
+            pause_after: settings.pause_after,
             next_five: next.filter_map(DateTime::from_timestamp_millis).collect(),
             rule: timing.map(|timing| timing.trigger().clone()),
             counts,

@@ -102,6 +102,33 @@ impl Schedule {
         self
     }
 
+    /// The schedule pauses itself after so many occurrences in a row that failed for good, and after two in a
+    /// row that killed their nodes: 1 to 1,000, both kinds counted together. Default: after the two that
+    /// killed their nodes alone. 0 switches both off. More than 1,000 is refused when the schedule is ensured
+    /// ([`ErrorKind::Config`]).
+    ///
+    /// An occurrence counts once, after its retries: when its last attempt failed, ran out of time or gave
+    /// up. It killed its node if as many nodes died under it as its job allows ([`Job::max_attempts`]);
+    /// several on one node that died count once. A success ends the row, so does a resume or another trigger;
+    /// what was skipped, cancelled or asked for by hand does not count. The pause is in the audit, by
+    /// `firetime`, with its reason, and told as [`Event::Contained`](crate::Event::Contained).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use firetime::{Job, Schedule, Trigger};
+    ///
+    /// const SYNC: Job<()> = Job::new("sync");
+    /// let every_minute = Trigger::every(Duration::from_secs(60))?;
+    /// let sync = Schedule::new("sync", SYNC, &(), every_minute)?.pause_after(5);
+    /// # let _ = sync;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn pause_after(mut self, occurrences: u32) -> Self {
+        self.definition.pause_after = Some(occurrences);
+        self
+    }
+
     /// What the schedule is for, shown to people beside it: one line of at most 500 characters without
     /// control characters (checked when the schedule is ensured). Default: empty.
     #[must_use]

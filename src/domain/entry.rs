@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub time_limit: Option<Millis>,
     /// What becomes of an occurrence that is due while another execution of it has not ended.
     pub overlap: Overlap,
+    /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
+    pub pause_after: Option<u32>,
 }
 
 impl Entry {

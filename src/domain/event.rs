@@ -189,6 +189,15 @@ pub enum Event {
         /// How many nodes.
         deaths: u32,
     },
+    /// A schedule paused itself, because so many of its occurrences in a row failed for good or killed their
+    /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). Once somebody resumes it, it fires
+    /// again.
+    Contained {
+        /// The schedule's name.
+        schedule: Arc<str>,
+        /// What was in a row, as the pause and the audit say it.
+        reason: String,
+    },
     /// What ended longer ago than the retention was removed.
     Purged {
         /// Occurrences, from the ledger.
@@ -267,6 +276,7 @@ impl Event {
             | Self::Stopped { clean: true } => log::Level::Info,
             Self::Quarantined { .. }
             | Self::Exhausted { .. }
+            | Self::Contained { .. }
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. }
@@ -343,6 +353,9 @@ impl Event {
             }
             Self::Exhausted { attempt, deaths } => {
                 write!(f, "{attempt} failed for good, nodes it cost: {deaths}")
+            }
+            Self::Contained { schedule, reason } => {
+                write!(f, "schedule {schedule:?} is paused until somebody resumes it: {reason}")
             }
             Self::Purged { occurrences, schedules, nodes } => {
                 let occurrences = counted(occurrences, "occurrence");
@@ -427,6 +440,7 @@ mod tests {
             Event::Quarantined { schedule: name(), reason: reason() },
             Event::Repaired { schedule: name(), what: "repaired" },
             Event::Exhausted { attempt: attempt(), deaths: 2 },
+            Event::Contained { schedule: name(), reason: reason() },
             finished(ExecutionState::Succeeded, None, None),
             finished(ExecutionState::Pending, None, Some(0)),
             finished(ExecutionState::Cancelled, Some(reason()), None),

@@ -117,6 +117,7 @@ fn completed(output: CompleteOutput, to: &mut impl Mailboxes) {
             to.dispatch(DispatchInput::SlotFreed(schedule));
             name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));
         }
+        CompleteOutput::Failed(schedule) => to.misfire(MisfireInput::Failed(schedule)),
         CompleteOutput::Event(event) => to.emit(event),
     }
 }

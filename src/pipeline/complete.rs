@@ -54,6 +54,8 @@ pub(crate) enum CompleteOutput {
     JobFreed(Arc<str>),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
+    /// An occurrence of this schedule has failed for good, for which it may be paused.
+    Failed(ScheduleId),
     Event(Event),
 }
 
@@ -332,6 +334,8 @@ impl CompleteMachine {
             let due = it.change.now.saturating_add(end.delay);
             self.outbox.push_back(CompleteOutput::Planned(Arc::clone(&attempt.schedule), due));
         }
+        let failed = it.change.fails.filter(|_| settled.is_done());
+        self.outbox.extend(failed.map(CompleteOutput::Failed));
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {
             // The caller may have gone; the answer is in the database anyway.

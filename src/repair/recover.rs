@@ -50,8 +50,16 @@ impl Revocation {
             frees: None,
             is_limited: false,
             plans: self.stranded.plans().filter(|_| !goes_on),
+            fails: None,
             now: self.now,
         }
+    }
+}
+
+impl Revocation {
+    /// Whether its occurrence has ended for good with the death of its node.
+    pub(crate) fn is_last_death(&self) -> bool {
+        self.to != ExecutionState::Pending && !self.again && !self.stranded.is_cancelled
     }
 }
 

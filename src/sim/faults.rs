@@ -60,6 +60,8 @@ pub(super) struct Faults {
     pub strangers: Millis,
     /// Per start of a node: it keeps the ledger for [`RETENTION`] only.
     pub forgets: Millis,
+    /// Per schedule: its handler always fails.
+    pub fails: Millis,
     /// Per simulation: thousands of one-shots, of the jobs that all nodes run, come due at once.
     pub crowds: Millis,
 }
@@ -95,6 +97,7 @@ impl Faults {
         leaves: 0,
         strangers: 0,
         forgets: 0,
+        fails: 0,
         crowds: 0,
     };
 
@@ -125,6 +128,7 @@ impl Faults {
         leaves: 3_000,
         strangers: 300_000,
         forgets: 0,
+        fails: 150_000,
         crowds: 0,
     };
 
@@ -156,6 +160,7 @@ impl Faults {
         leaves: 2_000,
         strangers: 300_000,
         forgets: 0,
+        fails: 150_000,
         crowds: 0,
     };
 
@@ -210,11 +215,15 @@ impl Faults {
     pub(super) const FORGETFUL: Self =
         Self { edits: 300_000, arrears: 0, removes: 0, kills: 6_000, forgets: 700_000, ..Self::MANY };
 
+    /// Handlers fail and nodes die: schedules pause themselves, and are resumed.
+    pub(super) const FAILING: Self =
+        Self { calls: 20_000, kills: 8_000, long_jobs: 200_000, fails: 300_000, ..Self::NONE };
+
     /// Nothing goes wrong but that edits are committed late, and now and then a call fails.
     pub(super) const BELATED: Self = Self { arrears: 20_000, calls: 20_000, ..Self::NONE };
 
     /// Each rate, with its name on a scenario's line.
-    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 27] {
+    pub(super) fn each(&mut self) -> [(&'static str, &mut Millis); 28] {
         [
             ("calls", &mut self.calls),
             ("slow", &mut self.slow),
@@ -242,6 +251,7 @@ impl Faults {
             ("leaves", &mut self.leaves),
             ("strangers", &mut self.strangers),
             ("forgets", &mut self.forgets),
+            ("fails", &mut self.fails),
             ("crowds", &mut self.crowds),
         ]
     }

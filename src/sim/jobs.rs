@@ -48,6 +48,10 @@ pub(super) fn long(takes: Millis) -> String {
     format!("\"run within {takes}\"")
 }
 
+/// One whose handler always fails, and one whose handler kills its process.
+pub(super) const FAILS: &str = "\"fails\"";
+pub(super) const KILLS: &str = "\"kills\"";
+
 pub(super) fn decoding(payload: &str) -> Millis {
     within(payload, "decoded").unwrap_or(0)
 }
@@ -95,6 +99,7 @@ pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Answer, M
     let most = within(&entry.payload, "run").unwrap_or(200);
     let takes = if dice.happens(faults.long_jobs) { dice.below(40_000) } else { dice.below(most) };
     let text = TEXTS[usize::try_from(takes).unwrap() % TEXTS.len()];
+    let failed = failed || &*entry.payload == FAILS;
     let answer = match (failed, how) {
         (true, 0..2) => Answer::GiveUp(text.to_owned()),
         (true, 2..6) => Answer::RetryIn(Duration::from_secs(2), text.to_owned()),

@@ -7,6 +7,8 @@
 
 #[path = "judge/concurrency.rs"]
 mod concurrency;
+#[path = "judge/containment.rs"]
+mod containment;
 #[path = "judge/covers.rs"]
 mod covers;
 #[path = "judge/delays.rs"]
@@ -52,6 +54,7 @@ pub fn judge(history: &History) -> Verdict {
     overlaps::overlaps(history, &mut verdict);
     concurrency::concurrency(history, &mut verdict);
     covers::covers(history, &mut verdict);
+    containment::containment(history, &mut verdict);
     effects(history, &mut verdict);
     payloads(history, &mut verdict);
     nodes(history, &mut verdict);

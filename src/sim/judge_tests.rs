@@ -24,6 +24,7 @@ fn good() -> History {
         limit: None,
         at_once: None,
         exclusive: false,
+        pause_after: None,
         misfire: "FIRE_ONCE".into(),
         threshold: 60_000,
         punctual: None,
@@ -588,6 +589,81 @@ fn a_claim_before_a_switch_by_a_clock_that_is_ahead_is_not_blamed() {
     judge(&history).assert_clean();
     history.clock = vec![(2_000, 400)];
     assert!(!judge(&history).violations.is_empty(), "it was after the switch");
+}
+
+/// The first four occurrences end so, each on a node of its own; retention and cancels aside.
+fn end_four(history: &mut History, state: &str) {
+    history.plans[0].recovers = false;
+    history.executions.retain(|row| row.attempt == 1);
+    history.effects.retain(|effect| effect.attempt == 1);
+    let ids: Vec<i64> = history.executions.iter().map(|row| row.id).collect();
+    history.changes.retain(|change| ids.contains(&change.execution));
+    for n in 1..=4 {
+        let row = row(history, 10 * n + 1);
+        (row.state, row.node) = (state.to_owned(), format!("node {n}"));
+        if state == "ABANDONED" {
+            history.dead.insert(format!("node {n}"));
+            history.doomed.insert(format!("node {n}"));
+        }
+        let last = history.changes.iter_mut().rev().find(|it| it.execution == 10 * n + 1).unwrap();
+        last.to = Some(state.to_owned());
+    }
+}
+
+fn contained(history: &mut History, at: i64, until: i64) {
+    history.contained.push(("s".to_owned(), at));
+    history.pauses.push(Pause { schedule: "s".to_owned(), from: at, until });
+}
+
+#[test]
+fn a_schedule_that_is_not_paused_for_what_failed_is_caught() {
+    let mut history = good();
+    end_four(&mut history, "FAILED");
+    for pause_after in [None, Some(0), Some(4)] {
+        history.plans[0].pause_after = pause_after;
+        judge(&history).assert_clean();
+    }
+    caught("id: 51", |history| {
+        end_four(history, "FAILED");
+        history.plans[0].pause_after = Some(3);
+    });
+    history.plans[0].pause_after = Some(3);
+    contained(&mut history, 4_050, 4_900);
+    judge(&history).assert_clean();
+}
+
+#[test]
+fn a_schedule_that_goes_on_killing_its_nodes_is_caught() {
+    let killer = |history: &mut History| {
+        end_four(history, "ABANDONED");
+        history.plans[0].exclusive = true;
+    };
+    caught("should have been paused", killer);
+    let mut history = good();
+    killer(&mut history);
+    history.plans[0].pause_after = Some(0);
+    judge(&history).assert_clean();
+    history.plans[0].pause_after = None;
+    for at in [2_015, 4_015] {
+        contained(&mut history, at, at + 900);
+    }
+    judge(&history).assert_clean();
+    for n in 1..=4 {
+        row(&mut history, 10 * n + 1).node = "one".to_owned();
+    }
+    (history.contained, history.pauses) = (Vec::new(), Vec::new());
+    judge(&history).assert_clean();
+}
+
+#[test]
+fn a_pause_for_too_little_is_caught() {
+    caught("had failed too seldom", |history| contained(history, 4_050, 4_900));
+    caught("had failed too seldom", |history| {
+        end_four(history, "FAILED");
+        history.plans[0].pause_after = Some(3);
+        contained(history, 3_050, 3_900);
+        contained(history, 4_050, 4_900);
+    });
 }
 
 #[test]

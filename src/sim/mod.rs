@@ -381,6 +381,39 @@ fn a_cancel_is_heard_within_one_heartbeat() {
     assert!(heard(&[Sabotage::DeafToCancels]).iter().all(Option::is_none), "nobody need hear of a cancel");
 }
 
+/// How often each of two schedules began between its resumes: one whose handler kills its node, and one whose
+/// handler always fails (first attempts alone).
+fn harm(seed: u64, sabotages: &[Sabotage]) -> [Vec<usize>; 2] {
+    let mut cluster = Cluster::beside_a_killer(seed, sabotages);
+    cluster.run();
+    let harm = [("schedule-1", u32::MAX), ("schedule-4", 1)].map(|(name, most)| {
+        let pauses = cluster.contained().iter().filter(|(schedule, _)| schedule == name).map(|(_, at)| *at);
+        let mut from = i64::MIN;
+        let spans = pauses.chain([i64::MAX]).map(|until| (std::mem::replace(&mut from, until), until));
+        let begun = |(from, until): (i64, i64)| {
+            let own = cluster.effects().iter().filter(|it| it.schedule == name && it.attempt <= most);
+            own.filter(|it| from < it.at && it.at <= until).count()
+        };
+        spans.collect::<Vec<_>>().into_iter().map(begun).collect()
+    });
+    let violations = judge(&cluster.history()).violations;
+    assert_eq!(violations.is_empty(), sabotages.is_empty(), "{violations:#?}");
+    harm
+}
+
+/// Each time that somebody resumes it.
+#[test]
+fn a_killer_costs_four_nodes_and_what_fails_is_paused() {
+    for seed in 0..5 {
+        let [killed, failed] = harm(seed, &[]);
+        println!("contained: seed={seed} killed={killed:?} failed={failed:?}");
+        assert!(killed.len() > 2 && killed.iter().all(|count| *count <= 4), "{killed:?}");
+        assert!(failed.len() > 9 && failed.iter().all(|count| *count <= 4), "{failed:?}");
+    }
+    let [killed, failed] = harm(0, &[Sabotage::CountNothing]);
+    assert!(killed[0] > 8 && failed[0] > 100, "they stop by themselves: {killed:?} {failed:?}");
+}
+
 const DAY: i64 = 24 * 3_600_000;
 
 /// How long each of some schedules that fire every second fires nothing, at most, after the database's clock

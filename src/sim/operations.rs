@@ -111,6 +111,7 @@ impl Rows for MisfireOp {
         match self {
             Self::Write(changes) => changes.iter().filter_map(Change::schedule).collect(),
             Self::Quarantine(broken) => vec![broken.seen.id],
+            Self::Contain(query, _) => vec![query.schedule],
             _ => Vec::new(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::dice::Dice;
+use super::faults::Faults;
 use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use super::sabotage::Sabotage;
@@ -24,6 +25,9 @@ const THRESHOLDS: [Millis; 4] = [60_000, 10_000, 15_000, 20_000];
 const OVERLAPS: [Overlap; 5] =
     [Overlap::Allow, Overlap::Skip, Overlap::Allow, Overlap::Queue(2), Overlap::Replace];
 
+/// After how many failures in a row schedules pause themselves, in turn, where some always fail.
+const PAUSES: [Option<u32>; 4] = [None, Some(3), Some(1), Some(0)];
+
 struct Made {
     definition: Definition,
     /// The expected times of each generation; none of those whose times count from the ends of runs.
@@ -33,6 +37,8 @@ struct Made {
     /// Its payloads, and since when.
     payloads: Vec<(Millis, String)>,
     paused: Option<Millis>,
+    /// It has paused itself since.
+    is_contained: bool,
     /// Since when it has been removed.
     removed: Option<Millis>,
 }
@@ -48,12 +54,16 @@ pub(super) struct Plans {
     cancels: Vec<judge::Cancel>,
     skips: Vec<(String, Millis)>,
     retries: BTreeSet<i64>,
+    /// Schedules that paused themselves, and when.
+    contained: Vec<(String, Millis)>,
     /// Retention would remove a one-shot's row, and what was expected of it with the row.
     one_shots: bool,
+    /// How many schedules of a million always fail.
+    fails: Millis,
 }
 
 impl Plans {
-    pub(super) fn new(dice: Dice, ends: Millis, one_shots: bool) -> Self {
+    pub(super) fn new(dice: Dice, ends: Millis, faults: Faults) -> Self {
         Self {
             made: Vec::new(),
             dice,
@@ -63,7 +73,9 @@ impl Plans {
             cancels: Vec::new(),
             skips: Vec::new(),
             retries: BTreeSet::new(),
-            one_shots,
+            contained: Vec::new(),
+            one_shots: faults.forgets == 0,
+            fails: faults.fails,
         }
     }
 
@@ -77,6 +89,9 @@ impl Plans {
         let (trigger, times) = self.trigger(n.is_multiple_of(2), start);
         self.make(n, start, trigger, times, store);
         self.keep_apart(OVERLAPS[n % OVERLAPS.len()], store);
+        let is_asked = self.fails > 0;
+        let payload = (is_asked && self.dice.happens(self.fails)).then_some(jobs::FAILS);
+        self.pause_after(if is_asked { PAUSES[n % PAUSES.len()] } else { Some(0) }, payload, store);
     }
 
     /// One that fires again some time after each run.
@@ -96,6 +111,35 @@ impl Plans {
         let made = self.made.last_mut().unwrap();
         made.definition.overlap = Some(rule);
         store.ensure(&made.definition).unwrap();
+    }
+
+    /// The schedule made last pauses itself after so many failures, and may have a payload of its own.
+    fn pause_after(&mut self, count: Option<u32>, payload: Option<&str>, store: &dyn Store) {
+        let made = self.made.last_mut().unwrap();
+        made.definition.pause_after = count;
+        if let Some(payload) = payload {
+            made.definition.payload = payload.to_owned();
+            made.payloads = vec![(Millis::MIN, payload.to_owned())];
+        }
+        store.ensure(&made.definition).unwrap();
+    }
+
+    /// A schedule of the job that is given up after two deaths, with this payload, every so many seconds.
+    pub(super) fn add_harmful(
+        &mut self,
+        n: usize,
+        (start, seconds): (Millis, Millis),
+        (pause_after, payload): (Option<u32>, &str),
+        store: &dyn Store,
+    ) {
+        let interval = 1_000 * seconds;
+        let times: Vec<Millis> = std::iter::successors(Some(start), |at| Some(at + interval))
+            .take_while(|at| *at <= self.ends)
+            .collect();
+        let trigger = Trigger::Simple(Simple::new(Some(start), interval, times.len() as i64 - 1).unwrap());
+        self.make(3 * n + 1, start, trigger, times, store);
+        self.keep_apart(Overlap::Skip, store);
+        self.pause_after(pause_after, Some(payload), store);
     }
 
     pub(super) fn add_every_second(&mut self, n: usize, start: Millis, store: &dyn Store) {
@@ -197,6 +241,7 @@ impl Plans {
             delays: BTreeMap::new(),
             payloads,
             paused: None,
+            is_contained: false,
             removed: None,
             punctual: None,
         });
@@ -231,11 +276,33 @@ impl Plans {
             return None;
         }
         let pause = Pause { schedule: schedule.clone(), from: made.paused.take()?, until: now };
+        made.is_contained = false;
         while let Some(repair) = resume(&find(), now) {
             // The store itself: an operator's call is whole.
             store.store.repair(&[repair]).unwrap();
         }
         Some(pause)
+    }
+
+    /// These schedules have paused themselves.
+    pub(super) fn note_contained(&mut self, contained: Vec<(String, Millis)>) {
+        for (schedule, at) in &contained {
+            let made = self.made.iter_mut().find(|it| it.definition.name == *schedule).unwrap();
+            (made.paused, made.is_contained) = (Some(*at), true);
+        }
+        self.contained.extend(contained);
+    }
+
+    /// Schedules that paused themselves, and when.
+    pub(super) fn contained(&self) -> &[(String, Millis)] {
+        &self.contained
+    }
+
+    /// Somebody resumes what has paused itself so long ago.
+    pub(super) fn resume_contained(&mut self, now: Millis, rest: Millis, store: &Wire<'_>) -> Vec<Pause> {
+        let is_over = |made: &Made| made.is_contained && made.paused.is_some_and(|since| now - since >= rest);
+        let over: Vec<usize> = (0..self.made.len()).filter(|n| is_over(&self.made[*n])).collect();
+        over.into_iter().filter_map(|n| self.resume(n, now, store)).collect()
     }
 
     pub(super) fn resume_all(&mut self, now: Millis, store: &Wire<'_>) -> Vec<Pause> {
@@ -492,6 +559,7 @@ impl Plans {
                 limit: policy.time_limit.map(crate::time::millis),
                 at_once: policy.concurrency.map(|most| most as usize),
                 exclusive: made.definition.overlap().has_slot(),
+                pause_after: made.definition.pause_after,
                 misfire: made.definition.misfire.as_str().to_owned(),
                 threshold: made.definition.threshold,
                 punctual: made.punctual,

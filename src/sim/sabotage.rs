@@ -104,6 +104,12 @@ pub(super) enum Sabotage {
     PlanNothing(ChangeKind),
     /// Handlers hear something wrong of what their executions cover.
     Covers(CoversFault),
+    /// Nobody counts what failed in a row.
+    CountNothing,
+    /// Nobody does before a death is stored.
+    CountNoDeaths,
+    /// Streaks go back beyond the ends of pauses.
+    ForgetResumes,
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -222,6 +228,9 @@ impl Sabotage {
             ("the success of what was planned", MANY, vec![Self::Covers(CoversFault::OrdersToo)]),
             ("the count of failures", MANY, vec![Self::ForgetFailures]),
             ("the pause of a snooze", MANY, vec![Self::SnoozeForNothing]),
+            ("the count of what failed in a row", Faults::FAILING, vec![Self::CountNothing]),
+            ("the count before a death is stored", Faults::FAILING, vec![Self::CountNoDeaths]),
+            ("the resume that ends a streak", Faults::FAILING, vec![Self::ForgetResumes]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),
             ("the retry that waits for the handler", Faults::OVERDUE, vec![Self::RetryAtTheLimit]),
             ("the end of what runs on with its node", Faults::OVERDUE, vec![Self::KeepTheStuck]),
@@ -254,6 +263,7 @@ impl Sabotage {
     pub(super) fn break_store(&self, store: &MemoryStore) {
         match self {
             Self::FollowTheCancelled => store.follow_cancelled(),
+            Self::ForgetResumes => store.forget_resumes(),
             Self::LiftLimits => store.lift_limits(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),

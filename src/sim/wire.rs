@@ -16,6 +16,7 @@ use crate::domain::{
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::{ChangeKind, HeldRow};
+use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
@@ -47,6 +48,8 @@ pub(super) struct Wires {
     misdrained: Mutex<Vec<String>>,
     /// Executions cancelled for their schedules' next occurrences.
     replaced: Mutex<Vec<judge::Cancel>>,
+    /// Schedules that were paused for what failed, and when.
+    contained: Mutex<Vec<(String, Millis)>>,
     /// Claims won, and claims lost.
     claims: Mutex<(u64, u64)>,
     /// True time, and what the database takes it for.
@@ -71,6 +74,7 @@ impl Wires {
             drained: Mutex::default(),
             misdrained: Mutex::default(),
             replaced: Mutex::default(),
+            contained: Mutex::default(),
             claims: Mutex::default(),
             clock: Mutex::default(),
             seen: Mutex::default(),
@@ -104,6 +108,11 @@ impl Wires {
     /// Executions cancelled for their schedules' next occurrences.
     pub(super) fn replaced(&self) -> Vec<judge::Cancel> {
         lock(&self.replaced).clone()
+    }
+
+    /// Schedules that were paused for what failed since the last call, and when.
+    pub(super) fn take_contained(&self) -> Vec<(String, Millis)> {
+        std::mem::take(&mut lock(&self.contained))
     }
 
     /// What nodes held that said that they had drained.
@@ -394,7 +403,12 @@ impl Store for Wire<'_> {
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         self.before(&change)?;
-        self.store.apply_audited(change, entry)
+        let is_containment = matches!(&change, Change::Pause(pause) if pause.by == "firetime");
+        let applied = self.store.apply_audited(change, entry)?;
+        if is_containment && applied.is_done() {
+            lock(&self.shared.contained).push((entry.target.clone(), self.time));
+        }
+        Ok(applied)
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRow>> {
@@ -546,6 +560,14 @@ impl Store for Wire<'_> {
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.store.ended_pauses(application)
+    }
+
+    fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
+        let is_deaf = self.is(Sabotage::CountNoDeaths) && !query.dying.is_empty();
+        if is_deaf || self.is(Sabotage::CountNothing) {
+            return Ok(None);
+        }
+        self.store.streak(query)
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -99,6 +99,8 @@ pub(crate) struct ExecutionChange {
     pub is_limited: bool,
     /// If the schedule fires again so long after the end of its run, and this may be that end.
     pub plans: Option<RunEnd>,
+    /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
+    pub fails: Option<ScheduleId>,
     pub now: Millis,
 }
 
@@ -147,6 +149,7 @@ impl ExecutionChange {
             frees: None,
             is_limited: false,
             plans: None,
+            fails: None,
             now,
         }
     }
@@ -565,6 +568,7 @@ impl Change {
     pub(crate) fn brings(&self, value: ChangeValue) -> Datum<'_> {
         match (self, value) {
             (Self::Execution(change), _) => change.brings(value),
+            (Self::Repair(repair), Now) => Datum::Number(repair.now),
             (Self::Repair(repair), ToPrev) => Datum::time(repair.to.prev),
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),

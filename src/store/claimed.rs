@@ -142,7 +142,8 @@ impl Claimed {
             Answer::GiveUp(error) => {
                 let (error, reason) = (Some(error), Some(Reason::GaveUp));
                 let change = self.change(ChangeKind::GiveUp, ExecutionState::Failed, now);
-                return ExecutionChange { error, reason, frees: self.frees(), plans: self.plans(), ..change };
+                let (frees, fails, plans) = (self.frees(), self.fails(), self.plans());
+                return ExecutionChange { error, reason, frees, fails, plans, ..change };
             }
             Answer::Snooze(pause) => {
                 let (fresh, reason) = (Some(Token::fresh()), Some(Reason::Snoozed));
@@ -152,8 +153,9 @@ impl Claimed {
             }
         };
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
-        let (frees, plans) = (self.frees(), self.plans());
-        ExecutionChange { error, next, frees, plans, ..self.change(ChangeKind::Finish, becomes, now) }
+        let is_last = becomes == ExecutionState::Failed && next.is_none();
+        let (frees, fails, plans) = (self.frees(), self.fails().filter(|_| is_last), self.plans());
+        ExecutionChange { error, next, frees, fails, plans, ..self.change(ChangeKind::Finish, becomes, now) }
     }
 
     /// How long its handler may take, if its schedule says so itself; milliseconds.
@@ -171,11 +173,13 @@ impl Claimed {
     pub(crate) fn release(self, retry: Option<Millis>, now: Millis) -> ExecutionChange {
         let next = retry.map(|due| NextAttempt::new(due, Reason::Retry));
         let (fresh, frees, plans) = (Some(Token::fresh()), self.frees(), self.plans());
+        let fails = self.fails().filter(|_| next.is_none());
         ExecutionChange {
             fresh,
             next,
             frees,
             plans,
+            fails,
             ..self.change(ChangeKind::Release, ExecutionState::TimedOut, now)
         }
     }
@@ -196,6 +200,13 @@ impl Claimed {
     fn plans(&self) -> Option<RunEnd> {
         let delay = self.entry.timing.delay_ms()?;
         Some(RunEnd { schedule: self.entry.id, delay })
+    }
+
+    /// Its schedule, if a planned occurrence that fails for good may pause it.
+    fn fails(&self) -> Option<ScheduleId> {
+        let is_planned = !matches!(self.cause, Cause::ByHand { .. });
+        let counts = self.entry.pause_after.is_some_and(|count| count > 0);
+        (is_planned && counts).then_some(self.entry.id)
     }
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::definition::Definition;
+use super::streak::LONGEST_STREAK;
 use super::when::NONE;
 use crate::domain::text::shortened;
 use crate::domain::{JobPolicy, MisfirePolicy, ScheduleState};
@@ -50,6 +51,7 @@ named! {
         PausedBy = "paused_by",
         PausedTime = "paused_time",
         PausedUntil = "paused_until",
+        ResumedTime = "resumed_time",
         // Executions.
         ClaimToken = "claim_token",
         Node = "node",
@@ -289,6 +291,9 @@ row! {
         time_limit: Option<i64> = "time_limit", Holds::Optional(1, i64::MAX);
         /// What becomes of occurrences that would overlap.
         overlap: String = "overlap", Holds::Free;
+        /// After how many occurrences in a row that failed for good it is paused: 0 never, NULL for deaths
+        /// alone.
+        pause_after: Option<i64> = "pause_after", Holds::Optional(0, LONGEST_STREAK);
     }
 }
 
@@ -330,6 +335,7 @@ impl Settings {
             description: definition.description.as_str().into(),
             time_limit: definition.time_limit,
             overlap: definition.overlap().word().into_owned(),
+            pause_after: definition.pause_after.map(i64::from),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::audit::{AuditEntry, Order};
 use super::columns::{Cell, Settings, Spec, When};
+use super::streak::LONGEST_STREAK;
 use super::when::{self, NONE, Present};
 use crate::domain::{Cursor, JobPolicy, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleState};
 use crate::time::Window;
@@ -26,6 +27,8 @@ pub(crate) struct Definition {
     pub time_limit: Option<Millis>,
     /// What becomes of occurrences that would overlap; none as its trigger has it.
     pub overlap: Option<Overlap>,
+    /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
+    pub pause_after: Option<u32>,
     /// For people.
     pub description: String,
     /// Who defines it, and why: recorded if something changes.
@@ -51,6 +54,7 @@ impl Definition {
             threshold: Window::default().threshold,
             time_limit: None,
             overlap: None,
+            pause_after: None,
             description: String::new(),
             order: Order::default(),
         }
@@ -76,6 +80,11 @@ impl Definition {
             return Err(format!(
                 "the payload has {bytes} bytes of JSON, {LARGEST_PAYLOAD} are possible: store the data elsewhere \
                  and let the payload hold its key"
+            ));
+        }
+        if let Some(count) = self.pause_after.filter(|count| i64::from(*count) > LONGEST_STREAK) {
+            return Err(format!(
+                "its pause_after is {count}: 1 to {LONGEST_STREAK} occurrences in a row are possible, or 0 for never"
             ));
         }
         Settings::of(self, 0).check()

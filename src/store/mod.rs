@@ -21,6 +21,7 @@ pub(crate) mod order;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
+pub(crate) mod streak;
 pub(crate) mod switch;
 pub(crate) mod when;
 
@@ -49,6 +50,7 @@ pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use crate::domain::shards::Share;
 use crate::domain::{
@@ -172,6 +174,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// Pauses whose time is up, by the database's clock; where there are none, notes when the next one's is.
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>>;
+
+    /// The streak for which an active schedule is to be paused by its own rule; none if there is none.
+    fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>>;
 
     /// Notes that the node that runs these executions has heard that they are to be cancelled.
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()>;

@@ -295,10 +295,15 @@ const TIME_OUT: Rule = FINISH.leads(&[Running], &[TimedOut]).sets(&[
     (Column::Reason, Word("")),
 ]);
 
-/// Its outcome stays. Under another token nobody releases it a second time.
+/// Its outcome stays, and its reason says whether its node is gone. Under another token nobody releases it a
+/// second time.
 const RELEASE: Rule = Rule::of("settle", Table::Execution, &guard::RELEASE)
     .leads(&[TimedOut], &[TimedOut])
-    .sets(&[(Column::ClaimToken, Give(Fresh)), (Column::FinishedTime, Give(Now))])
+    .sets(&[
+        (Column::ClaimToken, Give(Fresh)),
+        (Column::Reason, Give(Why)),
+        (Column::FinishedTime, Give(Now)),
+    ])
     .repeats();
 
 const TAKE_BACK: Rule = Rule::of("revoke executions", Table::Execution, &guard::REVOKE)
@@ -364,6 +369,7 @@ const RESUME: Rule = PASS_PAUSED.sets(&[
     (Column::PausedBy, Word("")),
     (Column::PausedTime, NoTime),
     (Column::PausedUntil, NoTime),
+    (Column::ResumedTime, Give(Now)),
 ]);
 
 const PAUSE: Rule = Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).sets(&[

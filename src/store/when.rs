@@ -1,6 +1,7 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
 use super::columns::When;
+use super::streak::LONGEST_STREAK;
 use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
 use crate::trigger::{Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
@@ -254,6 +255,15 @@ pub(crate) fn time_limit(value: Option<Millis>) -> Result<Option<Millis>, String
         Some(limit) if limit < 1 => Err(format!("time limit {limit} is not a span")),
         limit => Ok(limit),
     }
+}
+
+/// After how many occurrences in a row that failed for good a schedule is paused.
+pub(crate) fn pause_after(value: Option<i64>) -> Result<Option<u32>, String> {
+    let count = |value: i64| {
+        let count = u32::try_from(value).ok().filter(|_| value <= LONGEST_STREAK);
+        count.ok_or_else(|| format!("pause_after {value} is none of 0 to {LONGEST_STREAK}"))
+    };
+    value.map(count).transpose()
 }
 
 /// What becomes of occurrences that would overlap.

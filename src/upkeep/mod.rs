@@ -4,11 +4,13 @@
 //! The elected node works in passes; [`repair`](crate::repair) holds the pure decisions. A pass has five
 //! duties, in this order: the end of [`pauses`] whose time is up, [`takeover`] of dead nodes' executions,
 //! repair of [`misfires`], [`quarantine`] of unreadable rows and schedules ahead of the clock, [`retention`].
+//! [`containment`] belongs to takeover, and on every node to what has failed there.
 //! It goes on while they have work; with every interval it stands for [`election`] again and then takes over
 //! the executions of nodes that have died meanwhile. Two handlers at once only waste work: every change is
 //! guarded by what it saw.
 
 mod batch;
+mod containment;
 mod election;
 mod misfires;
 mod operation;
@@ -20,6 +22,7 @@ mod takeover;
 use std::collections::VecDeque;
 
 use batch::{Batch, BatchLimit, MOST_ROWS, Unwritten};
+use containment::Containment;
 use election::Election;
 use misfires::Overdue;
 use operation::MisfireAnswer;
@@ -27,9 +30,10 @@ pub(crate) use operation::MisfireOp;
 use quarantine::Quarantine;
 use retention::Retention;
 
-use crate::domain::{Error, ErrorKind, Event, Millis};
+use crate::domain::{Error, ErrorKind, Event, Millis, ScheduleId};
 use crate::machine::{Machine, Step};
-use crate::repair::recover_apart;
+use crate::repair::{Revocation, recover_apart};
+use crate::store::streak::StreakQuery;
 use crate::store::{Applied, OverduePage, Section, StrandedPage, UnreadablePage};
 use crate::time::{Now, Window};
 
@@ -40,6 +44,8 @@ const ROW_PAUSE: Millis = 50;
 pub(crate) enum MisfireInput {
     /// A poll ended.
     Polled(PollReport),
+    /// An occurrence of this schedule has failed for good here, for which it may be paused.
+    Failed(ScheduleId),
     Stop,
 }
 
@@ -97,6 +103,8 @@ enum Call {
     FindOverdue,
     /// Mostly it concerns that row alone.
     Quarantine,
+    /// It concerns that schedule alone: what is about to end for good of it is left to the next pass.
+    Containment(StreakQuery),
     /// The pass ends.
     #[default]
     Other,
@@ -113,6 +121,7 @@ pub(crate) struct MisfireMachine {
     limit: BatchLimit,
     quarantine: Quarantine,
     retention: Retention,
+    containment: Containment,
     /// No call is sent before this (boot clock) after one has failed.
     hold: Millis,
     /// Something was repaired since the poll was last woken.
@@ -141,9 +150,10 @@ impl Machine for MisfireMachine {
         if self.election.needs_renewal(now) && !self.is_idle() {
             if self.report.may_stand() { self.stand(now) } else { self.end_pass() }
         }
-        let op = self.next_task(now).or_else(|| self.retention.step(&self.application));
+        let op = self.next_count(now).or_else(|| self.next_task(now));
+        let op = op.or_else(|| self.retention.step(&self.application));
         let wakes_at = if self.report.may_stand() { self.election.wakes_at() } else { Millis::MAX };
-        op.map_or(Step::Wait(wakes_at), Step::Do)
+        op.map_or(Step::Wait(wakes_at.min(self.containment.wakes_at())), Step::Do)
     }
 
     fn done(&mut self, now: Now, answer: Result<MisfireAnswer, Error>) {
@@ -176,6 +186,13 @@ impl Machine for MisfireMachine {
                 self.wake_poll();
             }
             Ok(MisfireAnswer::PauseEnded(_, Applied::Lost)) => {}
+            Ok(MisfireAnswer::Counted(query, streak)) => self.containment.counted(query, streak),
+            Ok(MisfireAnswer::Contained(_, streak, Applied::Done)) => {
+                self.repaired = true;
+                self.emit(Event::Contained { schedule: streak.name, reason: streak.reason });
+                self.wake_poll();
+            }
+            Ok(MisfireAnswer::Contained(query, _, Applied::Lost)) => self.containment.lost(query),
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
             Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
@@ -206,6 +223,7 @@ impl Machine for MisfireMachine {
                     self.stand(now);
                 }
             }
+            MisfireInput::Failed(schedule) => self.containment.failed_here(schedule),
             MisfireInput::Stop => self.stopping = true,
         }
     }
@@ -223,6 +241,7 @@ impl MisfireMachine {
             limit: BatchLimit::new(MOST_ROWS),
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
+            containment: Containment::new(),
             hold: Millis::MIN,
             repaired: false,
             outbox: VecDeque::new(),
@@ -300,6 +319,12 @@ impl MisfireMachine {
         self.wake_poll();
     }
 
+    fn next_count(&mut self, now: Now) -> Option<MisfireOp> {
+        let op = self.containment.step(now)?;
+        self.call = Call::of(&op);
+        Some(op)
+    }
+
     fn next_task(&mut self, now: Now) -> Option<MisfireOp> {
         loop {
             match self.todo.pop_front()? {
@@ -338,7 +363,24 @@ impl MisfireMachine {
             self.todo.push_front(Task::Perform(takeover::search(&self.application, last)));
         }
         let revocations = recover_apart(page.stranded, now.db).into_iter();
-        self.todo.push_front(Task::Write(revocations.map(Unwritten::Revocation).collect()));
+        let (last, others): (Vec<_>, Vec<_>) = revocations.partition(Revocation::is_last_death);
+        let counts: Vec<MisfireOp> = containment::counts(&last).collect();
+        let write =
+            |list: Vec<Revocation>| Task::Write(list.into_iter().map(Unwritten::Revocation).collect());
+        self.todo.push_front(write(last));
+        counts.into_iter().rev().for_each(|op| self.todo.push_front(Task::Perform(op)));
+        self.todo.push_front(write(others));
+    }
+
+    /// Whether these executions' schedule is to be paused is unknown: they stay stranded until the next pass.
+    fn withhold(&mut self, query: &StreakQuery) {
+        let is_meant =
+            |it: &Unwritten| matches!(it, Unwritten::Revocation(it) if query.dying.contains(&it.stranded.id));
+        for task in &mut self.todo {
+            if let Task::Write(list) = task {
+                list.retain(|it| !is_meant(it));
+            }
+        }
     }
 
     fn found_overdue(&mut self, mut page: OverduePage, now: Now) {
@@ -422,6 +464,11 @@ impl MisfireMachine {
             {
                 pause = ROW_PAUSE;
             }
+            Call::Containment(query) => {
+                self.withhold(&query);
+                self.containment.failed(&query, is_rows_own, now);
+                pause = if is_rows_own { ROW_PAUSE } else { FAILURE_PAUSE };
+            }
             Call::Quarantine | Call::Other => self.end_pass(),
         }
         self.hold = now.boot + pause;
@@ -436,6 +483,7 @@ impl Call {
         match op {
             MisfireOp::FindOverdue(_) => Self::FindOverdue,
             MisfireOp::Quarantine(_) => Self::Quarantine,
+            MisfireOp::Count(query) | MisfireOp::Contain(query, _) => Self::Containment(query.clone()),
             _ => Self::Other,
         }
     }

@@ -3,6 +3,7 @@
 use crate::domain::{Entry, Error, ExecutionId, Millis};
 use crate::machine::Operation;
 use crate::store::audit::AuditEntry;
+use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
     Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, Store,
@@ -34,6 +35,9 @@ pub(crate) enum MisfireOp {
     /// A part of what the pause of a schedule has held back.
     PassOn(Box<Change>),
     EndPause(Box<(Change, AuditEntry)>),
+    Count(StreakQuery),
+    /// Pauses a schedule for its streak.
+    Contain(StreakQuery, Streak),
     FindOverdue(OverdueQuery),
     Write(Vec<Change>),
     FindUnreadable(UnreadableQuery),
@@ -51,6 +55,9 @@ pub(crate) enum MisfireAnswer {
     PassedOn,
     /// What was paused, and whether the pause was still as it was seen.
     PauseEnded(AuditEntry, Applied),
+    Counted(StreakQuery, Option<Streak>),
+    /// Whether the schedule was still as it was counted.
+    Contained(StreakQuery, Streak, Applied),
     Overdue(OverduePage),
     /// What became of the batch's changes, in its order.
     Written(Vec<Applied>),
@@ -71,6 +78,8 @@ impl Operation for MisfireOp {
             Self::FindEndedPauses { .. } => "looking for ended pauses",
             Self::FindPassed(..) => "looking for what a pause held back",
             Self::PassOn(_) | Self::EndPause(_) => "ending a pause",
+            Self::Count(_) => "counting what failed in a row",
+            Self::Contain(..) => "pausing a schedule that fails",
             Self::FindOverdue(_) => "looking for misfires",
             Self::Write(changes) if matches!(changes[..], [Change::Repair(_), ..]) => "repairing misfires",
             Self::Write(_) => "taking executions back from dead nodes",
@@ -102,6 +111,12 @@ impl Operation for MisfireOp {
             Self::EndPause(end) => {
                 let (change, audit) = *end;
                 store.apply_audited(change, &audit).map(|applied| MisfireAnswer::PauseEnded(audit, applied))
+            }
+            Self::Count(query) => store.streak(&query).map(|streak| MisfireAnswer::Counted(query, streak)),
+            Self::Contain(query, streak) => {
+                let (change, audit) = streak.pause();
+                let applied = store.apply_audited(change, &audit);
+                applied.map(|applied| MisfireAnswer::Contained(query, streak, applied))
             }
             Self::FindOverdue(query) => store.overdue(&query).map(MisfireAnswer::Overdue),
             Self::Write(changes) => store.apply(&changes).map(MisfireAnswer::Written),

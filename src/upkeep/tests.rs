@@ -51,6 +51,7 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
         MisfireOp::FindUnreadable(_) => {
             MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
         }
+        MisfireOp::Count(query) => MisfireAnswer::Counted(query.clone(), None),
         MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
         MisfireOp::PurgeOrphans(_) => MisfireAnswer::PurgedOrphans(PurgedOrphans::default()),
         _ => MisfireAnswer::Overdue(overdue_rows([])),

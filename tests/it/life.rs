@@ -1,6 +1,6 @@
 //! A scheduler's life inside one process: start, run, fail, pause, stop.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -39,6 +39,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_full_lane_delays_no_job_of_another", a_full_lane_delays_no_job_of_another),
         ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
         ("a_job_runs_as_often_at_once_as_it_may", a_job_runs_as_often_at_once_as_it_may),
+        ("a_schedule_that_fails_pauses_itself", a_schedule_that_fails_pauses_itself),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("a_pause_holds_and_a_resume_skips", a_pause_holds_and_a_resume_skips),
@@ -303,6 +304,47 @@ fn a_handler_that_snoozes_at_a_shutdown(kind: ServerKind) {
     assert_eq!(told.recv_timeout(SOON).unwrap(), (1, 1), "no further attempt");
     assert!(second.shutdown(SOON));
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
+}
+
+/// Its job is mended, somebody resumes it, and it fires again.
+fn a_schedule_that_fails_pauses_itself(kind: ServerKind) {
+    let database = kind.fresh();
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let works = Arc::clone(&is_mended);
+    let handler = move |_: &Context, _| match works.load(Ordering::Relaxed) {
+        true => Ok(Answer::Done),
+        false => Ok(Answer::GiveUp("broken".to_owned())),
+    };
+    let (builder, events) = listen(builder(&database).handler(TEXT, handler));
+    let scheduler = builder.start().unwrap();
+    let client = scheduler.client();
+    let every = Trigger::every(Duration::from_millis(300)).unwrap();
+    let broken = Schedule::new("broken", TEXT, &String::new(), every).unwrap().pause_after(3);
+    client.ensure(&broken).run().unwrap();
+    let reason = wait_for(&events, |event| match event {
+        Event::Contained { schedule, reason } if **schedule == *"broken" => Some(reason.clone()),
+        _ => None,
+    });
+    assert_eq!(reason, "3 occurrences in a row failed");
+    let shown = client.schedule("broken").unwrap();
+    let pause = (shown.schedule.state.as_str(), shown.schedule.paused_by.as_str());
+    assert_eq!((pause, shown.schedule.reason), (("paused", "firetime"), reason.clone()));
+    assert_eq!(shown.pause_after, Some(3));
+    let filter = AuditFilter { verb: Some("pause".to_owned()), ..AuditFilter::default() };
+    let audit = client.audit(&filter).unwrap();
+    let made: Vec<_> =
+        audit.iter().map(|it| (it.actor.as_str(), it.target.as_str(), it.reason.as_str())).collect();
+    assert_eq!(made, [("firetime", "broken", reason.as_str())]);
+    let failed = client.executions(&ExecutionFilter::default()).unwrap();
+    assert!((3..=4).contains(&failed.len()), "one more at most: {failed:?}");
+
+    is_mended.store(true, Ordering::Relaxed);
+    assert_eq!(client.resume("broken").run().unwrap(), Resumed::Resumed);
+    wait_for(&events, |event| match event {
+        Event::Finished { state: ExecutionState::Succeeded, .. } => Some(()),
+        _ => None,
+    });
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// Two nodes, and a job that takes longer than its interval.

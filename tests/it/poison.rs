@@ -24,6 +24,10 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
             killers_under_a_supervisor_cost_the_others_nothing,
         ),
         ("a_pause_stops_a_killer_that_outruns_its_cap", a_pause_stops_a_killer_that_outruns_its_cap),
+        (
+            "a_recurring_killer_costs_four_nodes_and_is_paused",
+            a_recurring_killer_costs_four_nodes_and_is_paused,
+        ),
         ("endless_jobs_hold_nothing_but_their_threads", endless_jobs_hold_nothing_but_their_threads),
         ("an_outcome_that_panics_is_an_outcome", an_outcome_that_panics_is_an_outcome),
         ("noise_and_long_texts_fill_no_memory", noise_and_long_texts_fill_no_memory),
@@ -200,6 +204,39 @@ fn killers_under_a_supervisor_cost_the_others_nothing(kind: ServerKind) {
     nodes.stop();
 }
 
+/// A supervisor restarts what it kills.
+fn a_recurring_killer_costs_four_nodes_and_is_paused(kind: ServerKind) {
+    let (database, client) = begin(kind);
+    let mut nodes = Nodes::start(&database.url, 3);
+    pulse(&client);
+    let every = Trigger::every(Duration::from_secs(2)).unwrap();
+    client.ensure(&Schedule::new("killer", POISON, &"abort".to_owned(), every).unwrap()).run().unwrap();
+    let (mut lost, began) = (0, Instant::now());
+    let mut supervise = |nodes: &mut Nodes, (_, line)| {
+        if line == Line::Gone {
+            lost += 1;
+            nodes.add(&database.url);
+        }
+        lost
+    };
+    let killer = || client.schedule("killer").unwrap().schedule;
+    until(&mut nodes, |nodes, line| {
+        assert!(supervise(nodes, line) <= 4, "it goes on");
+        killer().state == "paused"
+    });
+    println!("{}: paused after {:?}", kind.name(), began.elapsed());
+    let (by, reason) = (killer().paused_by, killer().reason);
+    assert_eq!((by.as_str(), reason.as_str()), ("firetime", "2 occurrences in a row killed their nodes"));
+    let planned = tick(&client, 10);
+    until(&mut nodes, |nodes, line| {
+        assert_eq!(supervise(nodes, line), 4, "it runs although it is paused");
+        succeeded(&client, "tick") == planned
+    });
+    let ended: Vec<_> = states(&client, "killer").into_iter().filter(|it| it.1 != "SKIPPED").collect();
+    assert_eq!(ended, [given_up(), given_up()].concat());
+    nodes.stop();
+}
+
 /// It is planned faster than deaths are noticed: each node that starts takes up its next occurrence.
 fn a_pause_stops_a_killer_that_outruns_its_cap(kind: ServerKind) {
     let (database, client) = begin(kind);
@@ -207,7 +244,8 @@ fn a_pause_stops_a_killer_that_outruns_its_cap(kind: ServerKind) {
     pulse(&client);
     let planned = tick(&client, 20);
     let every = Trigger::every(Duration::from_secs(1)).unwrap();
-    client.ensure(&beside(Schedule::new("killer", POISON, &"abort".to_owned(), every))).run().unwrap();
+    let killer = beside(Schedule::new("killer", POISON, &"abort".to_owned(), every)).pause_after(0);
+    client.ensure(&killer).run().unwrap();
     let mut lost = 0;
     let mut supervise = |nodes: &mut Nodes, (_, line)| {
         if line == Line::Gone {

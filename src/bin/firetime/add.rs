@@ -25,6 +25,7 @@ pub(crate) struct NewSchedule {
     pub(crate) priority: i32,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) overlap: Option<Overlap>,
+    pub(crate) pause_after: Option<u32>,
     /// Only its fire times are shown.
     pub(crate) dry_run: bool,
     /// The present, from which an interval counts.
@@ -48,6 +49,10 @@ pub(crate) fn add(
     };
     let schedule = match new.overlap {
         Some(rule) => schedule.overlap(rule),
+        None => schedule,
+    };
+    let schedule = match new.pause_after {
+        Some(occurrences) => schedule.pause_after(occurrences),
         None => schedule,
     };
     let now = new.now.timestamp_millis();

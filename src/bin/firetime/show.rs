@@ -50,6 +50,7 @@ pub(crate) fn schedule(
             ("misfire", format!("{}, from {} ms on", details.misfire, details.misfire_threshold)),
             ("time limit", details.time_limit.map_or_else(String::new, |limit| format!("{limit} ms"))),
             ("overlap", details.overlap.to_lowercase()),
+            ("pauses itself after", pauses_after(details.pause_after)),
             ("state", schedule_state(schedule)),
             ("reason", schedule.reason.clone()),
             ("paused by", schedule.paused_by.clone()),
@@ -61,6 +62,16 @@ pub(crate) fn schedule(
         ],
     )?;
     recent(last, out)
+}
+
+/// After what in a row a schedule pauses itself.
+fn pauses_after(occurrences: Option<i64>) -> String {
+    match occurrences {
+        None => "2 deaths in a row".to_owned(),
+        Some(0) => "nothing".to_owned(),
+        Some(1) => "1 failure or death".to_owned(),
+        Some(most) => format!("{most} failures or 2 deaths in a row"),
+    }
 }
 
 pub(crate) fn execution(

@@ -113,6 +113,7 @@ fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange
         frees: None,
         is_limited: false,
         plans: None,
+        fails: None,
         now: NOW,
     }
 }
@@ -169,6 +170,25 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
 }
 
 /// Who waits here is told at once; of a schedule that queues, also who may wait elsewhere.
+/// Once it is stored, and not if the execution was another's by then.
+#[test]
+fn a_failure_for_good_is_told() {
+    for (applied, told) in [(Applied::Done, 1), (Applied::Lost, 0)] {
+        let now = Now { db: 0, boot: 0, apart: 0 };
+        let mut machine = CompleteMachine::new(Arc::default());
+        let fails = Some(ScheduleId(7));
+        machine.receive(now, CompleteInput::Settle(ExecutionChange { fails, ..finish(1, "plain") }, None));
+        assert!(matches!(machine.next(now), Step::Do(_)));
+        machine.done(now, Ok(vec![applied]));
+        let outputs = std::iter::from_fn(|| match machine.next(now) {
+            Step::Tell(output) => Some(output),
+            _ => None,
+        });
+        let failed = outputs.filter(|it| matches!(it, CompleteOutput::Failed(ScheduleId(7)))).count();
+        assert_eq!(failed, told, "{applied:?}");
+    }
+}
+
 #[test]
 fn an_end_that_frees_a_slot_is_told_to_who_waits() {
     let freed = |overlap: Overlap, awaited: bool, settled: Applied| {

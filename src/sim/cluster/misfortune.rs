@@ -16,6 +16,8 @@ use crate::time::Window;
 const DOOM: Millis = 5_000;
 /// Somebody holds a schedule's row for this long at most.
 const HELD: Millis = 60_000;
+/// After so long somebody resumes a schedule that has paused itself.
+const CONTAINED: Millis = 20_000;
 /// The most the database's clock is wrong by.
 const CLOCK_ERROR: Millis = 900;
 
@@ -161,17 +163,12 @@ impl Cluster {
     fn strike(&mut self, n: usize) {
         let Some(process) = &mut self.slots[n].process else { return };
         let (fate, faults) = (&mut self.fate, &self.faults);
+        if fate.strikes(faults.kills) {
+            return self.kill(n);
+        }
         let mut doom = |process: &Process, until: Millis| {
             self.deaths.doom(process.first_id, self.now, until);
         };
-        if fate.strikes(faults.kills) {
-            doom(process, Millis::MAX);
-            self.deaths.killed(process.id);
-            process.die(fate);
-            self.slots[n].restart_at = self.now + self.fate.below(90_000);
-            self.graves.extend(self.slots[n].process.take());
-            return;
-        }
         let freezes = fate.strikes(faults.freezes);
         if freezes || fate.strikes(faults.stops) {
             let span = fate.below(90_000);
@@ -194,6 +191,16 @@ impl Cluster {
         }
     }
 
+    /// A process dies, and is started anew in a while.
+    pub(super) fn kill(&mut self, n: usize) {
+        let Some(mut process) = self.slots[n].process.take() else { return };
+        self.deaths.doom(process.first_id, self.now, Millis::MAX);
+        self.deaths.killed(process.id);
+        process.die(&mut self.fate);
+        self.slots[n].restart_at = self.now + self.fate.below(90_000);
+        self.graves.push(process);
+    }
+
     fn set_clock_wrong(&mut self) {
         let (at, step) = self.script.step_at;
         if self.now == at || self.now == at.saturating_add(STEPPED) {
@@ -207,6 +214,9 @@ impl Cluster {
 
     fn change_schedules(&mut self) {
         let wire = Wire::new(self.database.store(), &self.wires, 0);
+        self.plans.note_contained(self.wires.take_contained());
+        let rest = if self.now < self.ends { CONTAINED } else { 0 };
+        self.pauses.extend(self.plans.resume_contained(self.now, rest, &wire));
         if self.fate.strikes(self.faults.pauses) {
             self.pauses.extend(self.plans.pause_or_resume(self.now, &wire));
         }

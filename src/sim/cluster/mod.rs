@@ -9,7 +9,7 @@ use super::deaths::{Deaths, Unnoticed};
 use super::dice::Dice;
 use super::faults::{Faults, RETENTION};
 use super::jobs;
-use super::judge::{Covering, Effect, History, Pause};
+use super::judge::{Bounds, Covering, Effect, History, Pause};
 use super::plans::Plans;
 use super::process::{HAS_LANES, Process, Surroundings};
 use super::sabotage::Sabotage;
@@ -71,6 +71,8 @@ pub(super) struct Cluster {
     /// See [`Cluster::stranded`].
     stranded: (usize, Millis),
     script: Script,
+    /// After how many more occurrences than it allows a schedule is paused at the latest.
+    slack: u32,
     /// How far the database's clock is ahead of true time; and how far it was, each time with the instant.
     clock_error: Millis,
     clock_errors: Vec<(Millis, Millis)>,
@@ -119,7 +121,7 @@ impl Cluster {
         let slot = |n| NodeSlot { process: None, restart_at: now, dice: stream(100 + n) };
         let mut cluster = Self {
             wires: Wires::new(stream(3), sabotages),
-            plans: Plans::new(stream(0), ends, scenario.faults.forgets == 0),
+            plans: Plans::new(stream(0), ends, scenario.faults),
             slots: (0..scenario.nodes as u64).map(slot).collect(),
             graves: Vec::new(),
             effects: Vec::new(),
@@ -141,6 +143,7 @@ impl Cluster {
             script: Script::EMPTY,
             refused_until: now,
             kept: 0,
+            slack: if scenario.faults == Faults::NONE { 1 } else { 20 },
             clock_error: 0,
             clock_errors: Vec::new(),
             database,
@@ -214,6 +217,11 @@ impl Cluster {
             .collect()
     }
 
+    /// Schedules that paused themselves, and when.
+    pub(super) fn contained(&self) -> &[(String, Millis)] {
+        self.plans.contained()
+    }
+
     pub(super) fn effects(&self) -> &[Effect] {
         &self.effects
     }
@@ -263,6 +271,7 @@ impl Cluster {
             coverings: &mut self.coverings,
             database: &self.database,
         });
+        let is_killed = process.is_killed;
         self.deaths.saw(process.first_id, process.id, process.covered);
         self.kept = self.kept.max(process.kept());
         if process.has_left() {
@@ -273,6 +282,8 @@ impl Cluster {
             }
             slot.restart_at = self.now + self.orders.below(90_000);
             self.graves.extend(slot.process.take());
+        } else if is_killed {
+            self.kill(n);
         }
     }
 
@@ -321,6 +332,7 @@ impl Cluster {
             cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),
             retries: self.plans.retries(),
             skips: self.plans.skips(),
+            contained: self.plans.contained().to_vec(),
             removals: self.plans.removals(),
             switches: self.switches.history(),
             live: nodes.iter().filter(|node| node.ended.is_none()).map(|node| node.id.clone()).collect(),
@@ -331,6 +343,7 @@ impl Cluster {
             kept: RETENTION,
             healed: self.ends,
             read: self.now,
+            bounds: Bounds { contained: self.slack, ..Bounds::default() },
             ..History::default()
         }
     }

@@ -140,6 +140,17 @@ impl Cluster {
         cluster
     }
 
+    /// A schedule whose handler kills its node, one whose handler always fails, and one that does no harm.
+    pub(in crate::sim) fn beside_a_killer(seed: u64, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed, nodes: 6, schedules: 0, span: 900_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        let (start, store) = (cluster.now + 10_000, cluster.database.store());
+        cluster.plans.add_harmful(0, (start, 7), (None, jobs::KILLS), store);
+        cluster.plans.add_harmful(1, (start, 2), (Some(3), jobs::FAILS), store);
+        cluster.plans.add_every_second(2, start, store);
+        cluster
+    }
+
     /// Two schedules that fire every second, claimed together by one node. It is cut off while it claims, and
     /// somebody holds the row of the second for long. If it is to be switched off, the application is as soon
     /// as the node is back.

@@ -21,6 +21,8 @@ pub struct History {
     pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
     pub skips: Vec<(String, Millis)>,
+    /// Schedules that were paused for what failed in a row, and when.
+    pub contained: Vec<(String, Millis)>,
     /// Executions that somebody cancelled, or asked to end while they ran.
     pub cancels: Vec<Cancel>,
     /// Schedules that were removed, each until it was made again.
@@ -68,6 +70,8 @@ pub struct Bounds {
     /// Nothing that is due waits for longer for a slot that is free: a poll, and the calls of its claim. For
     /// what is behind with its slot's schedule, in place of `begun`.
     pub freed: Millis,
+    /// After so many more occurrences than it allows a schedule that fails is paused at the latest.
+    pub contained: u32,
 }
 
 impl Default for Bounds {
@@ -82,6 +86,7 @@ impl Default for Bounds {
             call: 3_000,
             begun: Some(60_000 + 15_000 + 3_000),
             freed: 78_000,
+            contained: 1,
         }
     }
 }
@@ -108,6 +113,8 @@ pub struct Plan {
     pub at_once: Option<usize>,
     /// No two of its executions run at once.
     pub exclusive: bool,
+    /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
+    pub pause_after: Option<u32>,
     /// FIRE_ONCE, DO_NOTHING or FIRE_ALL, and how late an occurrence must be for it.
     pub misfire: String,
     pub threshold: Millis,

@@ -62,6 +62,8 @@ struct Job {
     /// Boot clock.
     began: Millis,
     ends: Millis,
+    /// It ends with its process.
+    kills: bool,
 }
 
 /// What a process is given at each instant.
@@ -110,6 +112,8 @@ pub(super) struct Process {
     /// Threads that wait for their rows to say RUNNING.
     starting: Vec<(LaneId, Starting, Receiver<Applied>)>,
     running: Vec<Job>,
+    /// A handler has killed it.
+    pub is_killed: bool,
     /// A sabotage: outputs of this kind reach nobody.
     unrouted: Option<Route>,
 }
@@ -203,6 +207,7 @@ impl Process {
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
+            is_killed: false,
             unrouted: wire.unrouted(),
         }
     }
@@ -292,7 +297,9 @@ impl Process {
         if let Some(since) = self.frozen_since.take() {
             self.clocks.lag += around.time - since;
         }
-        while self.round(around) || self.goes_on_leaving(self.now(around.time), around.wire) {}
+        while !self.is_killed
+            && (self.round(around) || self.goes_on_leaving(self.now(around.time), around.wire))
+        {}
     }
 
     /// The host's time, as its boot clock counts it, against true time.
@@ -312,6 +319,9 @@ impl Process {
     /// One turn of every machine; true if anything was said that others may act on.
     fn round(&mut self, around: &mut Surroundings<'_>) -> bool {
         let mut said = self.run_jobs(around);
+        if self.is_killed {
+            return false;
+        }
         said |= self.run_heart(around);
         said |= self.run_poll(around);
         said |= self.run_misfire(around);

@@ -77,8 +77,10 @@ impl Process {
                     snoozed: None,
                 });
                 ask(claimed.execution(), 0, around);
+                let kills = claimed.payload() == jobs::KILLS;
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
-                self.running.push(Job { lane, running, answer, began: now.boot, ends: around.time + takes });
+                let (began, ends) = (now.boot, around.time + takes);
+                self.running.push(Job { lane, running, answer, began, ends, kills });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
@@ -108,6 +110,10 @@ impl Process {
         let (ended, running) =
             std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
         self.running = running;
+        self.is_killed = ended.iter().any(|it| it.kills);
+        if self.is_killed {
+            return false;
+        }
         for it in ended {
             self.end(it, around, now);
             said = true;

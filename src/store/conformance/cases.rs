@@ -112,6 +112,20 @@ macro_rules! conformance {
                 what_is_next_replaces_what_runs,
                 a_claim_in_doubt_is_given_up_while_the_slot_is_taken,
             }
+            streaks {
+                failures_in_a_row_are_a_streak_at_the_limit,
+                deaths_are_a_streak_whether_or_not_failures_count,
+                a_success_ends_a_streak,
+                a_resume_ends_a_streak,
+                another_trigger_ends_a_streak,
+                what_was_cancelled_or_asked_for_belongs_to_no_streak,
+                a_retry_by_hand_is_its_occurrences_outcome,
+                what_waits_for_its_retry_has_not_failed,
+                a_time_limit_counts_once_the_handler_is_gone,
+                a_schedule_that_is_not_active_has_no_streak,
+                the_pause_for_a_streak_loses_against_an_edit,
+                a_streak_reaches_beyond_many_skipped_occurrences,
+            }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,
                 what_carries_the_token_is_won_and_not_claimed_again,

@@ -45,6 +45,7 @@ pub(crate) mod repairs;
 pub(crate) mod resolve;
 pub(crate) mod settle;
 pub(crate) mod stranded;
+pub(crate) mod streaks;
 pub(crate) mod switched;
 pub(crate) mod timed_out;
 pub(crate) mod traps;

@@ -135,6 +135,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             frees: None,
             is_limited: false,
             plans: None,
+            fails: None,
             now: db.now,
         };
         assert_eq!(db.settle(&settlement), Applied::Done);

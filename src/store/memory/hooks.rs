@@ -29,6 +29,7 @@ pub(crate) struct Hooks {
     pub(super) plans_nothing: Option<ChangeKind>,
     /// Any number of a job's executions run at once.
     pub(super) no_limits: bool,
+    pub(super) forgets_resumes: bool,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
@@ -127,6 +128,11 @@ impl MemoryStore {
     /// Attempts follow also those that were cancelled as they ran.
     pub(crate) fn follow_cancelled(&self) {
         self.tables().hooks.follows_cancelled = true;
+    }
+
+    /// Streaks go back beyond the ends of pauses.
+    pub(crate) fn forget_resumes(&self) {
+        self.tables().hooks.forgets_resumes = true;
     }
 
     /// Switches a protection of slots off.

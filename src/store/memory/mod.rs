@@ -15,6 +15,7 @@ mod purge;
 mod repairs;
 mod rows;
 mod schedules;
+mod streak;
 mod switch;
 mod tables;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
+use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
@@ -226,6 +228,10 @@ impl Store for MemoryStore {
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.transaction(|tables| Ok(tables.ended_pauses(application)))
+    }
+
+    fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
+        Ok(self.tables().streak(query))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

@@ -215,6 +215,8 @@ pub(super) struct Schedule {
     pub paused_by: Arc<str>,
     pub paused: Option<Millis>,
     pub paused_until: Option<Millis>,
+    /// When a pause of it ended last.
+    pub resumed: Option<Millis>,
     pub slot: Option<Slot>,
 }
 
@@ -237,6 +239,7 @@ impl Schedule {
             Column::PausedBy => Datum::Text(&self.paused_by),
             Column::PausedTime => Datum::time(self.paused),
             Column::PausedUntil => Datum::time(self.paused_until),
+            Column::ResumedTime => number(self.resumed),
             _ => column.absent(Datum::Null),
         }
     }
@@ -253,6 +256,7 @@ impl Schedule {
             Column::PausedBy => self.paused_by = text(value).into(),
             Column::PausedTime => self.paused = time(value),
             Column::PausedUntil => self.paused_until = time(value),
+            Column::ResumedTime => self.resumed = Some(number(value)),
             _ => column.absent(()),
         }
     }
@@ -320,6 +324,7 @@ impl Schedule {
             concurrency: job.policy.concurrency,
             time_limit: when::time_limit(settings.time_limit)?,
             overlap: when::overlap(&settings.overlap)?,
+            pause_after: when::pause_after(settings.pause_after)?,
         })
     }
 }

@@ -52,6 +52,7 @@ impl Tables {
             paused_by: "".into(),
             paused: None,
             paused_until: None,
+            resumed: None,
             slot: None,
         };
         let id = self.fresh_id();

@@ -30,7 +30,7 @@ pub(super) fn columns(payload: Payload) -> String {
     format!(
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
          e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
-         e.shard, \
+         e.pause_after, e.shard, \
          CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, COALESCE(j.concurrency, 0) AS concurrency, \
          e.fence",
         listed("e.", When::COLUMNS)
@@ -56,6 +56,7 @@ pub(super) struct Raw {
     threshold: i64,
     time_limit: Option<i64>,
     overlap: String,
+    pause_after: Option<i64>,
     shard: i64,
     has_job: bool,
     recover: bool,
@@ -87,6 +88,7 @@ impl Raw {
             threshold: row.loose_int()?,
             time_limit: row.maybe_int()?,
             overlap: row.loose_text()?,
+            pause_after: row.maybe_int()?,
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
@@ -131,6 +133,7 @@ impl Raw {
             concurrency: u32::try_from(self.concurrency).ok().filter(|most| *most > 0),
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,
+            pause_after: when::pause_after(self.pause_after)?,
         })
     }
 }

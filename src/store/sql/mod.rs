@@ -20,7 +20,7 @@
 //! change     the table of changes                    node       nodes, and executions of dead ones
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
 //! purge, orphans  the end of a retention             ensure     definitions
-//! order      executions that somebody asks for
+//! order      executions that somebody asks for       streak     occurrences in a row that failed
 //! inspect    views for people                        covers     what an execution covers
 //! migrate    the schema
 //! ```
@@ -59,6 +59,7 @@ mod run_end;
 mod session;
 mod sqlite;
 mod statement;
+mod streak;
 mod switch;
 mod target;
 mod unreadable;
@@ -83,6 +84,7 @@ use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
@@ -287,6 +289,10 @@ impl Store for SqlStore {
 
     fn ended_pauses(&self, application: &str) -> Result<Vec<EndedPause>> {
         self.write("look for ended pauses", |session| switch::ended(session, application))
+    }
+
+    fn streak(&self, query: &StreakQuery) -> Result<Option<Streak>> {
+        self.read("count what failed in a row", |session| streak::streak(session, query))
     }
 
     fn saw_cancels(&self, executions: &[ExecutionId]) -> Result<()> {

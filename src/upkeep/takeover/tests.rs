@@ -20,6 +20,7 @@ fn an_occurrence_that_no_node_survives_is_given_up_aloud() {
                 order.extend(changes.iter().map(id));
                 machine.done(at(0), Ok(MisfireAnswer::Written(vec![Applied::Done; changes.len()])));
             }
+            Step::Do(MisfireOp::Count(query)) => machine.done(at(0), Ok(MisfireAnswer::Counted(query, None))),
             Step::Tell(MisfireOutput::Event(Event::Exhausted { attempt, deaths })) => {
                 assert_eq!(&*attempt.schedule, "nightly");
                 told.push((attempt.execution.0, deaths));

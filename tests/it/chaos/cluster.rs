@@ -407,6 +407,7 @@ impl Cluster {
             orders: self.deeds.orders.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),
+            contained: Vec::new(),
             cancels: self.deeds.cancels.clone(),
             removals: self.deeds.removals.clone(),
             pauses: self.pauses.clone(),

@@ -181,7 +181,8 @@ impl Surroundings<'_> {
 
     fn add(&self, add: RawAdd) -> Result<Command, Failure> {
         let RawAdd { order, job, cron, zone, every, after, at, payload, description, priority, .. } = add;
-        let (timeout, overlap, dry_run) = (add.timeout, add.overlap, add.dry_run);
+        let (timeout, overlap, pause_after, dry_run) =
+            (add.timeout, add.overlap, add.pause_after, add.dry_run);
         let trigger = match (cron, every.map(Trigger::every), after.map(Trigger::fixed_delay), at) {
             (Some(expression), ..) => Trigger::cron(&expression, &zone)?,
             (None, Some(spans), ..) | (None, None, Some(spans), _) => spans?,
@@ -192,8 +193,18 @@ impl Surroundings<'_> {
         };
         let order = self.order(order.name, order.by);
         let (time_limit, now) = (timeout, self.now);
-        let schedule =
-            NewSchedule { job, trigger, payload, description, priority, time_limit, overlap, dry_run, now };
+        let schedule = NewSchedule {
+            job,
+            trigger,
+            payload,
+            description,
+            priority,
+            time_limit,
+            overlap,
+            pause_after,
+            dry_run,
+            now,
+        };
         Ok(Command::Add(self.target()?, Box::new(schedule), order))
     }
 

@@ -221,6 +221,10 @@ pub(super) struct RawAdd {
     /// once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
+    /// It pauses itself after so many occurrences in a row that failed for good, or two that killed their
+    /// nodes; 0: never [default: after two that killed their nodes alone]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(super) pause_after: Option<u32>,
     /// Shows its next fire times and makes nothing
     #[arg(long)]
     pub(super) dry_run: bool,

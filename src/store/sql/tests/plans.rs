@@ -20,7 +20,7 @@ use crate::store::sql::open_executions::Whose;
 use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, unreadable};
+use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, streak, unreadable};
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, NewNode, NodeEnd, OverdueQuery, Page, PauseChange, PollQuery,
     Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
@@ -112,6 +112,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         frees: None,
         is_limited: false,
         plans: None,
+        fails: None,
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()
@@ -216,6 +217,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             concurrency: None,
             recover: true,
             overlap: Overlap::Skip,
+            pause_after: None,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
         let (token, node) = (Token::fresh(), NodeId::fresh());
@@ -288,6 +290,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(0..START))),
+        ("streak", streak::attempts(ScheduleId(7), 0, -1, 100)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));

@@ -1,0 +1,168 @@
+//! Schedules that are paused for what failed in a row: soon enough, before further nodes are lost, and for
+//! nothing less.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::history::{Change, Execution, History, Millis, Plan, Verdict, is_owned};
+
+/// So many deaths in a row pause any schedule that may be paused at all.
+const MOST_DEATHS: u32 = 2;
+/// A pause may have been asked for so long before it is made.
+const UNDER_WAY: Millis = 10_000;
+
+/// An attempt's state, and whether its handler is gone if it ran out of time.
+type Stood = (String, bool);
+
+/// The attempts at planned occurrences of a schedule, as they stood at some instant.
+struct Ledger<'a> {
+    history: &'a History,
+    rows: &'a BTreeMap<i64, &'a Execution>,
+    cancelled: BTreeSet<i64>,
+    /// By generation and fire time, and by number.
+    occurrences: BTreeMap<(i64, Millis), BTreeMap<u32, (i64, Stood)>>,
+    generation: i64,
+}
+
+/// How many occurrences in a row failed, and on how many nodes they died.
+#[derive(Clone, Copy, Default)]
+struct Streak {
+    failures: u32,
+    deaths: u32,
+}
+
+impl Streak {
+    fn is_due(self, pause_after: Option<u32>) -> bool {
+        let limit = pause_after.unwrap_or(u32::MAX);
+        limit > 0 && (self.deaths >= MOST_DEATHS.min(limit) || self.failures + self.deaths >= limit)
+    }
+}
+
+impl Ledger<'_> {
+    fn note(&mut self, change: &Change) {
+        let Some(row) = self.rows.get(&change.execution) else { return };
+        self.generation = self.generation.max(row.generation);
+        let attempts = self.occurrences.entry((row.generation, row.scheduled)).or_default();
+        match &change.to {
+            None => drop(attempts.remove(&row.attempt)),
+            Some(state) => {
+                let is_over = change.from.as_deref() == Some("TIMED_OUT");
+                attempts.insert(row.attempt, (row.id, (state.clone(), is_over)));
+            }
+        }
+    }
+
+    /// That of the latest generation since an instant. What is about to be taken from a dead node may count.
+    fn streak(&self, since: Millis, with_dying: bool) -> Streak {
+        let (mut failures, mut nodes) = (0, BTreeSet::new());
+        let own = self
+            .occurrences
+            .range((self.generation, since.saturating_add(1))..(self.generation + 1, i64::MIN));
+        for (id, (state, is_over)) in own.rev().filter_map(|(_, attempts)| attempts.values().next_back()) {
+            let Some(row) = self.rows.get(id) else { continue };
+            let is_dying = with_dying && self.history.dead.contains(&row.node);
+            let death = match state.as_str() {
+                "SUCCEEDED" => break,
+                _ if self.cancelled.contains(id) => continue,
+                "ABANDONED" => true,
+                "FAILED" => row.reason == "attempts exhausted",
+                "TIMED_OUT" if *is_over => row.reason == "node died",
+                "TIMED_OUT" | "RUNNING" if is_dying => true,
+                _ => continue,
+            };
+            if death {
+                nodes.insert(row.node.as_str());
+            } else {
+                failures += 1;
+            }
+        }
+        Streak { failures, deaths: u32::try_from(nodes.len()).unwrap_or(u32::MAX) }
+    }
+}
+
+/// What becomes of a schedule, change by change.
+struct Watch<'a> {
+    history: &'a History,
+    plan: &'a Plan,
+    ledger: Ledger<'a>,
+    /// When it paused itself, and that was not looked at yet.
+    pauses: VecDeque<Millis>,
+    is_watched: bool,
+    /// When it was to be paused last.
+    due_at: Millis,
+}
+
+impl Watch<'_> {
+    /// When the last pause had ended by then.
+    fn resumed(&self, at: Millis) -> Millis {
+        let own = self.history.pauses.iter().filter(|it| it.schedule == self.plan.schedule && it.until <= at);
+        own.map(|it| it.until).max().unwrap_or(-1)
+    }
+
+    fn is_due(&self, at: Millis) -> bool {
+        self.ledger.streak(self.resumed(at), true).is_due(self.plan.pause_after)
+    }
+
+    /// The pauses before an instant had a reason.
+    fn justify(&mut self, until: Millis, verdict: &mut Verdict) {
+        while let Some(at) = self.pauses.pop_front_if(|at| *at < until) {
+            let was_due = (self.resumed(at).max(at - UNDER_WAY)..=at).contains(&self.due_at);
+            if !was_due && !self.is_due(at) {
+                verdict.blame(format!(
+                    "{}: paused itself at {at}, and had failed too seldom",
+                    self.plan.schedule
+                ));
+            }
+        }
+    }
+
+    /// It should have been paused: for deaths before the last of them was stored, unless executions ran side
+    /// by side.
+    fn claim(&mut self, row: &Execution, at: Millis, verdict: &mut Verdict) {
+        self.ledger.generation = self.ledger.generation.max(row.generation);
+        let Streak { failures, deaths } = self.ledger.streak(self.resumed(at), false);
+        let limit = self.plan.pause_after.unwrap_or(u32::MAX);
+        let beside = if self.plan.exclusive { 0 } else { 2 };
+        let by_deaths = deaths >= MOST_DEATHS.min(limit) + beside;
+        let by_all = failures + deaths >= limit.saturating_add(self.history.bounds.contained);
+        if limit > 0 && (by_deaths || by_all) {
+            verdict.blame(format!("{}: claimed, and should have been paused: {row:?}", self.plan.schedule));
+        }
+    }
+
+    fn note(&mut self, change: &Change) {
+        self.ledger.note(change);
+        if self.is_watched && self.is_due(change.at) {
+            self.due_at = change.at;
+        }
+    }
+}
+
+pub(super) fn containment(history: &History, verdict: &mut Verdict) {
+    // Nobody kept the changes: taken for granted.
+    if history.changes.is_empty() {
+        return;
+    }
+    for plan in &history.plans {
+        let own = history.executions.iter().filter(|row| row.schedule == plan.schedule && row.origin == 0);
+        schedule(history, plan, &own.map(|row| (row.id, row)).collect(), verdict);
+    }
+}
+
+fn schedule(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+    let own = history.contained.iter().filter(|(name, _)| *name == plan.schedule);
+    let pauses: VecDeque<Millis> = own.map(|(_, at)| *at).collect();
+    let cancelled = history.cancels.iter().map(|it| it.execution).collect();
+    let ledger = Ledger { history, rows, cancelled, occurrences: BTreeMap::new(), generation: 0 };
+    let is_watched = !pauses.is_empty();
+    let mut watch = Watch { history, plan, ledger, pauses, is_watched, due_at: Millis::MIN };
+    for change in &history.changes {
+        let Some(row) = rows.get(&change.execution) else { continue };
+        watch.justify(change.at, verdict);
+        let is_new = change.from.is_none() && change.to.as_deref().is_some_and(is_owned);
+        if is_new && row.attempt == 1 {
+            watch.claim(row, change.at, verdict);
+        }
+        watch.note(change);
+    }
+    watch.justify(Millis::MAX, verdict);
+}

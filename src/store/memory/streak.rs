@@ -1,0 +1,41 @@
+//! Occurrences in a row that failed.
+
+use super::rows::Run;
+use super::tables::Tables;
+use crate::domain::{ExecutionId, ScheduleState};
+use crate::store::called;
+use crate::store::streak::{AttemptRow, Count, READS, Streak, StreakQuery, count};
+use crate::store::when::{self, NONE};
+
+impl Tables {
+    pub(super) fn streak(&self, query: &StreakQuery) -> Option<Streak> {
+        let id = query.schedule;
+        let row = self.schedule(id.0).filter(|row| row.is(ScheduleState::Active))?;
+        let pause_after = when::pause_after(row.settings.pause_after).ok()?;
+        let after = row.resumed.filter(|_| !self.hooks.forgets_resumes).unwrap_or(NONE);
+        let is_meant =
+            |run: &Run| run.generation == row.generation && run.origin == 0 && run.scheduled > after;
+        let mut rows: Vec<AttemptRow> = self
+            .ledger(id.0)
+            .filter(|(_, run)| is_meant(run))
+            .map(|(id, run)| self.attempt_row(id, run))
+            .collect();
+        rows.reverse();
+        rows.truncate(READS[1]);
+        let Count::Due(reason) = count(&rows, &query.dying, pause_after) else { return None };
+        let (application, name) = (row.application.to_string(), called(&row.name, id));
+        Some(Streak { schedule: id, version: row.version, application, name, reason })
+    }
+
+    fn attempt_row(&self, id: ExecutionId, run: &Run) -> AttemptRow {
+        AttemptRow {
+            id,
+            scheduled: run.scheduled,
+            state: run.state.parse().ok(),
+            reason: run.reason.to_string(),
+            node: run.node.map(|node| node.to_string()).unwrap_or_default(),
+            is_over: run.finished.is_some(),
+            is_cancelled: self.cancels.contains_key(&id.0),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Streaks: planned occurrences of a schedule in a row that failed for good or killed their nodes.
+//!
+//! Nothing but the ledger counts them: the stores bring attempts, the newest occurrence first, and [`count`]
+//! says whether they are enough to pause the schedule.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::audit::{AuditEntry, Order};
+use super::{Change, PauseChange};
+use crate::domain::{ExecutionId, ExecutionState, Millis, Reason, ScheduleId, ScheduleState};
+
+/// The most occurrences in a row that a schedule may be allowed before it is paused.
+pub(crate) const LONGEST_STREAK: i64 = 1_000;
+
+/// So many in a row that killed their nodes pause any schedule that may be paused at all.
+const MOST_DEATHS: u32 = 2;
+
+/// How many attempts are read: mostly the newest few tell.
+pub(crate) const READS: [usize; 2] = [100, 10_000];
+
+/// Asks for the streak of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StreakQuery {
+    pub schedule: ScheduleId,
+    /// These executions of its count as deaths: their nodes are gone, and they are about to end for good.
+    pub dying: Vec<ExecutionId>,
+}
+
+/// A streak for which its schedule is to be paused.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Streak {
+    pub schedule: ScheduleId,
+    /// Of the schedule's row, as it was read before the ledger.
+    pub version: i64,
+    pub application: String,
+    pub name: Arc<str>,
+    /// What is in a row, for people.
+    pub reason: String,
+}
+
+impl Streak {
+    /// The schedule's pause, and how it is recorded.
+    pub(crate) fn pause(&self) -> (Change, AuditEntry) {
+        let order = Order { actor: "firetime".to_owned(), reason: self.reason.clone() };
+        let Order { actor: by, reason } = order.clone();
+        let pause = PauseChange { id: self.schedule, version: self.version, by, reason, until: None };
+        let states = (ScheduleState::Active.label(), ScheduleState::Paused.label());
+        let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &order);
+        (Change::Pause(pause), entry)
+    }
+}
+
+/// An attempt at a planned occurrence, as the ledger has it.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptRow {
+    pub id: ExecutionId,
+    pub scheduled: Millis,
+    /// None if it is no word of ours.
+    pub state: Option<ExecutionState>,
+    pub reason: String,
+    pub node: String,
+    /// Its handler has returned, or is gone.
+    pub is_over: bool,
+    /// Somebody asked for its end.
+    pub is_cancelled: bool,
+}
+
+/// What an occurrence came to, by the last attempt at it.
+enum Outcome<'a> {
+    Success,
+    Failure,
+    /// The death of this node.
+    Death(&'a str),
+    /// It has not ended, was not run, or somebody ended it: a streak goes on behind it.
+    Neither,
+}
+
+impl AttemptRow {
+    fn outcome(&self, dying: &[ExecutionId]) -> Outcome<'_> {
+        use ExecutionState::{Abandoned, Failed, Running, Succeeded, TimedOut};
+        let is = |reason: Reason| self.reason == reason.as_str();
+        match self.state {
+            Some(Succeeded) => Outcome::Success,
+            _ if self.is_cancelled => Outcome::Neither,
+            Some(Running | TimedOut) if dying.contains(&self.id) => Outcome::Death(&self.node),
+            Some(Abandoned) => Outcome::Death(&self.node),
+            Some(Failed) if is(Reason::AttemptsExhausted) => Outcome::Death(&self.node),
+            Some(Failed) => Outcome::Failure,
+            Some(TimedOut) if !self.is_over => Outcome::Neither,
+            Some(TimedOut) if is(Reason::NodeDied) => Outcome::Death(&self.node),
+            Some(TimedOut) => Outcome::Failure,
+            _ => Outcome::Neither,
+        }
+    }
+}
+
+/// What the newest attempts of a schedule come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// The schedule is to be paused, for this reason.
+    Due(String),
+    /// The streak is shorter, as an occurrence succeeded before it.
+    Ended,
+    /// Older attempts may belong to it.
+    Open,
+}
+
+/// Counts the streak of a schedule that is paused after so many failures (none: for deaths alone; 0: never).
+/// `rows` are the attempts at its planned occurrences, the newest occurrence first, and of each the last
+/// attempt first. Occurrences that ran on one node as it died count as one death.
+pub(crate) fn count(rows: &[AttemptRow], dying: &[ExecutionId], pause_after: Option<u32>) -> Count {
+    if pause_after == Some(0) {
+        return Count::Ended;
+    }
+    let (mut last, mut failures, mut nodes) = (None, 0, BTreeSet::new());
+    for row in rows {
+        if last.replace(row.scheduled) == Some(row.scheduled) {
+            continue;
+        }
+        match row.outcome(dying) {
+            Outcome::Success => return Count::Ended,
+            Outcome::Failure => failures += 1,
+            Outcome::Death(node) => drop(nodes.insert(node)),
+            Outcome::Neither => {}
+        }
+        let deaths = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        if let Some(reason) = reason(failures, deaths, pause_after) {
+            return Count::Due(reason);
+        }
+    }
+    Count::Open
+}
+
+/// Why a schedule is to be paused; nothing if it is not.
+fn reason(failures: u32, deaths: u32, pause_after: Option<u32>) -> Option<String> {
+    let limit = pause_after.unwrap_or(u32::MAX);
+    let (count, what) = if deaths >= MOST_DEATHS.min(limit) {
+        (deaths, if deaths == 1 { "killed its node" } else { "killed their nodes" })
+    } else if failures.saturating_add(deaths) >= limit {
+        (failures + deaths, if deaths == 0 { "failed" } else { "failed or killed their nodes" })
+    } else {
+        return None;
+    };
+    Some(if count == 1 {
+        format!("1 occurrence {what}")
+    } else {
+        format!("{count} occurrences in a row {what}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attempt at the occurrence of this second, on a node of its own.
+    fn row(scheduled: Millis, state: ExecutionState, reason: &str) -> AttemptRow {
+        AttemptRow {
+            id: ExecutionId(scheduled),
+            scheduled,
+            state: Some(state),
+            reason: reason.to_owned(),
+            node: format!("node {scheduled}"),
+            is_over: true,
+            is_cancelled: false,
+        }
+    }
+
+    fn due(rows: &[AttemptRow], pause_after: Option<u32>) -> Option<String> {
+        if let Count::Due(reason) = count(rows, &[], pause_after) { Some(reason) } else { None }
+    }
+
+    use ExecutionState::{Abandoned, Cancelled, Failed, Pending, Running, Skipped, Succeeded, TimedOut};
+
+    #[test]
+    fn as_many_failures_in_a_row_as_are_allowed_pause_a_schedule() {
+        let rows =
+            [row(3, Failed, "gave up"), row(2, TimedOut, ""), row(1, Failed, ""), row(0, Succeeded, "")];
+        assert_eq!(due(&rows, Some(3)).as_deref(), Some("3 occurrences in a row failed"));
+        assert_eq!(due(&rows, Some(1)).as_deref(), Some("1 occurrence failed"));
+        assert_eq!(count(&rows, &[], Some(4)), Count::Ended);
+        assert_eq!(count(&rows[..3], &[], Some(4)), Count::Open);
+        assert_eq!((due(&rows, None), due(&rows, Some(0))), (None, None));
+    }
+
+    #[test]
+    fn two_deaths_in_a_row_pause_a_schedule_whatever_it_allows() {
+        let rows = [row(3, Failed, "attempts exhausted"), row(2, Failed, ""), row(1, Abandoned, "node died")];
+        for pause_after in [None, Some(2), Some(1_000)] {
+            let reason = due(&rows[..], pause_after).unwrap();
+            assert_eq!(reason.contains("failed"), pause_after == Some(2), "{reason}");
+        }
+        assert_eq!(due(&rows[..1], None), None);
+        assert_eq!(due(&rows[..1], Some(1)).as_deref(), Some("1 occurrence killed its node"));
+        assert_eq!(due(&rows, Some(0)), None);
+        let late = [row(2, TimedOut, "node died"), row(1, TimedOut, "node died")];
+        assert_eq!(due(&late, None).as_deref(), Some("2 occurrences in a row killed their nodes"));
+    }
+
+    #[test]
+    fn what_ran_on_one_node_as_it_died_is_one_death() {
+        let node = |row: AttemptRow| AttemptRow { node: "one".to_owned(), ..row };
+        let rows = [node(row(2, Abandoned, "node died")), node(row(1, Abandoned, "node died"))];
+        assert_eq!(due(&rows, None), None);
+    }
+
+    #[test]
+    fn the_last_attempt_at_an_occurrence_says_what_it_came_to() {
+        let killed = |at| row(at, Abandoned, "node died");
+        for last in [Succeeded, Pending, Running, Cancelled] {
+            assert_eq!(due(&[row(2, last, ""), killed(2), killed(1)], None), None, "{last:?}");
+        }
+        assert!(due(&[killed(2), row(2, Failed, ""), killed(1)], None).is_some());
+    }
+
+    #[test]
+    fn what_was_not_run_or_was_ended_by_somebody_is_passed_over() {
+        let cancelled = AttemptRow { is_cancelled: true, ..row(6, TimedOut, "") };
+        let runs_on = AttemptRow { is_over: false, ..row(5, TimedOut, "") };
+        let others = [row(4, Skipped, "overlap"), row(3, Cancelled, "")];
+        let rows = [vec![row(7, Failed, ""), cancelled, runs_on], others.to_vec(), vec![row(2, Failed, "")]]
+            .concat();
+        assert!(due(&rows, Some(2)).is_some());
+        assert_eq!(due(&rows, Some(3)), None);
+    }
+
+    #[test]
+    fn what_is_about_to_be_taken_from_its_dead_node_counts() {
+        let rows = [row(2, Running, ""), row(1, Abandoned, "node died")];
+        assert_eq!(count(&rows, &[], None), Count::Open);
+        assert!(matches!(count(&rows, &[ExecutionId(2)], None), Count::Due(_)));
+    }
+}
