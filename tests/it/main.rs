@@ -24,6 +24,7 @@ mod chaos;
 mod cluster;
 #[cfg(feature = "cli")]
 mod command;
+mod control;
 mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod distant;
@@ -31,6 +32,7 @@ mod edited;
 mod leftovers;
 mod life;
 mod poison;
+mod rules;
 mod secrets;
 mod support;
 #[cfg(feature = "cli")]
@@ -58,6 +60,8 @@ fn main() {
         distant::add(&mut trials, database);
         leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
+        rules::add(&mut trials, database);
+        control::add(&mut trials, database);
         poison::add(&mut trials, database);
         #[cfg(feature = "cli")]
         command::add(&mut trials, database);

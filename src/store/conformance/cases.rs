@@ -78,6 +78,7 @@ macro_rules! conformance {
                 another_delay_counts_from_the_run_under_way,
                 another_trigger_does_not_wait_for_the_run_under_way,
                 a_paused_schedule_is_planned_by_the_end_of_its_run,
+                a_removed_schedule_stays_removed_when_its_run_ends,
                 a_run_by_hand_plans_nothing,
             }
             timed_out {

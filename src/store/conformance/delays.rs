@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::{Cause, Cursor, ScheduleState};
 use crate::repair::recover;
+use crate::store::RemoveChange;
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::rules::ChangeKind;
@@ -191,6 +192,19 @@ pub(crate) fn a_paused_schedule_is_planned_by_the_end_of_its_run(db: &Bench) {
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     let paused = db.entry("s");
     assert_eq!((paused.state, paused.cursor.next), (ScheduleState::Paused, Some(db.end() + DELAY)));
+}
+
+/// Its run was the last before the window's end: that once made it COMPLETE.
+pub(crate) fn a_removed_schedule_stays_removed_when_its_run_ends(db: &Bench) {
+    let entry = db.create(&Definition { end: Some(db.base + DELAY), ..db.delayed_by("s", DELAY) });
+    let claimed = db.run_head(&entry);
+    let (seen, application) = (db.store.seen(&db.app, "s").unwrap().unwrap(), db.app.clone());
+    let removal = RemoveChange { application, seen, reason: String::new(), now: db.now };
+    assert!(db.applied(&Change::Remove(removal)));
+    assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
+    let row = db.get(RowKey::Schedule(entry.id), "state");
+    assert_eq!(row.as_deref(), Some(ScheduleState::Removed.as_str()));
+    assert_eq!(db.number(RowKey::Schedule(entry.id), "next_fire_time"), AWAITED);
 }
 
 pub(crate) fn a_run_by_hand_plans_nothing(db: &Bench) {

@@ -92,14 +92,16 @@ impl Tables {
         let Some(run) = self.run(execution).cloned() else { return };
         let (at, slot) = (run.scheduled, (run.generation, 0, run.scheduled));
         let Some(row) = self.schedule(run.schedule) else { return };
-        let awaits = run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
+        let is_there = !row.is(ScheduleState::Removed);
+        let awaits = is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
         let (delay, end) = (row.shape.columns.repeat_interval, row.shape.columns.end_time);
         let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
         let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
         let next = Delay::after_run(delay, end.filter(|end| *end != when::NONE), at, now);
         self.edit_schedule(run.schedule, |row| {
             row.move_to(Cursor { prev: Some(at), next });
-            if next.is_none() {
+            let is_open = row.is(ScheduleState::Active) || row.is(ScheduleState::Paused);
+            if next.is_none() && is_open {
                 row.put(ScheduleState::Complete);
             }
         });

@@ -91,8 +91,9 @@ fn move_on(session: &mut dyn Session, ended: &Ended, now: Millis) -> Step<()> {
     let Some(delay) = ended.delay else { return Ok(()) };
     let next = Delay::after_run(delay, ended.end, ended.at, now).unwrap_or(NONE);
     let cursor = sql(format!(
-        "UPDATE QRTZ_EXECUTE SET next_fire_time = ?, state = CASE WHEN ? = -1 THEN 'COMPLETE' ELSE state END \
-         WHERE id = ? AND prev_fire_time = ? AND next_fire_time = {AWAITED}"
+        "UPDATE QRTZ_EXECUTE SET next_fire_time = ?, \
+         state = CASE WHEN ? = -1 AND state IN ('EXECUTING', 'PAUSED') THEN 'COMPLETE' ELSE state END \
+         WHERE id = ? AND state <> 'REMOVED' AND prev_fire_time = ? AND next_fire_time = {AWAITED}"
     ));
     if session.execute(&cursor.bind(next).bind(next).bind(ended.schedule).bind(ended.at))? == 1 {
         let ledger = sql(format!(

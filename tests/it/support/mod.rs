@@ -3,3 +3,4 @@
 pub mod database;
 pub mod node;
 pub mod poison_jobs;
+pub mod scheduler;
