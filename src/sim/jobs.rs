@@ -52,6 +52,15 @@ pub(super) fn long(takes: Millis) -> String {
 pub(super) const FAILS: &str = "\"fails\"";
 pub(super) const KILLS: &str = "\"kills\"";
 
+/// One whose handler takes exactly so long.
+pub(super) fn exactly(takes: Millis) -> String {
+    format!("\"run for {takes}\"")
+}
+
+fn fixed(payload: &str) -> Option<Millis> {
+    payload.strip_prefix("\"run for ")?.strip_suffix('"')?.parse().ok()
+}
+
 pub(super) fn decoding(payload: &str) -> Millis {
     within(payload, "decoded").unwrap_or(0)
 }
@@ -107,5 +116,5 @@ pub(super) fn run(entry: &Entry, dice: &mut Dice, faults: &Faults) -> (Answer, M
         (false, _) if dice.happens(faults.snoozes) => Answer::Snooze(Duration::from_secs(3)),
         (false, _) => Answer::Done,
     };
-    (answer, takes)
+    (answer, fixed(&entry.payload).unwrap_or(takes))
 }

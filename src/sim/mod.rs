@@ -50,6 +50,8 @@ use play::Played;
 use sabotage::Sabotage;
 use scenario::Scenario;
 
+use crate::domain::Overlap;
+
 const QUARTER: i64 = 900_000;
 
 #[test]
@@ -232,6 +234,27 @@ fn thousands_of_schedules_are_caught_up_with_after_an_outage() {
     };
     assert!(last_begun(&[]) < 60_000);
     assert!(last_begun(&[Sabotage::RepairOneByOne]) > 60_000, "one by one is as good");
+}
+
+/// Eight copies of it once ran at once.
+#[test]
+fn after_an_outage_one_copy_of_a_long_job_runs() {
+    let most_at_once = |rule| {
+        let mut cluster = Cluster::long_runs_in_an_outage(rule);
+        cluster.run();
+        let begun = cluster.effects().iter().filter(|effect| effect.at > cluster.healed());
+        let runs: Vec<(i64, Option<i64>)> = begun.map(|effect| (effect.at, effect.ended)).collect();
+        assert!(!runs.is_empty(), "it fires again");
+        let run_at = |at: i64| runs.iter().filter(move |run| run.0 <= at && run.1.is_none_or(|end| end > at));
+        let most = runs.iter().map(|run| run_at(run.0).count()).max().unwrap();
+        let verdict = judge(&cluster.history());
+        let left = |it: &&String| !it.contains("still held");
+        assert_eq!(verdict.violations.iter().find(left), None);
+        println!("after an outage of ten minutes: rule={rule:?} at_once={most}");
+        most
+    };
+    assert_eq!(most_at_once(Overlap::Skip), 1);
+    assert!(most_at_once(Overlap::Allow) > 5, "nobody misses the rule");
 }
 
 /// Polls must not begin behind such schedules: only a look, or the repair after the next election, would find

@@ -148,6 +148,18 @@ impl Plans {
         self.make(3 * n, start, trigger, times, store);
     }
 
+    /// One that fires each minute, is caught up with in full, and whose handler takes so long.
+    pub(super) fn add_each_minute(&mut self, start: Millis, takes: Millis, rule: Overlap, store: &dyn Store) {
+        let trigger = Trigger::every(Duration::from_secs(60)).unwrap().anchored(start).unwrap();
+        let times = (start..=self.ends).step_by(60_000).collect();
+        self.make(0, start, trigger, times, store);
+        let made = self.made.last_mut().unwrap();
+        made.definition.payload = jobs::exactly(takes);
+        made.definition.misfire = MisfirePolicy::FireAll;
+        made.payloads = vec![(Millis::MIN, made.definition.payload.clone())];
+        self.keep_apart(rule, store);
+    }
+
     /// One occurrence, which no policy skips.
     pub(super) fn add_once(&mut self, n: usize, at: Millis, store: &dyn Store) {
         let fires = [0, 6][n % 2];

@@ -65,6 +65,19 @@ impl Seats for Chairs {
     }
 }
 
+fn register(store: &MemoryStore, id: NodeId, job: &JobSpec) {
+    let node = NewNode {
+        id,
+        application: "app".to_owned(),
+        host_ip: String::new(),
+        host_name: String::new(),
+        pid: 0,
+        jobs: vec![job.clone()],
+        now: START,
+    };
+    store.register(&node).unwrap();
+}
+
 struct Bench {
     store: MemoryStore,
     machine: DispatchMachine<Chairs>,
@@ -94,22 +107,23 @@ impl Bench {
         Self::of(true, schedules, apart, chairs)
     }
 
+    /// Another job, with three schedules that fire every second from one second on.
+    fn add_job(&mut self, job: JobSpec) {
+        register(&self.store, NodeId::fresh(), &job);
+        for n in 0..3 {
+            let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
+            let definition = crate::fixtures::definition(&format!("{}-{n}", job.name), every);
+            self.store.ensure(&Definition { job: job.clone(), ..definition }).unwrap();
+        }
+        self.jobs.push(job.name);
+    }
+
     fn of(recover: bool, schedules: usize, apart: Millis, chairs: usize) -> Self {
         let store = MemoryStore::new(START);
         let policy = JobPolicy { recover, max_attempts: 5, ..JobPolicy::DEFAULT };
         let job = JobSpec { name: "job".to_owned(), policy };
         let node = NodeId::fresh();
-        store
-            .register(&NewNode {
-                id: node,
-                application: "app".to_owned(),
-                host_ip: String::new(),
-                host_name: String::new(),
-                pid: 0,
-                jobs: vec![job.clone()],
-                now: START,
-            })
-            .unwrap();
+        register(&store, node, &job);
         for n in (0..).take(schedules) {
             let every = Trigger::every(Duration::from_secs(1)).unwrap().times(5).unwrap();
             let trigger = every.anchored(START + 1_000 + n * apart).unwrap();

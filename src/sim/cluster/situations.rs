@@ -1,7 +1,7 @@
 //! Clusters in a situation of their own, for one test each: what is planned, and what happens when.
 
 use super::{CUT, Cluster, STEPPED};
-use crate::domain::{Millis, MisfirePolicy};
+use crate::domain::{Millis, MisfirePolicy, Overlap};
 use crate::sim::actor::Pace;
 use crate::sim::database::Database;
 use crate::sim::faults::Faults;
@@ -53,6 +53,16 @@ impl Cluster {
         for n in 0..rows {
             cluster.plans.add_once(n, cluster.now + 30_000, cluster.database.store());
         }
+        cluster
+    }
+
+    /// A job of 90 s each minute, and an outage of ten minutes.
+    pub(in crate::sim) fn long_runs_in_an_outage(rule: Overlap) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 3, schedules: 0, span: 900_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), &[]);
+        cluster.script.outage_at = cluster.now + 300_000;
+        let start = cluster.now + 10_000;
+        cluster.plans.add_each_minute(start, 90_000, rule, cluster.database.store());
         cluster
     }
 

@@ -8,23 +8,7 @@ use super::*;
 fn bench() -> Bench {
     let mut bench = Bench::new(1, 99);
     let policy = JobPolicy { concurrency: Some(2), ..JobPolicy::DEFAULT };
-    let limited = JobSpec { name: "limited".to_owned(), policy };
-    let node = NewNode {
-        id: NodeId::fresh(),
-        application: "app".to_owned(),
-        host_ip: String::new(),
-        host_name: String::new(),
-        pid: 0,
-        jobs: vec![limited.clone()],
-        now: START,
-    };
-    bench.store.register(&node).unwrap();
-    for n in 0..3 {
-        let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
-        let definition = crate::fixtures::definition(&format!("limited-{n}"), every);
-        bench.store.ensure(&Definition { job: limited.clone(), ..definition }).unwrap();
-    }
-    bench.jobs.push("limited".to_owned());
+    bench.add_job(JobSpec { name: "limited".to_owned(), policy });
     bench
 }
 

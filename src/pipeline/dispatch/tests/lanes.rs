@@ -9,23 +9,7 @@ use crate::pipeline::pool::PoolLimits;
 /// second lane has so many chairs; it is the slow job's own, or else automatic.
 fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
     let mut bench = Bench::new(1, 99);
-    let slow = JobSpec { name: "slow".to_owned(), policy: JobPolicy::DEFAULT };
-    let node = NewNode {
-        id: NodeId::fresh(),
-        application: "app".to_owned(),
-        host_ip: String::new(),
-        host_name: String::new(),
-        pid: 0,
-        jobs: vec![slow.clone()],
-        now: START,
-    };
-    bench.store.register(&node).unwrap();
-    for n in 0..3 {
-        let every = Trigger::every(Duration::from_secs(1)).unwrap().anchored(START + 1_000).unwrap();
-        let definition = crate::fixtures::definition(&format!("slow-{n}"), every);
-        bench.store.ensure(&Definition { job: slow.clone(), ..definition }).unwrap();
-    }
-    bench.jobs.push("slow".to_owned());
+    bench.add_job(JobSpec { name: "slow".to_owned(), policy: JobPolicy::DEFAULT });
     let lane = |name: &str, is_automatic| LaneSettings {
         name: Arc::from(name),
         limits: PoolLimits::new(1, 1, 0),
