@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Token};
-use crate::trigger::Timing;
+use crate::trigger::{AWAITED, Timing};
 
 /// Where a schedule stands: the fire time behind it and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,18 @@ impl Entry {
     pub(crate) fn is_misfired(&self, now: Millis, least: Millis) -> bool {
         let limit = now.saturating_sub(self.threshold.max(least));
         self.cursor.next.is_some_and(|next| next < limit)
+    }
+
+    /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind that, or
+    /// the run from whose end it counts ended behind it.
+    pub(crate) fn is_ahead(&self, limit: Millis) -> bool {
+        let Cursor { prev, next } = self.cursor;
+        if next == Some(AWAITED) {
+            return false;
+        }
+        let ended = self.timing.delay_ms().zip(next).map(|(delay, next)| next.saturating_sub(delay));
+        let counts = next > self.timing.start_ms();
+        prev > Some(limit) || counts && ended > Some(limit)
     }
 }
 

@@ -129,6 +129,8 @@ pub(crate) struct CompleteMachine {
     part: usize,
     /// The number of queued settlements whose caller waits.
     awaited: usize,
+    /// The batch under way has left others in the queue, which have waited as long.
+    is_cut: bool,
     /// A small batch waits for more until this boot-clock instant.
     gather: Millis,
     pace: Pace,
@@ -204,6 +206,7 @@ impl CompleteMachine {
             suspects: 0,
             part: 0,
             awaited: 0,
+            is_cut: false,
             gather: Millis::MIN,
             pace: Pace::new(),
             aside_pace: Pace::new(),
@@ -259,6 +262,18 @@ impl CompleteMachine {
         let popped: Vec<Unsettled> = self.queue.drain(..count).collect();
         self.awaited -= popped.iter().filter(|it| it.reply.is_some()).count();
         popped
+    }
+
+    /// How many of so many at the head of the queue are settled together. What plans a schedule's next run
+    /// needs the row of that schedule, which somebody may hold: it is settled apart from the others.
+    fn alike(&mut self, count: usize) -> usize {
+        let plans = |it: &Unsettled| it.change.plans.is_some();
+        let first = self.queue.front().is_some_and(plans);
+        self.is_cut = self.suspects == 0 && self.queue.iter().any(|it| plans(it) != first);
+        if self.is_cut {
+            self.queue.make_contiguous().sort_by_key(|it| plans(it) != first);
+        }
+        self.queue.iter().take(count).take_while(|it| plans(it) == first).count()
     }
 
     fn failed(&mut self, error: Error, now: Now) {
@@ -317,7 +332,7 @@ impl CompleteMachine {
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
         }
-        if it.change.is_limited && !goes_on {
+        if it.change.is_limited && (!goes_on || settled == Applied::Lost) {
             let job = it.change.attempt.as_ref().map(|attempt| Arc::clone(&attempt.job));
             self.outbox.extend(job.map(CompleteOutput::JobFreed));
         }
@@ -367,6 +382,7 @@ impl Machine for CompleteMachine {
         let changes = if is_queues_turn && now.boot >= queue_at {
             let count =
                 if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
+            let count = self.alike(count);
             self.asked = Asked::Queue(count);
             self.queue.iter().take(count).map(Unsettled::change).collect()
         } else {
@@ -386,7 +402,8 @@ impl Machine for CompleteMachine {
             Asked::Queue(asked) => {
                 self.pace.succeeded();
                 // A batch this large was a backlog: outcomes come faster than they are stored.
-                self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
+                let rest = if asked > ENOUGH { REST } else { GATHER };
+                self.gather = if self.is_cut { Millis::MIN } else { now.boot + rest };
                 self.suspects = self.suspects.saturating_sub(asked);
                 self.pop(asked)
             }

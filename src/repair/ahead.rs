@@ -8,7 +8,7 @@ use crate::time::CURSOR_AHEAD;
 /// has passed are in the ledger of the generation that ends.
 pub(crate) fn plan_anew(entry: &Entry, now: Millis) -> Option<Repair> {
     let next = entry.timing.after(now);
-    let is_ahead = entry.cursor.prev.is_some_and(|prev| prev > now + CURSOR_AHEAD);
+    let is_ahead = entry.is_ahead(now + CURSOR_AHEAD);
     (entry.state == ScheduleState::Active && is_ahead && next.is_some())
         .then(|| Repair { how: Move::Anew, ..Repair::of(entry, Cursor { prev: None, next }, 0, now) })
 }

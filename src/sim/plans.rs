@@ -417,6 +417,9 @@ impl Plans {
         let order = Order { actor: "sim".to_owned(), reason: String::new() };
         let execution = ExecutionId(row.id);
         let order = ExecutionOrder { application: APPLICATION.to_owned(), execution, order };
+        if wire.seen(APPLICATION, &row.schedule).unwrap().is_some_and(|seen| wire.is_locked(seen.id)) {
+            return;
+        }
         // The store itself: an operator's call is whole.
         if let Cancel::Done | Cancel::Asked { .. } = wire.store.cancel(&order).unwrap() {
             self.cancels.push(judge::Cancel { execution: row.id, at: now });

@@ -639,7 +639,7 @@ impl UnreadableQuery {
     /// Whether a readable schedule is asked for: `now` is by the database's clock.
     pub(crate) fn wants(&self, entry: &Entry, now: Millis) -> bool {
         let limit = self.ahead.map(|ahead| ahead.max(now + CURSOR_AHEAD));
-        entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.cursor.prev > Some(limit))
+        entry.state == ScheduleState::Active && limit.is_some_and(|limit| entry.is_ahead(limit))
     }
 }
 

@@ -4,7 +4,7 @@ use super::columns::When;
 use super::streak::LONGEST_STREAK;
 use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
-use crate::trigger::{Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
+use crate::trigger::{AWAITED, Cron, Delay, FOR_EVER, Fold, Gap, Simple, Timing, Trigger};
 
 /// What the database writes for "none".
 pub(crate) const NONE: Millis = -1;
@@ -72,6 +72,9 @@ pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
                 "its {what}, {time} ms, is before 1973-03-03: are these seconds, not milliseconds?"
             ));
         }
+    }
+    if planned(timing, None, Present::at(now)).next >= Some(AWAITED) {
+        return Err("its next fire time is after the year 9999".to_owned());
     }
     Ok(When::of(timing))
 }

@@ -84,10 +84,16 @@ impl Delay {
         self.delay_ms
     }
 
-    /// The next fire time of a schedule with this delay and this end, whose run of the occurrence `at_ms` ended
-    /// at `ended_ms`. A clock that was set back does not lead it back.
-    pub(crate) fn after_run(delay_ms: i64, end_ms: Option<i64>, at_ms: i64, ended_ms: i64) -> Option<i64> {
+    /// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at_ms`
+    /// ended at `ended_ms`. A clock that was set back does not lead it back.
+    pub(crate) fn after_run(
+        delay_ms: i64,
+        (start_ms, end_ms): (Option<i64>, Option<i64>),
+        at_ms: i64,
+        ended_ms: i64,
+    ) -> Option<i64> {
         let next = ended_ms.checked_add(delay_ms.max(1))?.max(at_ms.checked_add(1)?);
+        let next = start_ms.map_or(next, |start| next.max(start));
         Some(next).filter(|next| *next < AWAITED && end_ms.is_none_or(|end| *next <= end))
     }
 
@@ -115,12 +121,17 @@ mod tests {
 
     #[test]
     fn a_runs_end_says_when_the_next_is() {
-        assert_eq!(Delay::after_run(300, None, 1_000, 5_000), Some(5_300));
-        assert_eq!(Delay::after_run(300, Some(5_300), 1_000, 5_000), Some(5_300));
-        assert_eq!(Delay::after_run(300, Some(5_299), 1_000, 5_000), None);
-        assert_eq!(Delay::after_run(300, None, 9_000, 5_000), Some(9_001), "the clock was set back");
-        assert_eq!(Delay::after_run(i64::MAX, None, 1_000, 5_000), None);
-        assert_eq!(Delay::after_run(AWAITED - 5_000, None, 1_000, 5_000), None);
+        assert_eq!(Delay::after_run(300, (None, None), 1_000, 5_000), Some(5_300));
+        assert_eq!(Delay::after_run(300, (None, Some(5_300)), 1_000, 5_000), Some(5_300));
+        assert_eq!(Delay::after_run(300, (None, Some(5_299)), 1_000, 5_000), None);
+        assert_eq!(Delay::after_run(300, (None, None), 9_000, 5_000), Some(9_001), "the clock was set back");
+        assert_eq!(
+            Delay::after_run(300, (Some(8_000), None), 1_000, 5_000),
+            Some(8_000),
+            "an edit put it off"
+        );
+        assert_eq!(Delay::after_run(i64::MAX, (None, None), 1_000, 5_000), None);
+        assert_eq!(Delay::after_run(AWAITED - 5_000, (None, None), 1_000, 5_000), None);
     }
 
     #[test]

@@ -169,7 +169,6 @@ fn an_outcome_that_cannot_be_stored_does_not_hold_up_the_others() {
     assert!(stored.contains(&5), "and the refused one was stored in other words");
 }
 
-/// Who waits here is told at once; of a schedule that queues, also who may wait elsewhere.
 /// Once it is stored, and not if the execution was another's by then.
 #[test]
 fn a_failure_for_good_is_told() {
@@ -189,6 +188,7 @@ fn a_failure_for_good_is_told() {
     }
 }
 
+/// Who waits here is told at once; of a schedule that queues, also who may wait elsewhere.
 #[test]
 fn an_end_that_frees_a_slot_is_told_to_who_waits() {
     let freed = |overlap: Overlap, awaited: bool, settled: Applied| {

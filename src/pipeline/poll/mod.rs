@@ -340,8 +340,9 @@ impl Machine for PollMachine {
             }
             PollInput::Retry(due) => self.timetable.want_retry(due),
             PollInput::Planned(name, due) => {
-                if due < self.timetable.next_tick() {
-                    self.timetable.want_retry(due);
+                self.timetable.want_retry(due);
+                // Its owner may have polled a moment ago, and not know before it is due.
+                if due < now.db + self.window.poll {
                     self.home.changed(name.to_string(), now.boot + self.window.poll);
                 }
             }

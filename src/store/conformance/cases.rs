@@ -59,6 +59,7 @@ macro_rules! conformance {
             concurrency {
                 no_more_of_a_job_run_than_may,
                 an_end_and_a_hand_back_make_room,
+                one_that_cannot_be_claimed_keeps_no_other_away,
                 a_handler_beyond_its_limit_takes_room,
                 a_pending_execution_counts_like_a_planned_one,
                 other_jobs_are_claimed_beside_a_full_one,
@@ -77,6 +78,8 @@ macro_rules! conformance {
                 no_run_follows_beyond_the_end,
                 another_delay_counts_from_the_run_under_way,
                 another_trigger_does_not_wait_for_the_run_under_way,
+                a_start_that_is_put_off_during_a_run_is_kept,
+                a_run_that_ended_by_a_clock_ahead_is_planned_anew,
                 a_paused_schedule_is_planned_by_the_end_of_its_run,
                 a_removed_schedule_stays_removed_when_its_run_ends,
                 a_run_by_hand_plans_nothing,
@@ -406,6 +409,7 @@ macro_rules! conformance_of_row_locks {
                 a_claim_that_was_given_up_is_lost_however_late_it_comes,
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
+            delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
         }
     };
 }

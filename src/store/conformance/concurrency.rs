@@ -67,6 +67,19 @@ pub(crate) fn an_end_and_a_hand_back_make_room(db: &Bench) {
     drop_claimed(db.claim(&db.request(Candidate::Pending(pending))));
 }
 
+/// Whatever is in its way keeps no place from the next.
+pub(crate) fn one_that_cannot_be_claimed_keeps_no_other_away(db: &Bench) {
+    let (_, other) = (db.limited("a", 2), db.limited("b", 2));
+    let job = JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT };
+    let skips = Definition { job, overlap: Some(Overlap::Skip), ..db.definition("a") };
+    assert_eq!(db.store.ensure(&skips).unwrap(), Ensured::Changed);
+    drop_claimed(db.run(&db.entry("a")));
+    let claims = db.store.claim(&[db.head(&db.entry("a")), db.head(&other)]).unwrap();
+    let [first, second] = <[Claim; 2]>::try_from(claims).unwrap();
+    assert!(matches!(first, Claim::Blocked(_)), "{first:?}");
+    assert_eq!(won(second).entry().id, other.id);
+}
+
 pub(crate) fn a_handler_beyond_its_limit_takes_room(db: &Bench) {
     let (one, other) = (db.limited("a", 1), db.limited("b", 1));
     let first = won(db.run(&one));

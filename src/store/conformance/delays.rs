@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Cause, Cursor, ScheduleState};
-use crate::repair::recover;
+use crate::repair::{plan_anew, recover};
 use crate::store::RemoveChange;
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, ExecutionOrder};
@@ -183,6 +183,64 @@ pub(crate) fn another_trigger_does_not_wait_for_the_run_under_way(db: &Bench) {
     assert_eq!(cursor.next, Some(db.base + 1_000));
     assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
     assert_eq!(db.cursor(), cursor);
+}
+
+pub(crate) fn a_start_that_is_put_off_during_a_run_is_kept(db: &Bench) {
+    let claimed = db.run_head(&db.delayed("s"));
+    let start = db.base + 86_400_000;
+    let trigger = Trigger::Delay(Delay::new(Some(start), DELAY).unwrap());
+    assert_eq!(db.store.ensure(&Definition { trigger, ..db.definition("s") }).unwrap(), Ensured::Changed);
+    assert_eq!(db.settle(&succeeded(claimed, db.end())), Applied::Done);
+    assert_eq!(db.next(), Some(start));
+}
+
+/// Its last fire time was in order. A cursor that waits for its run is left alone, wherever that was.
+pub(crate) fn a_run_that_ended_by_a_clock_ahead_is_planned_anew(db: &Bench) {
+    let far = db.base + 86_400_000;
+    let found = || {
+        let (application, before) = (db.app.clone(), Millis::MIN);
+        let query = UnreadableQuery {
+            application,
+            after: ScheduleId(i64::MIN),
+            step: 1_000_000,
+            from: 0,
+            before,
+            limit: 100_000,
+            ahead: Some(db.base + 3_600_000),
+        };
+        let ahead = db.store.unreadable(&query).unwrap().ahead;
+        ahead.into_iter().map(|it| it.entry).find(|entry| &*entry.name == "s")
+    };
+    let entry = db.delayed("s");
+    let claimed = db.run_head(&entry);
+    assert_eq!(found(), None, "it runs");
+    assert_eq!(db.settle(&succeeded(claimed, far)), Applied::Done);
+    assert_eq!(db.next(), Some(far + DELAY));
+    let ahead = found().expect("it is a day away, for a delay of a minute");
+    let repair = plan_anew(&ahead, db.base + 3_600_000).unwrap();
+    assert!(db.repaired(&repair));
+    assert_eq!(db.next(), Some(db.base + 3_600_000 + DELAY));
+    assert_eq!(found(), None);
+}
+
+/// An outcome is tried again, what repair does is left to its next pass; nothing waits.
+pub(crate) fn the_end_of_a_run_does_not_wait_for_a_held_row(db: &Bench) {
+    let (mine, theirs) = (db.delayed("mine"), db.delayed("theirs"));
+    let claimed = db.run_head(&mine);
+    let request = ClaimRequest { at_once: true, node: NodeId::fresh(), ..db.head(&theirs) };
+    drop_claimed(db.claim(&request));
+    let mut stranded = db.stranded().remove(0);
+    stranded.policy.max_attempts = 1;
+    let (end, given_up) = (succeeded(claimed, db.end()), recover(stranded, db.base, db.end()));
+    let held = [db.lock(mine.id), db.lock(theirs.id)];
+    assert!(db.store.settle(std::slice::from_ref(&end)).is_err());
+    assert!(!db.revoked(&given_up));
+    drop(held);
+    assert_eq!(db.settle(&end), Applied::Done);
+    assert!(db.revoked(&given_up));
+    for name in ["mine", "theirs"] {
+        assert_eq!(db.entry(name).cursor.next, Some(db.end() + DELAY));
+    }
 }
 
 pub(crate) fn a_paused_schedule_is_planned_by_the_end_of_its_run(db: &Bench) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{Cursor, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
+use crate::domain::{
+    Cursor, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState,
+};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
 use crate::store::order::ExecutionOrder;
@@ -16,6 +18,16 @@ use crate::trigger::{AWAITED, Delay};
 impl Tables {
     /// The changes of one transaction, in the order in which the verbs are declared.
     pub(super) fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
+        let waits = |change: &Change| match change {
+            Change::Execution(own) => own.attempt.is_some() && self.waits_for_schedule(own),
+            _ => false,
+        };
+        if changes.iter().any(waits) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "another transaction holds the row of its schedule",
+            ));
+        }
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by_key(|index| changes[*index].kind());
         let mut applied = vec![Applied::Lost; changes.len()];
@@ -58,6 +70,9 @@ impl Tables {
 
     fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
         let (id, now) = (execution.execution, self.now);
+        if self.waits_for_schedule(execution) {
+            return Ok(Applied::Lost);
+        }
         let Some(run) = self.run(id) else { return Ok(Applied::Lost) };
         let Some(after) = after(change, now, |column| run.value(id.0, column)) else {
             let is_so = run.is(execution.becomes) && run.token == Some(execution.token_after());
@@ -80,6 +95,11 @@ impl Tables {
         Ok(Applied::Done)
     }
 
+    /// Whether somebody holds the row of the schedule whose next run it plans.
+    fn waits_for_schedule(&self, change: &ExecutionChange) -> bool {
+        change.plans.is_some_and(|end| self.is_held(end.schedule))
+    }
+
     /// If the schedule of an execution fires again some time after its end: its id and that delay.
     pub(super) fn plans(&self, run: &Run) -> Option<RunEnd> {
         let when = &self.schedule(run.schedule)?.shape.columns;
@@ -94,10 +114,12 @@ impl Tables {
         let Some(row) = self.schedule(run.schedule) else { return };
         let is_there = !row.is(ScheduleState::Removed);
         let awaits = is_there && run.origin == 0 && row.prev == Some(at) && row.next == Some(AWAITED);
-        let (delay, end) = (row.shape.columns.repeat_interval, row.shape.columns.end_time);
+        let columns = &row.shape.columns;
+        let some = |time: Option<Millis>| time.filter(|time| *time != when::NONE);
+        let (delay, window) = (columns.repeat_interval, (some(columns.start_time), some(columns.end_time)));
         let goes_on = self.attempts_at(run.schedule, slot).any(|(_, run)| run.keeps_slot(run.generation));
         let Some(delay) = delay.filter(|_| awaits && !goes_on) else { return };
-        let next = Delay::after_run(delay, end.filter(|end| *end != when::NONE), at, now);
+        let next = Delay::after_run(delay, window, at, now);
         self.edit_schedule(run.schedule, |row| {
             row.move_to(Cursor { prev: Some(at), next });
             let is_open = row.is(ScheduleState::Active) || row.is(ScheduleState::Paused);

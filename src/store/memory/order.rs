@@ -2,11 +2,11 @@
 
 use super::rows::Run;
 use super::tables::Tables;
-use crate::domain::{ExecutionId, ExecutionState, Reason, Token};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
-use crate::store::{ExecutionChange, Result};
+use crate::store::{Applied, ExecutionChange, Result};
 
 impl Tables {
     pub(super) fn order(&mut self, order: &RunOrder) -> Result<Ordered> {
@@ -70,7 +70,10 @@ impl Tables {
                 let change = ExecutionChange::of(kind, order.execution, token, becomes, self.now);
                 let reason = Some(Reason::Cancelled);
                 let plans = self.plans(&run);
-                self.apply(&[ExecutionChange { reason, plans, ..change }.into()])?;
+                if self.apply(&[ExecutionChange { reason, plans, ..change }.into()])? != [Applied::Done] {
+                    let message = "another transaction holds the row of its schedule";
+                    return Err(Error::new(ErrorKind::Unavailable, message));
+                }
                 (Cancel::Done, state)
             }
             Ok(state @ ExecutionState::Running) => self.ask(state, &run, order),

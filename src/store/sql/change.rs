@@ -44,8 +44,13 @@ fn has_follow_ups(change: &Change) -> bool {
 
 /// The changes of one transaction.
 pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
-    run_end::lock(session, changes)?;
-    let mut order: Vec<usize> = (0..changes.len()).collect();
+    let held = run_end::lock(session, changes)?;
+    let mut order: Vec<usize> = Vec::with_capacity(changes.len());
+    for (index, change) in changes.iter().enumerate() {
+        if held.is_empty() || !run_end::waits(change, &held)? {
+            order.push(index);
+        }
+    }
     order.sort_by_key(|index| (changes[*index].kind(), place(&changes[*index])));
     let mut applied = vec![Applied::Lost; changes.len()];
     for alike in order.chunk_by(|one, other| changes[*one].kind() == changes[*other].kind()) {

@@ -65,8 +65,14 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
             None => or_apart(&part, &|part| claim_once(store, part)),
             Some(_) => or_apart(&part, &|part| claim_limited(store, part)),
         };
-        let kept = |error| halfway(answers.iter().map(|(_, claim)| claim), error);
-        answers.extend(places.into_iter().zip(claims.map_err(kept)?));
+        let claims = match claims {
+            // Nothing of this part was kept: that is no reason to doubt the others.
+            Err(error) if !answers.is_empty() && error.kind() != ErrorKind::Unknown => {
+                part.iter().map(|_| Claim::Skipped).collect()
+            }
+            ended => ended.map_err(|error| halfway(answers.iter().map(|(_, claim)| claim), error))?,
+        };
+        answers.extend(places.into_iter().zip(claims));
     }
     answers.sort_by_key(|(place, _)| *place);
     Ok(answers.into_iter().map(|(_, claim)| claim).collect())
@@ -146,20 +152,29 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
 
 /// Claims of one job, as many as may run: the first of them.
 fn claim_limited(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    let Some(schedule) = requests.first().map(|request| request.candidate.entry().id) else {
+    let Some(entry) = requests.first().map(|request| request.candidate.entry()) else {
         return Ok(Vec::new());
     };
-    let (tried, wins) = store.write("claim", |session| {
-        let Some(locked) = concurrency::lock(session, schedule)? else { return Ok((0, Wins::default())) };
-        let tried = locked.free.min(requests.len());
-        let (planned, pending) = split(requests[..tried].iter());
-        let wins =
-            Wins { planned: win_planned(session, &planned)?, pending: win_pending(session, &pending)? };
+    let claimed = store.write("claim", |session| {
+        let Some(locked) = concurrency::lock(session, entry)? else { return Ok(None) };
+        let (mut tried, mut free, mut wins) = (0, locked.free, Wins::default());
+        // Those that cannot be claimed, for a slot or a held row, keep no place from the others.
+        while free > 0 && tried < requests.len() {
+            let some = &requests[tried..requests.len().min(tried.saturating_add(free))];
+            let (planned, pending) = split(some.iter());
+            let (planned, pending) = (win_planned(session, &planned)?, win_pending(session, &pending)?);
+            (tried, free) = (tried + some.len(), free - planned.len() - pending.len());
+            wins.planned.extend(planned);
+            wins.pending.extend(pending);
+        }
         let won: Vec<i64> =
             wins.planned.values().map(|(id, _)| *id).chain(wins.pending.keys().copied()).collect();
         concurrency::note(session, &locked, &won)?;
-        Ok((tried, wins))
+        Ok(Some((tried, wins)))
     })?;
+    let Some((tried, wins)) = claimed else {
+        return Ok(requests.iter().map(|_| Claim::Skipped).collect());
+    };
     let mut claims = endings(store, &requests[..tried], &wins)?;
     claims.resize_with(requests.len(), || Claim::Full);
     Ok(claims)

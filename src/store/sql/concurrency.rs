@@ -1,14 +1,14 @@
 //! Jobs of which so many executions may run at once, on all nodes.
 //!
 //! A claim of such a job locks its row in QRTZ_JOB, so that claims of one job come one after the other, and
-//! counts what is under way. QRTZ_CONCURRENT names what may be; the executions' own states say what is. So an
+//! counts what is under way. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_CONCURRENT names what may be; the executions' own states say what is. So an
 //! outcome writes nothing more than without a limit, and nothing is left behind by a death.
 
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::session::Session;
 use super::statement::{Row, Statement, sql};
-use crate::domain::ScheduleId;
+use crate::domain::Entry;
 
 /// A job's row, locked by this transaction.
 pub(super) struct Locked {
@@ -17,15 +17,17 @@ pub(super) struct Locked {
     pub free: usize,
 }
 
-/// Locks the job of a schedule and counts; none if that is gone.
-pub(super) fn lock(session: &mut dyn Session, schedule: ScheduleId) -> Step<Option<Locked>> {
+/// Locks the job of a schedule and counts; none if somebody holds its row, or the schedule is another job's by
+/// now.
+pub(super) fn lock(session: &mut dyn Session, entry: &Entry) -> Step<Option<Locked>> {
     let dialect = session.dialect();
-    let job = sql("SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(schedule.0);
+    let job = sql("SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(entry.id.0);
     let Some(job) = session.rows(&job)?.pop().map(|mut row| row.maybe_int()).transpose()?.flatten() else {
         return Ok(None);
     };
-    let row = sql("SELECT j.concurrency FROM QRTZ_JOB j WHERE j.id = ?").bind(job);
-    let Some(mut row) = session.rows(&row.push(&dialect.lock("j")))?.pop() else { return Ok(None) };
+    let row = sql("SELECT j.concurrency FROM QRTZ_JOB j WHERE j.id = ? AND j.job_class = ?");
+    let row = row.bind(job).bind(&*entry.job).push(&dialect.lock_free("j"));
+    let Some(mut row) = session.rows(&row)?.pop() else { return Ok(None) };
     let Some(most) = usize::try_from(row.loose_int()?).ok().filter(|most| *most > 0) else {
         return Ok(Some(Locked { job, free: usize::MAX }));
     };

@@ -87,7 +87,9 @@ fn cancel_free(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel
 }
 
 fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) -> Step<Cancel> {
-    let (name, plans) = schedule_of(session, order)?;
+    let found = schedule_of(session, order)?;
+    let is_seen = found.is_some();
+    let (name, plans) = found.unwrap_or_default();
     let dialect = session.dialect();
     if let Some(RunEnd { schedule, .. }) = plans.filter(|_| dialect.has_row_locks()) {
         let schedule = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(schedule.0);
@@ -99,6 +101,10 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     ));
     let question = question.bind(order.execution.0).bind(order.application.as_str());
     let Some(mut row) = session.rows(&question)?.pop() else { return Ok(Cancel::Unknown) };
+    if !is_seen {
+        let problem = format!("execution {} was made since the caller's transaction began", order.execution);
+        return Err(Fault::new(FaultKind::Conflict, problem));
+    }
     let (state, token, node) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.loose_text()?);
     let runs_on = state == Some(ExecutionState::TimedOut) && row.time()?.is_none();
     let Some(state) = state.filter(|state| !state.is_terminal() || runs_on) else {
@@ -123,16 +129,17 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     Ok(answer)
 }
 
-/// The name of an execution's schedule, and whether that fires again some time after its end.
-fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<(String, Option<RunEnd>)> {
-    let question = sql("SELECT e.name, e.id, CASE WHEN e.job_type = 'DELAY' AND r.origin = 0 \
+/// The name of an execution's schedule, and whether that fires again some time after its end; none if there is
+/// no such execution.
+fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option<(String, Option<RunEnd>)>> {
+    let question = sql(
+        "SELECT COALESCE(e.name, '') AS name, r.execute_id, CASE WHEN e.job_type = 'DELAY' AND r.origin = 0 \
                         THEN e.repeat_interval END AS delay \
-                        FROM QRTZ_RUN r JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ?");
-    let Some(mut row) = session.rows(&question.bind(order.execution.0))?.pop() else {
-        return Ok((String::new(), None));
-    };
+                        FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ?",
+    );
+    let Some(mut row) = session.rows(&question.bind(order.execution.0))?.pop() else { return Ok(None) };
     let (name, schedule) = (row.loose_text()?, ScheduleId(row.int()?));
-    Ok((name, row.maybe_int()?.map(|delay| RunEnd { schedule, delay })))
+    Ok(Some((name, row.maybe_int()?.map(|delay| RunEnd { schedule, delay }))))
 }
 
 /// Makes another attempt at an execution, whose row is locked: of two requests one is the first.

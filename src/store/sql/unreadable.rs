@@ -10,6 +10,7 @@ use crate::domain::{Entry, Millis, ScheduleId};
 use crate::store::columns::{Holds, STANDING, Settings, Spec, When};
 use crate::store::when::FIRST_PLAUSIBLE;
 use crate::store::{CursorAhead, SeenSchedule, UnreadablePage, UnreadableQuery, UnreadableRow, called};
+use crate::trigger::AWAITED;
 
 /// Columns that are understood together.
 const TOGETHER: &str = "j.id IS NULL OR e.name = '' OR (e.end_time <> -1 AND e.start_time > e.end_time) \
@@ -116,12 +117,14 @@ pub(super) fn suspects(dialect: Dialect, query: &UnreadableQuery) -> Statement {
          FROM (SELECT (SELECT id FROM QRTZ_EXECUTE WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?) AS ends) AS step \
          {} QRTZ_EXECUTE e ON e.id > ? AND e.id <= COALESCE(step.ends, 9223372036854775807) \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.prev_fire_time > ? AND e.state = 'EXECUTING' \
-         AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",
+         WHERE e.id = step.ends OR ({asked_for} AND ({} OR (e.state = 'EXECUTING' \
+         AND (e.prev_fire_time > ? OR (e.job_type = 'DELAY' AND e.next_fire_time > e.start_time \
+         AND e.next_fire_time - e.repeat_interval > ?)) AND e.next_fire_time <> {AWAITED} AND NOT EXISTS ({SKIPPED_BY_HAND})))) ORDER BY e.id LIMIT ?",
         dialect.join(),
         suspicious(dialect)
     ));
     let application = query.application.as_str();
     let walk = statement.bind(application).bind(query.after.0).bind(query.step - 1).bind(query.after.0);
-    walk.bind(application).bind(query.ahead.unwrap_or(Millis::MAX)).bind(query.limit)
+    let ahead = query.ahead.unwrap_or(Millis::MAX);
+    walk.bind(application).bind(ahead).bind(ahead).bind(query.limit)
 }

@@ -323,3 +323,40 @@ fn what_is_asked_for_is_stored() {
     let rows = store.executions(&crate::store::ExecutionQuery { limit: 9, ..Default::default() }).unwrap();
     assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);
 }
+
+/// Somebody may hold its schedule's row.
+#[test]
+fn what_plans_a_next_run_is_settled_apart_from_others() {
+    let mut machine = CompleteMachine::new(Arc::default());
+    for n in 0..6 {
+        let end = crate::store::RunEnd { schedule: ScheduleId(n), delay: 1_000 };
+        let change = ExecutionChange { plans: (n % 2 == 1).then_some(end), ..finish(n, "no") };
+        machine.receive(at(0), CompleteInput::Settle(change, None));
+    }
+    assert_eq!(batch(&mut machine, at(0)), 3);
+    machine.done(at(1), done(3));
+    assert_eq!(batch(&mut machine, at(1)), 3, "at once");
+    machine.done(at(2), failed(ErrorKind::Unavailable));
+    machine.receive(at(2), CompleteInput::Settle(finish(9, "no"), None));
+    assert_eq!(batch(&mut machine, at(2 + FIRST_PAUSE)), 1, "a part of those that failed");
+}
+
+#[test]
+fn a_start_that_is_lost_makes_room_for_another_of_its_job() {
+    let mut machine = CompleteMachine::new(Arc::default());
+    let told = |machine: &mut CompleteMachine, settled: Applied| {
+        let start =
+            ExecutionChange { is_limited: true, ..changed(1, ChangeKind::Start, ExecutionState::Running) };
+        machine.receive(at(0), CompleteInput::Settle(start, None));
+        machine.gather = Millis::MIN;
+        assert_eq!(batch(machine, at(0)), 1);
+        machine.done(at(0), Ok(vec![settled]));
+        let mut freed = false;
+        while let Step::Tell(output) = machine.next(at(0)) {
+            freed |= matches!(output, CompleteOutput::JobFreed(_));
+        }
+        freed
+    };
+    assert!(!told(&mut machine, Applied::Done), "it runs");
+    assert!(told(&mut machine, Applied::Lost), "somebody cancelled it");
+}
