@@ -47,7 +47,7 @@ impl Streak {
         let pause = PauseChange { id: self.schedule, version: self.version, by, reason, until: None };
         let states = (ScheduleState::Active.label(), ScheduleState::Paused.label());
         let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &order);
-        (Change::Pause(pause), entry)
+        (Change::Contain(pause), entry)
     }
 }
 
