@@ -16,8 +16,26 @@ pub(crate) const LONGEST_STREAK: i64 = 1_000;
 /// So many in a row that killed their nodes pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
 
-/// How many attempts are read: mostly the newest few tell.
-pub(crate) const READS: [usize; 2] = [100, 10_000];
+/// How far back attempts are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reach {
+    /// The most attempts that were run.
+    pub rows: usize,
+    /// The most rows of the ledger in which these are looked for: what was skipped has rows, too.
+    pub scanned: usize,
+}
+
+impl Reach {
+    pub(crate) const MOST: Self = Self { rows: 10_000, scanned: 100_000 };
+    /// Mostly the newest few tell.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database reads twice"))]
+    pub(crate) const FIRST: Self = Self { rows: 100, scanned: 1_000 };
+
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database reads twice"))]
+    pub(crate) fn at_most(self, other: Self) -> Self {
+        Self { rows: self.rows.min(other.rows), scanned: self.scanned.min(other.scanned) }
+    }
+}
 
 /// Asks for the streak of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +43,7 @@ pub(crate) struct StreakQuery {
     pub schedule: ScheduleId,
     /// These executions of its count as deaths: their nodes are gone, and they are about to end for good.
     pub dying: Vec<ExecutionId>,
+    pub reach: Reach,
 }
 
 /// A streak for which its schedule is to be paused.

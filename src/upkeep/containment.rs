@@ -11,7 +11,7 @@ use super::FAILURE_PAUSE;
 use super::operation::MisfireOp;
 use crate::domain::{ExecutionId, Millis, ScheduleId};
 use crate::repair::Revocation;
-use crate::store::streak::{Streak, StreakQuery};
+use crate::store::streak::{Reach, Streak, StreakQuery};
 use crate::time::Now;
 
 /// A schedule is counted again so long after its pause was lost, and after twice the time with each loss.
@@ -115,7 +115,7 @@ impl Containment {
         self.last = schedule;
         let dying: Vec<ExecutionId> =
             self.dying.get(&schedule).into_iter().flatten().map(|it| it.stranded.id).collect();
-        Some(MisfireOp::Count(StreakQuery { schedule, dying }))
+        Some(MisfireOp::Count(StreakQuery { schedule, dying, reach: Reach::MOST }))
     }
 
     /// When (boot clock) it has something to do.

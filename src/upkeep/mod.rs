@@ -137,8 +137,8 @@ pub(crate) struct MisfireMachine {
     /// The remaining tasks of the pass, in order.
     todo: VecDeque<Task>,
     call: Call,
-    /// A streak was counted since the last task that is not urgent. Counts and these tasks take turns, so that
-    /// neither wait for all of the others.
+    /// A streak was counted since the last task that is not urgent. Counts and these tasks take turns, so
+    /// that neither wait for all of the others.
     has_counted: bool,
     limit: BatchLimit,
     quarantine: Quarantine,

@@ -126,6 +126,8 @@ macro_rules! conformance {
                 a_schedule_that_is_not_active_has_no_streak,
                 the_pause_for_a_streak_loses_against_an_edit,
                 a_streak_reaches_beyond_many_skipped_occurrences,
+                what_was_not_run_takes_no_place_of_a_failure,
+                what_was_to_be_cancelled_as_its_node_died_is_no_death,
             }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,

@@ -1,12 +1,15 @@
 //! Schedules that are paused for what failed.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::domain::{Error, ErrorKind, Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Machine, Operation, Step};
+use crate::store::memory::MemoryStore;
 use crate::store::{Applied, StrandedPage};
 use crate::upkeep::takeover::FIRST;
-use crate::upkeep::tests::{at, id, in_a_pass, keeping, nothing_found, polled};
+use crate::upkeep::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled};
 use crate::upkeep::{MisfireAnswer, MisfireInput, MisfireMachine, MisfireOutput};
 
 fn streak(query: &StreakQuery) -> Option<Streak> {
@@ -205,4 +208,39 @@ fn counts_that_fail_or_take_long_keep_nothing_else_from_being_reached() {
             assert_eq!(asked[first_count + 1], counted, "directly behind its count");
         }
     }
+}
+
+/// The machine that takes over dead nodes' executions pauses schedules, too.
+#[test]
+fn a_pause_waits_for_nobody_who_holds_the_schedules_row() {
+    let store = Arc::new(MemoryStore::new(NOW));
+    let held = store.hold(ScheduleId(7));
+    let query = StreakQuery { schedule: ScheduleId(7), dying: Vec::new(), reach: Reach::MOST };
+    let streak = streak(&query).unwrap();
+    let answer = MisfireOp::Contain(query, streak).perform(&*store);
+    assert!(matches!(answer, Ok(MisfireAnswer::Contained(_, _, Applied::Lost))));
+    drop(held);
+}
+
+#[test]
+fn a_pause_that_is_lost_again_and_again_is_tried_ever_more_rarely_and_holds_up_no_other() {
+    let mut machine = in_a_pass(None);
+    machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
+    let mut lost = |op| match op {
+        MisfireOp::Contain(query, streak) if query.schedule.0 == 7 => {
+            Ok(MisfireAnswer::Contained(query, streak, Applied::Lost))
+        }
+        op => contains(op),
+    };
+    let mut tries = Vec::new();
+    for after in (0..=250_000).step_by(100) {
+        if asked(&mut machine, after, &mut lost).contains(&"pause 7".to_owned()) {
+            tries.push(after);
+        }
+    }
+    let delays: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 60_000, 60_000];
+    assert_eq!(delays, expected);
+    machine.receive(at(250_000), MisfireInput::Failed(ScheduleId(8)));
+    assert_eq!(asked(&mut machine, 250_000, &mut lost), ["count 8", "pause 8", "told"]);
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Occurrence, Overlap, ScheduleId, ScheduleState, Token,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis,
+    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::rules::ChangeKind;
@@ -21,6 +21,7 @@ use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, streak, unreadable};
+use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, NewNode, NodeEnd, OverdueQuery, Page, PauseChange, PollQuery,
     Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
@@ -77,8 +78,10 @@ fn others() -> Vec<(&'static str, Change)> {
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };
     let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT };
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
+    let pause = PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None };
     vec![
-        ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None })),
+        ("pause", Change::Pause(pause.clone())),
+        ("contain", Change::Contain(pause)),
         ("quarantine", Change::Quarantine(broken)),
         ("remove", Change::Remove(removal)),
         ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
@@ -290,7 +293,7 @@ fn the_hot_path_never_scans(database: &Database) {
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(0..START))),
-        ("streak", streak::attempts(ScheduleId(7), 0, -1, 100)),
+        ("streak", streak::attempts(ScheduleId(7), 0, -1, Reach::FIRST)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
