@@ -87,6 +87,8 @@ pub(crate) fn deaths_are_a_streak_whether_or_not_failures_count(db: &Bench) {
     db.pausing("s", None);
     db.dies();
     db.fails_once();
+    db.dies();
+    assert_eq!(db.streak(), None, "not in a row");
     let dying = db.strands();
     assert_eq!(db.streak(), None);
     let streak = db.streak_with(vec![dying.id]).expect("two in a row");
