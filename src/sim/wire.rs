@@ -611,7 +611,7 @@ impl Store for Wire<'_> {
         self.store.executions(filter)
     }
 
-    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
-        self.store.covers(execution)
+    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
+        self.store.covers(execution, most)
     }
 }

@@ -99,6 +99,7 @@ macro_rules! conformance {
                 a_run_by_hand_moves_no_span,
                 a_retry_by_hand_moves_the_span,
                 another_schedules_success_is_none,
+                of_very_many_that_were_left_out_the_newest_are_counted,
                 what_retention_has_removed_is_no_success,
             }
             overlaps {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
     MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
@@ -289,7 +289,8 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
         ("covers: last success", covers::last_success(stretch(ScheduleId(1)))),
-        ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None)),
+        ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST)),
+        ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(0..START))),
@@ -375,22 +376,23 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
     let success = START + 19_900_000;
     let mut found = session.rows(&covers::last_success(stretch)).unwrap();
     assert_eq!(found.pop().map(|mut row| row.int().unwrap()), Some(success));
-    let mut ends = session.rows(&covers::ends_after(stretch, Some(success))).unwrap();
+    let mut ends = session.rows(&covers::ends_after(stretch, Some(success), LeftOut::MOST)).unwrap();
     let mut end = ends.pop().unwrap();
     assert_eq!((end.text().unwrap().as_str(), end.text().unwrap().as_str()), ("FAILED", ""));
     assert_eq!([end.int(), end.int(), end.int(), end.int()].map(Result::unwrap), [1, 1, 99, success + 1_000]);
     let mut took = |after| {
         let begun = Instant::now();
         session.rows(&covers::last_success(stretch)).unwrap();
-        session.rows(&covers::ends_after(stretch, Some(after))).unwrap();
+        session.rows(&covers::ends_after(stretch, Some(after), LeftOut::MOST)).unwrap();
         begun.elapsed()
     };
     let (few, many) = (took(success), took(START));
     println!("covers: database={dialect:?} left_out=99 took={few:?} left_out={ROWS} took={many:?}");
     for (name, statement, most) in [
         ("last success", covers::last_success(stretch), 1_000),
-        ("left out", covers::ends_after(stretch, Some(success)), 1_000),
-        ("all left out", covers::ends_after(stretch, None), 5 * ROWS),
+        ("left out", covers::ends_after(stretch, Some(success), LeftOut::MOST), 1_000),
+        ("newest left out", covers::ends_after(stretch, None, 100), 1_000),
+        ("all left out", covers::ends_after(stretch, None, LeftOut::MOST), 5 * ROWS),
         ("generation", covers::last_generation(schedule, 1), 1_000),
     ] {
         let read = match dialect {
@@ -617,7 +619,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
             covers::last_success(stretch(ScheduleId(1))),
-            covers::ends_after(stretch(ScheduleId(1)), None),
+            covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST),
             covers::last_generation(ScheduleId(1), 1),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
