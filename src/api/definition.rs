@@ -102,16 +102,16 @@ impl Schedule {
         self
     }
 
-    /// The schedule pauses itself after so many occurrences in a row that failed for good, and after two in a
-    /// row that killed their nodes: 1 to 1,000, both kinds counted together. Default: after the two that
-    /// killed their nodes alone. 0 switches both off. More than 1,000 is refused when the schedule is ensured
-    /// ([`ErrorKind::Config`]).
+    /// The schedule pauses itself after so many occurrences in a row that failed for good or killed their
+    /// nodes, both kinds counted together: 1 to 1,000. It also does after two in a row that killed their
+    /// nodes. Default: only after those two; one that failed for good between them ends the streak. 0
+    /// switches both off. More than 1,000 is refused when the schedule is ensured ([`ErrorKind::Config`]).
     ///
     /// An occurrence counts once, after its retries: when its last attempt failed, ran out of time or gave
     /// up. It killed its node if as many nodes died under it as its job allows ([`Job::max_attempts`]);
-    /// several on one node that died count once. A success ends the row, so does a resume or another trigger;
-    /// what was skipped, cancelled or asked for by hand does not count. The pause is in the audit, by
-    /// `firetime`, with its reason, and told as [`Event::Contained`](crate::Event::Contained).
+    /// several on one node that died count once. A success ends the streak, so does a resume of the schedule
+    /// or another trigger; what was skipped, cancelled or asked for by hand does not count. The pause is in
+    /// the audit, by `firetime`, with its reason, and told as [`Event::Contained`](crate::Event::Contained).
     ///
     /// ```
     /// use std::time::Duration;

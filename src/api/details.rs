@@ -38,8 +38,9 @@ pub struct ScheduleDetails {
     /// What becomes of an occurrence that is due while another execution has not ended: `SKIP`, `QUEUE 3`
     /// (three may wait), `REPLACE` or `ALLOW`.
     pub overlap: String,
-    /// After how many occurrences in a row that failed for good it pauses itself: 0 never; none: only after
-    /// two that killed their nodes.
+    /// After how many occurrences in a row that failed for good or killed their nodes it pauses itself, or
+    /// else after two in a row that killed their nodes; 0: never; none: only after those two, without a
+    /// failure between them.
     pub pause_after: Option<i64>,
     /// Its next fire times, five at most; none unless it is active.
     #[serde(serialize_with = "millis")]

@@ -18,7 +18,8 @@ pub struct Covers {
     pub from: Option<DateTime<Utc>>,
     /// The fire time of this execution, UTC, to the millisecond.
     pub until: DateTime<Utc>,
-    /// What became of the occurrences in between, which have not succeeded.
+    /// What became of the occurrences in between, which have not succeeded: of the newest 20,000 rows of the
+    /// ledger, if there are more ([`LeftOut::is_complete`]).
     pub left_out: LeftOut,
 }
 
@@ -47,10 +48,30 @@ pub struct LeftOut {
     pub cancelled: u64,
     /// Not ended yet: they wait for a node or a retry, or run, perhaps beyond their time limit.
     pub open: u64,
+    /// Older rows of the ledger may be missing.
+    pub(crate) is_cut: bool,
 }
 
 impl LeftOut {
-    /// All of them.
+    /// The most rows of the ledger that are counted.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
+    pub(crate) const MOST: usize = 20_000;
+
+    /// Whether all occurrences of the span are counted. Not so if it leaves out 20,000 rows of the ledger or
+    /// more, of which each attempt and each skipped span has one: then these are the newest 20,000.
+    /// [`Covers::from`] is right all the same.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.is_cut
+    }
+
+    /// As many rows were counted as may be.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
+    pub(crate) fn cut(self) -> Self {
+        Self { is_cut: true, ..self }
+    }
+
+    /// All of them that are counted.
     ///
     /// ```
     /// use firetime::{Context, HandlerError};
@@ -64,7 +85,7 @@ impl LeftOut {
     /// ```
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Self { missed, skipped, paused, failed, cancelled, open } = *self;
+        let Self { missed, skipped, paused, failed, cancelled, open, is_cut: _ } = *self;
         [missed, skipped, paused, failed, cancelled, open].into_iter().fold(0, u64::saturating_add)
     }
 
@@ -114,7 +135,8 @@ mod tests {
 
     #[test]
     fn each_end_is_counted_as_what_it_is() {
-        const NONE: LeftOut = LeftOut { missed: 0, skipped: 0, paused: 0, failed: 0, cancelled: 0, open: 0 };
+        const NONE: LeftOut =
+            LeftOut { missed: 0, skipped: 0, paused: 0, failed: 0, cancelled: 0, open: 0, is_cut: false };
         for (state, reason, expected) in [
             ("SKIPPED", "misfire", LeftOut { missed: 7, ..NONE }),
             ("SKIPPED", "superseded", LeftOut { missed: 7, ..NONE }),

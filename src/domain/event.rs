@@ -191,7 +191,7 @@ pub enum Event {
     },
     /// A schedule paused itself, because so many of its occurrences in a row failed for good or killed their
     /// nodes ([`Schedule::pause_after`](crate::Schedule::pause_after)). Once somebody resumes it, it fires
-    /// again.
+    /// again. It is not told if the database's answer to the pause is lost.
     Contained {
         /// The schedule's name.
         schedule: Arc<str>,

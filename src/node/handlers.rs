@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::payload;
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Answer, Cause, Covers, Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, Millis};
+use crate::domain::{
+    Answer, Cause, Covers, Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, LeftOut, Millis,
+};
 use crate::members::Standing;
 use crate::pipeline::poll::decode::Catalog;
 use crate::store::Store;
@@ -217,7 +219,7 @@ impl Context {
             let what = format!("execution {execution} of {schedule:?} is no longer in the ledger");
             Error::new(ErrorKind::NotFound, format!("asking what it covers: {what}: its row was deleted"))
         };
-        self.ledger.0.covers(self.execution)?.ok_or_else(gone)
+        self.ledger.0.covers(self.execution, LeftOut::MOST)?.ok_or_else(gone)
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.

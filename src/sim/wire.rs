@@ -260,6 +260,7 @@ impl<'a> Wire<'a> {
                 Change::Execution(change) => change.next = None,
                 Change::Repair(repair) => repair.rows.clear(),
                 Change::Pause(_)
+                | Change::Contain(_)
                 | Change::Quarantine(_)
                 | Change::Remove(_)
                 | Change::Policy(_)
@@ -403,7 +404,7 @@ impl Store for Wire<'_> {
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {
         self.before(&change)?;
-        let is_containment = matches!(&change, Change::Pause(pause) if pause.by == "firetime");
+        let is_containment = matches!(&change, Change::Contain(_));
         let applied = self.store.apply_audited(change, entry)?;
         if is_containment && applied.is_done() {
             lock(&self.shared.contained).push((entry.target.clone(), self.time));
@@ -610,7 +611,7 @@ impl Store for Wire<'_> {
         self.store.executions(filter)
     }
 
-    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
-        self.store.covers(execution)
+    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
+        self.store.covers(execution, most)
     }
 }

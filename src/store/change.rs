@@ -21,6 +21,8 @@ pub(crate) enum Change {
     /// A cursor moves past occurrences, or a pause ends.
     Repair(Repair),
     Pause(PauseChange),
+    /// A schedule's own pause, which leaves a row that somebody holds.
+    Contain(PauseChange),
     Quarantine(UnreadableRow),
     Remove(RemoveChange),
     Policy(PolicyChange),
@@ -487,6 +489,7 @@ impl Change {
             Self::Execution(change) => change.kind,
             Self::Repair(repair) => repair.kind(),
             Self::Pause(_) => ChangeKind::Pause,
+            Self::Contain(_) => ChangeKind::Contain,
             Self::Quarantine(_) => ChangeKind::Quarantine,
             Self::Remove(_) => ChangeKind::Remove,
             Self::Policy(_) => ChangeKind::SetPolicy,
@@ -514,7 +517,7 @@ impl Change {
     pub(crate) fn schedule(&self) -> Option<ScheduleId> {
         match self {
             Self::Repair(repair) => Some(repair.id),
-            Self::Pause(pause) => Some(pause.id),
+            Self::Pause(pause) | Self::Contain(pause) => Some(pause.id),
             Self::Quarantine(broken) => Some(broken.seen.id),
             Self::Remove(removal) => Some(removal.seen.id),
             Self::Execution(_) | Self::Policy(_) | Self::Switch(_) | Self::End(_) => None,
@@ -533,7 +536,7 @@ impl Change {
                 Column::Version => Datum::Number(repair.version),
                 _ => column.absent(Datum::Null),
             }),
-            Self::Pause(pause) => Seen::Same(match column {
+            Self::Pause(pause) | Self::Contain(pause) => Seen::Same(match column {
                 Column::Id => Datum::Number(pause.id.0),
                 Column::State => Datum::Text(ScheduleState::Active.as_str()),
                 Column::Version => Datum::Number(pause.version),
@@ -573,9 +576,9 @@ impl Change {
             (Self::Repair(repair), ToNext) => Datum::time(repair.to.next),
             (Self::Repair(repair), Becomes) => Datum::Text(repair.becomes().as_str()),
             (Self::Repair(repair), Passed) => Datum::Number(i64::try_from(repair.passed).unwrap_or(i64::MAX)),
-            (Self::Pause(pause), PausedBy) => Datum::Text(&pause.by),
-            (Self::Pause(pause), Why) => Datum::Text(&pause.reason),
-            (Self::Pause(pause), PausedUntil) => Datum::time(pause.until),
+            (Self::Pause(pause) | Self::Contain(pause), PausedBy) => Datum::Text(&pause.by),
+            (Self::Pause(pause) | Self::Contain(pause), Why) => Datum::Text(&pause.reason),
+            (Self::Pause(pause) | Self::Contain(pause), PausedUntil) => Datum::time(pause.until),
             (Self::Switch(change), Becomes) => Datum::Text(change.becomes.word(change.seen.row.is_job())),
             (Self::Switch(change), PausedBy) => Datum::Text(&change.by),
             (Self::Switch(change), Why) => Datum::Text(&change.reason),

@@ -208,8 +208,9 @@ pub(crate) trait Store: Send + Sync {
     /// Executions, newest first.
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>>;
 
-    /// What an execution covers; none if there is no such execution.
-    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>>;
+    /// What an execution covers, with so many rows of the ledger counted at most; none if there is no such
+    /// execution.
+    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>>;
 
     /// The database's clock against ours.
     fn time(&self) -> Result<TimeSample>;

@@ -35,6 +35,8 @@ pub(crate) enum ChangeKind {
     SetPolicy,
     /// An active schedule stops being claimed.
     Pause,
+    /// An active schedule is paused for what failed.
+    Contain,
     /// A cursor passes an occurrence that would overlap.
     PassOver,
     /// A paused schedule's cursor passes occurrences of its pause, which goes on.
@@ -84,6 +86,7 @@ impl ChangeKind {
             Self::Leave => &LEAVE,
             Self::SetPolicy => &SET_POLICY,
             Self::Pause => &PAUSE,
+            Self::Contain => &CONTAIN,
             Self::PassOver => &PASS_OVER,
             Self::PassPaused => &PASS_PAUSED,
             Self::Resume => &RESUME,
@@ -381,6 +384,9 @@ const PAUSE: Rule = Rule::of("pause a schedule", Table::Schedule, &guard::EDIT).
     (Column::Version, OneMore),
 ]);
 
+/// The misfire handler takes over dead nodes' executions, too, and waits for nobody.
+const CONTAIN: Rule = PAUSE.leaves_held();
+
 /// What a pause, a drain, or the end of either says of itself.
 const SWITCHED: &[(Column, Set)] = &[
     (Column::State, Give(Becomes)),
@@ -434,7 +440,7 @@ const LEAVE: Rule = Rule::of("leave", Table::Node, &guard::LEAVE)
 mod tests {
     use super::*;
 
-    const ALL: [ChangeKind; 25] = [
+    const ALL: [ChangeKind; 26] = [
         ChangeKind::SwitchApp,
         ChangeKind::SwitchNode,
         ChangeKind::SwitchJob,
@@ -442,6 +448,7 @@ mod tests {
         ChangeKind::Leave,
         ChangeKind::SetPolicy,
         ChangeKind::Pause,
+        ChangeKind::Contain,
         ChangeKind::PassOver,
         ChangeKind::PassPaused,
         ChangeKind::Resume,

@@ -16,8 +16,26 @@ pub(crate) const LONGEST_STREAK: i64 = 1_000;
 /// So many in a row that killed their nodes pause any schedule that may be paused at all.
 const MOST_DEATHS: u32 = 2;
 
-/// How many attempts are read: mostly the newest few tell.
-pub(crate) const READS: [usize; 2] = [100, 10_000];
+/// How far back attempts are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reach {
+    /// The most attempts that were run.
+    pub rows: usize,
+    /// The most rows of the ledger in which these are looked for: what was skipped has rows, too.
+    pub scanned: usize,
+}
+
+impl Reach {
+    pub(crate) const MOST: Self = Self { rows: 10_000, scanned: 100_000 };
+    /// Mostly the newest few tell.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database reads twice"))]
+    pub(crate) const FIRST: Self = Self { rows: 100, scanned: 1_000 };
+
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database reads twice"))]
+    pub(crate) fn at_most(self, other: Self) -> Self {
+        Self { rows: self.rows.min(other.rows), scanned: self.scanned.min(other.scanned) }
+    }
+}
 
 /// Asks for the streak of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +43,7 @@ pub(crate) struct StreakQuery {
     pub schedule: ScheduleId,
     /// These executions of its count as deaths: their nodes are gone, and they are about to end for good.
     pub dying: Vec<ExecutionId>,
+    pub reach: Reach,
 }
 
 /// A streak for which its schedule is to be paused.
@@ -47,7 +66,7 @@ impl Streak {
         let pause = PauseChange { id: self.schedule, version: self.version, by, reason, until: None };
         let states = (ScheduleState::Active.label(), ScheduleState::Paused.label());
         let entry = AuditEntry::of_schedule("pause", (&self.application, &self.name), states, &order);
-        (Change::Pause(pause), entry)
+        (Change::Contain(pause), entry)
     }
 }
 
@@ -100,7 +119,7 @@ impl AttemptRow {
 pub(crate) enum Count {
     /// The schedule is to be paused, for this reason.
     Due(String),
-    /// The streak is shorter, as an occurrence succeeded before it.
+    /// The streak is shorter: an occurrence succeeded before it, or failed where deaths alone count.
     Ended,
     /// Older attempts may belong to it.
     Open,
@@ -109,44 +128,64 @@ pub(crate) enum Count {
 /// Counts the streak of a schedule that is paused after so many failures (none: for deaths alone; 0: never).
 /// `rows` are the attempts at its planned occurrences, the newest occurrence first, and of each the last
 /// attempt first. Occurrences that ran on one node as it died count as one death.
+///
+/// Failures and deaths count together against the limit. The newest deaths without a failure between them are
+/// enough alone if they are two.
 pub(crate) fn count(rows: &[AttemptRow], dying: &[ExecutionId], pause_after: Option<u32>) -> Count {
     if pause_after == Some(0) {
         return Count::Ended;
     }
-    let (mut last, mut failures, mut nodes) = (None, 0, BTreeSet::new());
+    let (mut last, mut tally, mut nodes) = (None, Tally::default(), BTreeSet::new());
     for row in rows {
         if last.replace(row.scheduled) == Some(row.scheduled) {
             continue;
         }
         match row.outcome(dying) {
             Outcome::Success => return Count::Ended,
-            Outcome::Failure => failures += 1,
-            Outcome::Death(node) => drop(nodes.insert(node)),
-            Outcome::Neither => {}
+            Outcome::Failure if pause_after.is_none() => return Count::Ended,
+            Outcome::Failure => tally.failures += 1,
+            Outcome::Death(node) if nodes.insert(node) => tally.death(),
+            Outcome::Death(_) | Outcome::Neither => {}
         }
-        let deaths = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-        if let Some(reason) = reason(failures, deaths, pause_after) {
+        if let Some(reason) = tally.reason(pause_after) {
             return Count::Due(reason);
         }
     }
     Count::Open
 }
 
-/// Why a schedule is to be paused; nothing if it is not.
-fn reason(failures: u32, deaths: u32, pause_after: Option<u32>) -> Option<String> {
-    let limit = pause_after.unwrap_or(u32::MAX);
-    let (count, what) = if deaths >= MOST_DEATHS.min(limit) {
-        (deaths, if deaths == 1 { "killed its node" } else { "killed their nodes" })
-    } else if failures.saturating_add(deaths) >= limit {
-        (failures + deaths, if deaths == 0 { "failed" } else { "failed or killed their nodes" })
-    } else {
-        return None;
-    };
-    Some(if count == 1 {
-        format!("1 occurrence {what}")
-    } else {
-        format!("{count} occurrences in a row {what}")
-    })
+/// How many occurrences failed, and how many killed their nodes.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    failures: u32,
+    deaths: u32,
+    /// The newest deaths, up to a failure.
+    deaths_in_a_row: u32,
+}
+
+impl Tally {
+    fn death(&mut self) {
+        self.deaths += 1;
+        if self.failures == 0 {
+            self.deaths_in_a_row += 1;
+        }
+    }
+
+    /// Why a schedule is to be paused; nothing if it is not.
+    fn reason(self, pause_after: Option<u32>) -> Option<String> {
+        let Self { failures, deaths, deaths_in_a_row } = self;
+        let is_due = |limit| failures.saturating_add(deaths) >= limit;
+        if deaths_in_a_row < MOST_DEATHS && !pause_after.is_some_and(is_due) {
+            return None;
+        }
+        Some(match (failures, deaths) {
+            (1, 0) => "1 occurrence failed".to_owned(),
+            (0, 1) => "1 occurrence killed its node".to_owned(),
+            (_, 0) => format!("{failures} occurrences in a row failed"),
+            (0, _) => format!("{deaths} occurrences in a row killed their nodes"),
+            _ => format!("{} occurrences in a row failed or killed their nodes", failures + deaths),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -186,15 +225,30 @@ mod tests {
     #[test]
     fn two_deaths_in_a_row_pause_a_schedule_whatever_it_allows() {
         let rows = [row(3, Failed, "attempts exhausted"), row(2, Failed, ""), row(1, Abandoned, "node died")];
+        for (pause_after, expected) in [(None, None), (Some(2), Some(2)), (Some(3), Some(3)), (Some(4), None)]
+        {
+            let expected = expected.map(|n| format!("{n} occurrences in a row failed or killed their nodes"));
+            assert_eq!(due(&rows, pause_after), expected, "{pause_after:?}: a failure is between them");
+        }
+        let deaths = [row(3, Abandoned, "node died"), row(2, Skipped, ""), row(1, Abandoned, "node died")];
         for pause_after in [None, Some(2), Some(1_000)] {
-            let reason = due(&rows[..], pause_after).unwrap();
-            assert_eq!(reason.contains("failed"), pause_after == Some(2), "{reason}");
+            let reason = due(&deaths, pause_after);
+            assert_eq!(reason.as_deref(), Some("2 occurrences in a row killed their nodes"));
         }
         assert_eq!(due(&rows[..1], None), None);
         assert_eq!(due(&rows[..1], Some(1)).as_deref(), Some("1 occurrence killed its node"));
         assert_eq!(due(&rows, Some(0)), None);
         let late = [row(2, TimedOut, "node died"), row(1, TimedOut, "node died")];
         assert_eq!(due(&late, None).as_deref(), Some("2 occurrences in a row killed their nodes"));
+    }
+
+    #[test]
+    fn a_failure_ends_a_run_of_deaths_where_deaths_alone_count() {
+        let killed = |at| row(at, Abandoned, "node died");
+        let rows = [killed(4), row(3, Failed, ""), killed(2), killed(1)];
+        assert_eq!(count(&rows, &[], None), Count::Ended);
+        assert_eq!(count(&rows[..2], &[], Some(3)), Count::Open);
+        assert!(matches!(count(&rows[..3], &[], Some(3)), Count::Due(_)));
     }
 
     #[test]

@@ -7,79 +7,175 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use super::FAILURE_PAUSE;
 use super::operation::MisfireOp;
 use crate::domain::{ExecutionId, Millis, ScheduleId};
 use crate::repair::Revocation;
-use crate::store::streak::{Streak, StreakQuery};
+use crate::store::streak::{Reach, Streak, StreakQuery};
 use crate::time::Now;
 
-/// The pause after a count that failed, in which the pass goes on.
-const PAUSE: Millis = 2_000;
+/// A schedule is counted again so long after its pause was lost, and after twice the time with each loss.
+const FIRST_DELAY: Millis = 100;
+const LONGEST_DELAY: Millis = 60_000;
+/// The same after the database did not answer.
+const FAILURE_DELAY: Millis = 2_000;
+/// The most revocations that wait for a count. The others are left to the next takeover.
+const MOST_DYING: usize = 16_000;
 
 pub(super) struct Containment {
-    /// Comes before everything else.
+    /// The pause that follows the last count.
     next: Option<MisfireOp>,
-    /// Schedules of which an occurrence has failed for good here, to be counted in turn.
+    /// Schedules of which an occurrence has failed for good here.
     failed: BTreeSet<ScheduleId>,
+    /// The revocations that wait for the count of their schedule.
+    dying: BTreeMap<ScheduleId, Vec<Revocation>>,
+    /// Schedules that are not counted for deaths before the next takeover, as a count of theirs has failed.
+    withheld: BTreeSet<ScheduleId>,
+    delays: BTreeMap<ScheduleId, Delay>,
+    /// Schedules are counted in turn, whichever fail again and again.
     last: ScheduleId,
-    /// None of these is counted before this (boot clock).
+    /// Nothing is counted before this (boot clock).
     hold: Millis,
+}
+
+/// A schedule that is to be counted again.
+#[derive(Clone, Copy, Default)]
+struct Delay {
+    /// Boot clock.
+    until: Millis,
+    length: Millis,
 }
 
 impl Containment {
     pub(super) fn new() -> Self {
-        Self { next: None, failed: BTreeSet::new(), last: ScheduleId(i64::MIN), hold: Millis::MIN }
+        Self {
+            next: None,
+            failed: BTreeSet::new(),
+            dying: BTreeMap::new(),
+            withheld: BTreeSet::new(),
+            delays: BTreeMap::new(),
+            last: ScheduleId(i64::MIN),
+            hold: Millis::MIN,
+        }
     }
 
     pub(super) fn failed_here(&mut self, schedule: ScheduleId) {
         self.failed.insert(schedule);
     }
 
-    pub(super) fn step(&mut self, now: Now) -> Option<MisfireOp> {
-        if let Some(op) = self.next.take() {
-            return Some(op);
+    /// Forgets the last takeover: the next search brings what is left of it.
+    pub(super) fn begin_takeover(&mut self, now: Now) {
+        self.drop_dying();
+        self.withheld.clear();
+        let failed = &self.failed;
+        self.delays.retain(|schedule, delay| {
+            failed.contains(schedule) || now.boot < delay.until.saturating_add(LONGEST_DELAY)
+        });
+    }
+
+    /// The executions that are about to end for good stay with their dead nodes until the next takeover.
+    pub(super) fn drop_dying(&mut self) {
+        self.dying.clear();
+        self.next.take_if(|op| matches!(op, MisfireOp::Contain(query, _) if !query.dying.is_empty()));
+    }
+
+    /// Whether revocations wait for a count.
+    pub(super) fn has_dying(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    /// These executions are about to end for good.
+    pub(super) fn found_dying(&mut self, last: impl Iterator<Item = Revocation>) {
+        let room = MOST_DYING.saturating_sub(self.dying.values().map(Vec::len).sum());
+        let withheld = &self.withheld;
+        for it in last.filter(|it| !withheld.contains(&it.stranded.schedule)).take(room) {
+            self.dying.entry(it.stranded.schedule).or_default().push(it);
         }
+    }
+
+    /// The pause of the schedule that was counted last.
+    pub(super) fn pause(&mut self) -> Option<MisfireOp> {
+        self.next.take()
+    }
+
+    /// The next count; without `with_dying` only of a schedule that has failed here.
+    pub(super) fn step(&mut self, now: Now, with_dying: bool) -> Option<MisfireOp> {
         if now.boot < self.hold {
             return None;
         }
         let behind = (Bound::Excluded(self.last), Bound::Unbounded);
-        let schedule = self.failed.range(behind).next().or(self.failed.first()).copied()?;
-        self.failed.remove(&schedule);
+        let up_to = (Bound::Unbounded, Bound::Included(self.last));
+        let next = |range| {
+            let is_due = |it: &ScheduleId| self.delays.get(it).is_none_or(|delay| now.boot >= delay.until);
+            let failed = self.failed.range(range).copied().find(is_due);
+            let dying = self.dying.range(range).map(|(schedule, _)| *schedule).find(is_due);
+            failed.into_iter().chain(dying.filter(|_| with_dying)).min()
+        };
+        let schedule = next(behind).or_else(|| next(up_to))?;
         self.last = schedule;
-        Some(MisfireOp::Count(StreakQuery { schedule, dying: Vec::new() }))
+        let dying: Vec<ExecutionId> =
+            self.dying.get(&schedule).into_iter().flatten().map(|it| it.stranded.id).collect();
+        Some(MisfireOp::Count(StreakQuery { schedule, dying, reach: Reach::MOST }))
     }
 
     /// When (boot clock) it has something to do.
     pub(super) fn wakes_at(&self) -> Millis {
-        if self.failed.is_empty() { Millis::MAX } else { self.hold }
+        let all = self.failed.iter().chain(self.dying.keys());
+        let due = all.map(|it| self.delays.get(it).map_or(Millis::MIN, |delay| delay.until)).min();
+        due.map_or(Millis::MAX, |due| due.max(self.hold))
     }
 
-    pub(super) fn counted(&mut self, query: StreakQuery, streak: Option<Streak>) {
-        self.next = streak.map(|streak| MisfireOp::Contain(query, streak));
+    /// Without a streak its schedule's revocations can be written: these.
+    pub(super) fn counted(&mut self, query: StreakQuery, streak: Option<Streak>) -> Vec<Revocation> {
+        let Some(streak) = streak else { return self.settled(&query) };
+        self.next = Some(MisfireOp::Contain(query, streak));
+        Vec::new()
     }
 
-    /// The schedule has changed since it was counted.
-    pub(super) fn lost(&mut self, query: StreakQuery) {
-        self.next = Some(MisfireOp::Count(query));
+    /// The schedule is paused, or has no streak: the revocations that waited for it.
+    pub(super) fn settled(&mut self, query: &StreakQuery) -> Vec<Revocation> {
+        self.failed.remove(&query.schedule);
+        self.delays.remove(&query.schedule);
+        self.take(query)
     }
 
-    /// A count, or a pause, has failed. That of a death is left to the next pass, and one that the row itself
-    /// makes fail to the next failure.
+    /// The schedule has changed since it was counted, or somebody holds its row.
+    pub(super) fn lost(&mut self, query: &StreakQuery, now: Now) {
+        self.delay(query.schedule, FIRST_DELAY, now);
+    }
+
+    /// A count, or a pause, has failed. That of a death is left to the next takeover, and one that the row
+    /// itself makes fail to the next failure.
     pub(super) fn failed(&mut self, query: &StreakQuery, is_rows_own: bool, now: Now) {
-        if query.dying.is_empty() && !is_rows_own {
-            self.failed.insert(query.schedule);
-            self.hold = now.boot + PAUSE;
+        if !query.dying.is_empty() {
+            self.dying.remove(&query.schedule);
+            self.withheld.insert(query.schedule);
+        }
+        if is_rows_own {
+            self.failed.remove(&query.schedule);
+            return;
+        }
+        self.hold = now.boot + FAILURE_PAUSE;
+        if self.failed.contains(&query.schedule) {
+            self.delay(query.schedule, FAILURE_DELAY, now);
         }
     }
-}
 
-/// The counts that come before these revocations, one for each schedule.
-pub(super) fn counts(last: &[Revocation]) -> impl Iterator<Item = MisfireOp> + use<> {
-    let mut dying: BTreeMap<ScheduleId, Vec<ExecutionId>> = BTreeMap::new();
-    for it in last {
-        dying.entry(it.stranded.schedule).or_default().push(it.stranded.id);
+    fn take(&mut self, query: &StreakQuery) -> Vec<Revocation> {
+        let Some(all) = self.dying.remove(&query.schedule) else { return Vec::new() };
+        let (counted, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| query.dying.contains(&it.stranded.id));
+        if !others.is_empty() {
+            self.dying.insert(query.schedule, others);
+        }
+        counted
     }
-    dying.into_iter().map(|(schedule, dying)| MisfireOp::Count(StreakQuery { schedule, dying }))
+
+    fn delay(&mut self, schedule: ScheduleId, least: Millis, now: Now) {
+        let delay = self.delays.entry(schedule).or_default();
+        delay.length = (2 * delay.length).clamp(least, LONGEST_DELAY);
+        delay.until = now.boot + delay.length;
+    }
 }
 
 #[cfg(test)]

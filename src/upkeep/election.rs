@@ -50,6 +50,11 @@ impl Election {
         now.boot >= self.renews_at
     }
 
+    /// When (boot clock) a pass stands for election again.
+    pub(super) fn renews_at(&self) -> Millis {
+        self.renews_at
+    }
+
     /// When (boot clock) an idle machine acts unless a poll ends before.
     pub(super) fn wakes_at(&self) -> Millis {
         self.alone_at.unwrap_or(Millis::MAX)

@@ -94,6 +94,25 @@ enum Task {
     Write(VecDeque<Unwritten>),
 }
 
+impl Task {
+    /// Part of the takeover of dead nodes' executions.
+    fn is_takeover(&self) -> bool {
+        match self {
+            Self::Perform(op) => matches!(op, MisfireOp::FindStranded { .. }),
+            Self::Write(list) => matches!(list.front(), Some(Unwritten::Revocation(_))),
+        }
+    }
+
+    /// It comes before counts for deaths: further pages and recoveries, and what is soon done.
+    fn is_urgent(&self) -> bool {
+        use MisfireOp::{Elect, EndPause, FindEndedPauses, FindPassed, PassOn};
+        let is_short = |op: &MisfireOp| {
+            matches!(op, Elect { .. } | FindEndedPauses { .. } | FindPassed(..) | PassOn(_) | EndPause(_))
+        };
+        self.is_takeover() || matches!(self, Self::Perform(op) if is_short(op))
+    }
+}
+
 /// The operation under way, as far as its failure decides how the pass goes on.
 #[derive(Default)]
 enum Call {
@@ -103,7 +122,7 @@ enum Call {
     FindOverdue,
     /// Mostly it concerns that row alone.
     Quarantine,
-    /// It concerns that schedule alone: what is about to end for good of it is left to the next pass.
+    /// It concerns that schedule alone: what is about to end for good of it is left to the next takeover.
     Containment(StreakQuery),
     /// The pass ends.
     #[default]
@@ -118,6 +137,9 @@ pub(crate) struct MisfireMachine {
     /// The remaining tasks of the pass, in order.
     todo: VecDeque<Task>,
     call: Call,
+    /// A streak was counted since the last task that is not urgent. Counts and these tasks take turns, so
+    /// that neither wait for all of the others.
+    has_counted: bool,
     limit: BatchLimit,
     quarantine: Quarantine,
     retention: Retention,
@@ -150,10 +172,7 @@ impl Machine for MisfireMachine {
         if self.election.needs_renewal(now) && !self.is_idle() {
             if self.report.may_stand() { self.stand(now) } else { self.end_pass() }
         }
-        let op = self.next_count(now).or_else(|| self.next_task(now));
-        let op = op.or_else(|| self.retention.step(&self.application));
-        let wakes_at = if self.report.may_stand() { self.election.wakes_at() } else { Millis::MAX };
-        op.map_or(Step::Wait(wakes_at.min(self.containment.wakes_at())), Step::Do)
+        self.next_op(now).map_or_else(|| Step::Wait(self.wakes_at()), Step::Do)
     }
 
     fn done(&mut self, now: Now, answer: Result<MisfireAnswer, Error>) {
@@ -186,13 +205,18 @@ impl Machine for MisfireMachine {
                 self.wake_poll();
             }
             Ok(MisfireAnswer::PauseEnded(_, Applied::Lost)) => {}
-            Ok(MisfireAnswer::Counted(query, streak)) => self.containment.counted(query, streak),
-            Ok(MisfireAnswer::Contained(_, streak, Applied::Done)) => {
+            Ok(MisfireAnswer::Counted(query, streak)) => {
+                let last = self.containment.counted(query, streak);
+                self.write_revocations(last);
+            }
+            Ok(MisfireAnswer::Contained(query, streak, Applied::Done)) => {
+                let last = self.containment.settled(&query);
+                self.write_revocations(last);
                 self.repaired = true;
                 self.emit(Event::Contained { schedule: streak.name, reason: streak.reason });
                 self.wake_poll();
             }
-            Ok(MisfireAnswer::Contained(query, _, Applied::Lost)) => self.containment.lost(query),
+            Ok(MisfireAnswer::Contained(query, _, Applied::Lost)) => self.containment.lost(&query, now),
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
             Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
@@ -238,6 +262,7 @@ impl MisfireMachine {
             election: Election::new(window),
             todo: VecDeque::new(),
             call: Call::Other,
+            has_counted: false,
             limit: BatchLimit::new(MOST_ROWS),
             quarantine: Quarantine::new(),
             retention: Retention::new(window.retention),
@@ -263,7 +288,17 @@ impl MisfireMachine {
     }
 
     fn is_idle(&self) -> bool {
-        self.todo.is_empty() && !self.retention.has_step()
+        self.todo.is_empty() && !self.retention.has_step() && !self.containment.has_dying()
+    }
+
+    /// When (boot clock) the machine acts unless something is reported before.
+    fn wakes_at(&self) -> Millis {
+        let stands_at = match (self.is_idle(), self.report.may_stand()) {
+            (false, _) => self.election.renews_at(),
+            (true, true) => self.election.wakes_at(),
+            (true, false) => Millis::MAX,
+        };
+        stands_at.min(self.containment.wakes_at())
     }
 
     fn stand(&mut self, now: Now) {
@@ -281,10 +316,13 @@ impl MisfireMachine {
         }
     }
 
-    /// Begins a pass, or goes on with one. Dead nodes' executions come first: they have waited longest.
+    /// Begins a pass, or goes on with one. Dead nodes' executions come first: they have waited longest. The
+    /// search brings what is left of the last takeover, too.
     fn elected(&mut self, now: Now) {
         self.election.won(now);
         if self.report.node_enabled {
+            self.todo.retain(|task| !task.is_takeover());
+            self.containment.begin_takeover(now);
             if self.todo.is_empty() {
                 self.begin_pass(now);
             }
@@ -315,14 +353,29 @@ impl MisfireMachine {
             self.quarantine.repeat_step();
         }
         self.todo.clear();
+        self.containment.drop_dying();
         self.retention.end_pass();
         self.wake_poll();
     }
 
-    fn next_count(&mut self, now: Now) -> Option<MisfireOp> {
-        let op = self.containment.step(now)?;
+    fn next_op(&mut self, now: Now) -> Option<MisfireOp> {
+        let pause = self.containment.pause();
+        let is_urgent = self.todo.front().is_some_and(Task::is_urgent);
+        let count = |it: &mut Self, with_dying| it.containment.step(now, with_dying);
+        let turn = |it: &mut Self| if it.has_counted { None } else { count(it, !is_urgent) };
+        let op = pause.or_else(|| turn(self));
+        if let Some(op) = op {
+            return Some(self.counting(op));
+        }
+        let task = self.next_task(now).or_else(|| self.retention.step(&self.application));
+        self.has_counted &= is_urgent;
+        task.or_else(|| count(self, true).map(|op| self.counting(op)))
+    }
+
+    fn counting(&mut self, op: MisfireOp) -> MisfireOp {
         self.call = Call::of(&op);
-        Some(op)
+        self.has_counted = true;
+        op
     }
 
     fn next_task(&mut self, now: Now) -> Option<MisfireOp> {
@@ -358,28 +411,20 @@ impl MisfireMachine {
         }
     }
 
+    /// What can be recovered, and the next page, comes before what must be counted first.
     fn found_stranded(&mut self, page: StrandedPage, now: Now) {
         if let Some(last) = page.next {
             self.todo.push_front(Task::Perform(takeover::search(&self.application, last)));
         }
         let revocations = recover_apart(page.stranded, now.db).into_iter();
         let (last, others): (Vec<_>, Vec<_>) = revocations.partition(Revocation::is_last_death);
-        let counts: Vec<MisfireOp> = containment::counts(&last).collect();
-        let write =
-            |list: Vec<Revocation>| Task::Write(list.into_iter().map(Unwritten::Revocation).collect());
-        self.todo.push_front(write(last));
-        counts.into_iter().rev().for_each(|op| self.todo.push_front(Task::Perform(op)));
-        self.todo.push_front(write(others));
+        self.write_revocations(others);
+        self.containment.found_dying(last.into_iter());
     }
 
-    /// Whether these executions' schedule is to be paused is unknown: they stay stranded until the next pass.
-    fn withhold(&mut self, query: &StreakQuery) {
-        let is_meant =
-            |it: &Unwritten| matches!(it, Unwritten::Revocation(it) if query.dying.contains(&it.stranded.id));
-        for task in &mut self.todo {
-            if let Task::Write(list) = task {
-                list.retain(|it| !is_meant(it));
-            }
+    fn write_revocations(&mut self, list: Vec<Revocation>) {
+        if !list.is_empty() {
+            self.todo.push_front(Task::Write(list.into_iter().map(Unwritten::Revocation).collect()));
         }
     }
 
@@ -465,9 +510,8 @@ impl MisfireMachine {
                 pause = ROW_PAUSE;
             }
             Call::Containment(query) => {
-                self.withhold(&query);
                 self.containment.failed(&query, is_rows_own, now);
-                pause = if is_rows_own { ROW_PAUSE } else { FAILURE_PAUSE };
+                pause = 0;
             }
             Call::Quarantine | Call::Other => self.end_pass(),
         }

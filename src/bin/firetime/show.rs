@@ -70,7 +70,7 @@ fn pauses_after(occurrences: Option<i64>) -> String {
         None => "2 deaths in a row".to_owned(),
         Some(0) => "nothing".to_owned(),
         Some(1) => "1 failure or death".to_owned(),
-        Some(most) => format!("{most} failures or 2 deaths in a row"),
+        Some(most) => format!("{most} failures and deaths, or 2 deaths, in a row"),
     }
 }
 

@@ -28,12 +28,14 @@ struct Ledger<'a> {
 struct Streak {
     failures: u32,
     deaths: u32,
+    /// The newest, up to a failure.
+    deaths_in_a_row: u32,
 }
 
 impl Streak {
     fn is_due(self, pause_after: Option<u32>) -> bool {
         let limit = pause_after.unwrap_or(u32::MAX);
-        limit > 0 && (self.deaths >= MOST_DEATHS.min(limit) || self.failures + self.deaths >= limit)
+        limit > 0 && (self.deaths_in_a_row >= MOST_DEATHS || self.failures + self.deaths >= limit)
     }
 }
 
@@ -53,7 +55,7 @@ impl Ledger<'_> {
 
     /// That of the latest generation since an instant. What is about to be taken from a dead node may count.
     fn streak(&self, since: Millis, with_dying: bool) -> Streak {
-        let (mut failures, mut nodes) = (0, BTreeSet::new());
+        let (mut failures, mut nodes, mut deaths_in_a_row) = (0, BTreeSet::new(), 0);
         let own = self
             .occurrences
             .range((self.generation, since.saturating_add(1))..(self.generation + 1, i64::MIN));
@@ -70,12 +72,13 @@ impl Ledger<'_> {
                 _ => continue,
             };
             if death {
-                nodes.insert(row.node.as_str());
+                let is_new = nodes.insert(row.node.as_str());
+                deaths_in_a_row += u32::from(is_new && failures == 0);
             } else {
                 failures += 1;
             }
         }
-        Streak { failures, deaths: u32::try_from(nodes.len()).unwrap_or(u32::MAX) }
+        Streak { failures, deaths: u32::try_from(nodes.len()).unwrap_or(u32::MAX), deaths_in_a_row }
     }
 }
 
@@ -119,10 +122,10 @@ impl Watch<'_> {
     /// by side.
     fn claim(&mut self, row: &Execution, at: Millis, verdict: &mut Verdict) {
         self.ledger.generation = self.ledger.generation.max(row.generation);
-        let Streak { failures, deaths } = self.ledger.streak(self.resumed(at), false);
+        let Streak { failures, deaths, deaths_in_a_row } = self.ledger.streak(self.resumed(at), false);
         let limit = self.plan.pause_after.unwrap_or(u32::MAX);
         let beside = if self.plan.exclusive { 0 } else { 2 };
-        let by_deaths = deaths >= MOST_DEATHS.min(limit) + beside;
+        let by_deaths = deaths_in_a_row >= MOST_DEATHS.min(limit) + beside;
         let by_all = failures + deaths >= limit.saturating_add(self.history.bounds.contained);
         if limit > 0 && (by_deaths || by_all) {
             verdict.blame(format!("{}: claimed, and should have been paused: {row:?}", self.plan.schedule));

@@ -158,7 +158,7 @@ fn ask(execution: ExecutionId, as_it: i64, around: &mut Surroundings<'_>) {
         return;
     }
     // Retention may have removed what was taken from a node that was stopped.
-    let Some(covers) = around.wire.covers(execution).unwrap() else { return };
+    let Some(covers) = around.wire.covers(execution, crate::domain::LeftOut::MOST).unwrap() else { return };
     let left_out = covers.left_out;
     let changes = around.database.changes();
     around.coverings.push(Covering {

@@ -102,6 +102,7 @@ macro_rules! conformance {
                 a_run_by_hand_moves_no_span,
                 a_retry_by_hand_moves_the_span,
                 another_schedules_success_is_none,
+                of_very_many_that_were_left_out_the_newest_are_counted,
                 what_retention_has_removed_is_no_success,
             }
             overlaps {
@@ -129,6 +130,8 @@ macro_rules! conformance {
                 a_schedule_that_is_not_active_has_no_streak,
                 the_pause_for_a_streak_loses_against_an_edit,
                 a_streak_reaches_beyond_many_skipped_occurrences,
+                what_was_not_run_takes_no_place_of_a_failure,
+                what_was_to_be_cancelled_as_its_node_died_is_no_death,
             }
             resolve {
                 what_the_guard_still_matches_is_claimed_now,

@@ -8,7 +8,7 @@ use crate::store::{LedgerRow, Purge, RemoveChange};
 
 impl Bench {
     fn covers(&self, execution: ExecutionId) -> Covers {
-        self.store.covers(execution).unwrap().expect("the execution is in the ledger")
+        self.store.covers(execution, LeftOut::MOST).unwrap().expect("the execution is in the ledger")
     }
 
     /// What the next occurrence covers, once it is claimed; it runs on.
@@ -250,5 +250,25 @@ pub(crate) fn what_retention_has_removed_is_no_success(db: &Bench) {
     assert_eq!(db.store.purge(&purge).unwrap().occurrences, 1);
     let expected = Covers::new(None, first + 1_000, LeftOut::default());
     assert_eq!(db.covers(second.execution()), expected);
-    assert_eq!(db.store.covers(gone).unwrap(), None);
+    assert_eq!(db.store.covers(gone, LeftOut::MOST).unwrap(), None);
+}
+
+/// The success is found all the same, and no occurrence of an earlier generation counts twice.
+pub(crate) fn of_very_many_that_were_left_out_the_newest_are_counted(db: &Bench) {
+    let _ = db.schedule("s");
+    db.ends(Answer::Done);
+    db.passes(7, Reason::Misfire);
+    db.ends(failure());
+    let edited = Definition { trigger: every(db.base + 9_000, 1_000, -1), ..db.definition("s") };
+    assert_eq!(db.store.ensure(&edited).unwrap(), Ensured::Changed);
+    for _ in 0..3 {
+        db.ends(failure());
+    }
+    let run = db.run_head(&db.entry("s")).execution();
+    for (most, failed, missed) in [(1, 1, 0), (3, 3, 0), (4, 4, 0), (5, 4, 7), (6, 4, 7)] {
+        let covers = db.store.covers(run, most).unwrap().unwrap();
+        assert_eq!((covers.left_out.failed, covers.left_out.missed), (failed, missed), "{most}");
+        assert_eq!(covers.left_out.is_complete(), most > 5, "{most}");
+        assert_eq!(covers.from.map(|at| at.timestamp_millis()), Some(db.base), "{most}");
+    }
 }

@@ -6,7 +6,7 @@ use crate::domain::{ExecutionState, ScheduleState};
 use crate::repair::{recover, resume, skip};
 use crate::store::audit::{AuditQuery, Order};
 use crate::store::order::{Cancel, ExecutionOrder, Retry};
-use crate::store::streak::{Streak, StreakQuery};
+use crate::store::streak::{Reach, Streak, StreakQuery};
 
 impl Bench {
     fn pausing(&self, name: &str, pause_after: Option<u32>) -> Arc<Entry> {
@@ -20,7 +20,7 @@ impl Bench {
 
     fn streak_with(&self, dying: Vec<ExecutionId>) -> Option<Streak> {
         let schedule = self.entry("s").id;
-        self.store.streak(&StreakQuery { schedule, dying }).unwrap()
+        self.store.streak(&StreakQuery { schedule, dying, reach: Reach::MOST }).unwrap()
     }
 
     fn reason(&self) -> Option<String> {
@@ -87,6 +87,8 @@ pub(crate) fn deaths_are_a_streak_whether_or_not_failures_count(db: &Bench) {
     db.pausing("s", None);
     db.dies();
     db.fails_once();
+    db.dies();
+    assert_eq!(db.streak(), None, "not in a row");
     let dying = db.strands();
     assert_eq!(db.streak(), None);
     let streak = db.streak_with(vec![dying.id]).expect("two in a row");
@@ -204,10 +206,10 @@ pub(crate) fn a_schedule_that_is_not_active_has_no_streak(db: &Bench) {
     assert!(db.streak().is_some());
     for state in ["'COMPLETE'", "'PAUSED'", "'REMOVED'", "'ERROR'", "'?'"] {
         db.set(RowKey::Schedule(entry.id), "state", state);
-        let query = StreakQuery { schedule: entry.id, dying: Vec::new() };
+        let query = StreakQuery { schedule: entry.id, dying: Vec::new(), reach: Reach::MOST };
         assert_eq!(db.store.streak(&query).unwrap(), None, "{state}");
     }
-    let query = StreakQuery { schedule: ScheduleId(-7), dying: Vec::new() };
+    let query = StreakQuery { schedule: ScheduleId(-7), dying: Vec::new(), reach: Reach::MOST };
     assert_eq!(db.store.streak(&query).unwrap(), None, "there is none");
 }
 
@@ -231,4 +233,32 @@ pub(crate) fn a_streak_reaches_beyond_many_skipped_occurrences(db: &Bench) {
     }
     db.fails_once();
     assert!(db.streak().is_some());
+}
+
+/// Rows of what was not run do not use up the rows that are read, but for those that are looked at in all.
+pub(crate) fn what_was_not_run_takes_no_place_of_a_failure(db: &Bench) {
+    let schedule = db.pausing("s", Some(2)).id;
+    db.fails_once();
+    for _ in 0..4 {
+        let entry = db.entry("s");
+        assert!(db.repaired(&skip(&entry, entry.cursor.next.unwrap(), db.now).unwrap()));
+    }
+    db.fails_once();
+    let streak = |rows, scanned| {
+        let query = StreakQuery { schedule, dying: Vec::new(), reach: Reach { rows, scanned } };
+        db.store.streak(&query).unwrap().is_some()
+    };
+    assert!(streak(2, 6));
+    assert!(!streak(2, 5), "the first failure is beyond what is looked at");
+    assert!(!streak(1, 6));
+}
+
+/// What somebody asked to end does not count, nor does it if its node dies before.
+pub(crate) fn what_was_to_be_cancelled_as_its_node_died_is_no_death(db: &Bench) {
+    db.pausing("s", None);
+    db.dies();
+    let dying = db.strands();
+    assert!(db.streak_with(vec![dying.id]).is_some());
+    assert!(matches!(db.store.cancel(&db.order_of(dying.id)).unwrap(), Cancel::Asked { .. }));
+    assert_eq!(db.streak_with(vec![dying.id]), None);
 }

@@ -45,7 +45,7 @@ impl Tables {
         let done = match change {
             Change::Execution(execution) => return self.change_execution(change, execution),
             Change::Repair(repair) => return self.repair(change, repair),
-            Change::Pause(pause) => {
+            Change::Pause(pause) | Change::Contain(pause) => {
                 let application = self.schedule(pause.id.0).map(|row| Arc::clone(&row.application));
                 let done = self.change_schedule(change, pause.id.0);
                 if done {

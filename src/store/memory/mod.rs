@@ -275,8 +275,8 @@ impl Store for MemoryStore {
         Ok(self.tables().execution_rows(filter))
     }
 
-    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
-        Ok(self.tables().covers(execution))
+    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
+        Ok(self.tables().covers(execution, most))
     }
 
     fn time(&self) -> Result<TimeSample> {

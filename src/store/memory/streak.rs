@@ -2,9 +2,9 @@
 
 use super::rows::Run;
 use super::tables::Tables;
-use crate::domain::{ExecutionId, ScheduleState};
+use crate::domain::{ExecutionId, ExecutionState, ScheduleState};
 use crate::store::called;
-use crate::store::streak::{AttemptRow, Count, READS, Streak, StreakQuery, count};
+use crate::store::streak::{AttemptRow, Count, Streak, StreakQuery, count};
 use crate::store::when::{self, NONE};
 
 impl Tables {
@@ -15,13 +15,16 @@ impl Tables {
         let after = row.resumed.filter(|_| !self.hooks.forgets_resumes).unwrap_or(NONE);
         let is_meant =
             |run: &Run| run.generation == row.generation && run.origin == 0 && run.scheduled > after;
-        let mut rows: Vec<AttemptRow> = self
-            .ledger(id.0)
-            .filter(|(_, run)| is_meant(run))
+        // What was never run counts as nothing.
+        let was_run = |run: &Run| {
+            run.attempt > 1 || !(run.is(ExecutionState::Skipped) || run.is(ExecutionState::Cancelled))
+        };
+        let newest = self.ledger(id.0).rev().filter(|(_, run)| is_meant(run)).take(query.reach.scanned);
+        let rows: Vec<AttemptRow> = newest
+            .filter(|(_, run)| was_run(run))
+            .take(query.reach.rows)
             .map(|(id, run)| self.attempt_row(id, run))
             .collect();
-        rows.reverse();
-        rows.truncate(READS[1]);
         let Count::Due(reason) = count(&rows, &query.dying, pause_after) else { return None };
         let (application, name) = (row.application.to_string(), called(&row.name, id));
         Some(Streak { schedule: id, version: row.version, application, name, reason })

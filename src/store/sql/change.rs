@@ -291,6 +291,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
                 withdraw(session, application, seen.id, *now)?;
             }
             Change::Pause(_)
+            | Change::Contain(_)
             | Change::Quarantine(_)
             | Change::Policy(_)
             | Change::Switch(_)

@@ -340,8 +340,8 @@ impl Store for SqlStore {
         self.read("list executions", |session| inspect::executions(session, filter))
     }
 
-    fn covers(&self, execution: ExecutionId) -> Result<Option<Covers>> {
-        self.read("ask what an execution covers", |session| covers::covers(session, execution))
+    fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
+        self.read("ask what an execution covers", |session| covers::covers(session, execution, most))
     }
 
     fn time(&self) -> Result<TimeSample> {

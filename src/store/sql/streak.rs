@@ -5,7 +5,7 @@ use super::session::Session;
 use super::statement::{Row, Statement, sql};
 use crate::domain::{ExecutionId, Millis, ScheduleId, ScheduleState};
 use crate::store::called;
-use crate::store::streak::{AttemptRow, Count, READS, Streak, StreakQuery, count};
+use crate::store::streak::{AttemptRow, Count, Reach, Streak, StreakQuery, count};
 use crate::store::when::{self, NONE};
 
 /// The schedule's row is read first: whatever changes it from then on makes its pause lose.
@@ -16,40 +16,46 @@ pub(super) fn streak(session: &mut dyn Session, query: &StreakQuery) -> Step<Opt
                         FROM QRTZ_EXECUTE e WHERE e.id = ?");
     let Some(mut row) = session.rows(&question.bind(id.0))?.pop() else { return Ok(None) };
     let (application, name, state) = (row.loose_text()?, row.loose_text()?, row.loose_text()?);
-    let (version, generation) = (row.loose_int()?, row.loose_int()?);
+    let (version, generation) = (row.maybe_int()?, row.loose_int()?);
     // One that cannot be understood goes into quarantine.
-    let (Ok(pause_after), resumed) = (when::pause_after(row.maybe_int()?), row.maybe_int()?) else {
+    let (Some(version), Ok(pause_after)) = (version, when::pause_after(row.maybe_int()?)) else {
         return Ok(None);
     };
+    let resumed = row.maybe_int()?;
     if state != ScheduleState::Active.as_str() || pause_after == Some(0) {
         return Ok(None);
     }
-    for most in READS {
-        let rows = session.rows(&attempts(id, generation, resumed.unwrap_or(NONE), most))?;
+    for reach in [query.reach.at_most(Reach::FIRST), query.reach] {
+        let rows = session.rows(&attempts(id, generation, resumed.unwrap_or(NONE), reach))?;
         let rows: Vec<AttemptRow> = rows.into_iter().map(attempt).collect::<Step<_>>()?;
         match count(&rows, &query.dying, pause_after) {
             Count::Due(reason) => {
                 let name = called(&name, id);
                 return Ok(Some(Streak { schedule: id, version, application, name, reason }));
             }
-            Count::Open if rows.len() == most => {}
-            Count::Open | Count::Ended => break,
+            Count::Open => {}
+            Count::Ended => break,
         }
     }
     Ok(None)
 }
 
-/// The newest attempts at occurrences that were planned after an instant.
-pub(super) fn attempts(schedule: ScheduleId, generation: i64, after: Millis, most: usize) -> Statement {
-    sql("SELECT r.id, r.scheduled_time, r.state, r.reason, r.node, r.finished_time, \
-         CASE WHEN r.state IN ('FAILED', 'TIMED_OUT', 'ABANDONED') \
-         AND EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id) THEN 1 ELSE 0 END AS cancelled \
-         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 AND r.scheduled_time > ? \
-         ORDER BY r.scheduled_time DESC, r.attempt DESC LIMIT ?")
+/// The newest attempts at occurrences that were planned after an instant, but for what was never run. It is a
+/// first attempt: of a later one that was skipped the one before it must not become the last.
+pub(super) fn attempts(schedule: ScheduleId, generation: i64, after: Millis, reach: Reach) -> Statement {
+    sql("SELECT s.id, s.scheduled_time, s.state, s.reason, s.node, s.finished_time, \
+         CASE WHEN s.state IN ('RUNNING', 'FAILED', 'TIMED_OUT', 'ABANDONED') \
+         AND EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = s.id) THEN 1 ELSE 0 END AS cancelled \
+         FROM (SELECT r.id, r.scheduled_time, r.attempt, r.state, r.reason, r.node, r.finished_time \
+         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = ? AND r.origin = 0 \
+         AND r.scheduled_time > ? ORDER BY r.scheduled_time DESC, r.attempt DESC LIMIT ?) s \
+         WHERE s.attempt > 1 OR s.state NOT IN ('SKIPPED', 'CANCELLED') \
+         ORDER BY s.scheduled_time DESC, s.attempt DESC LIMIT ?")
     .bind(schedule.0)
     .bind(generation)
     .bind(after)
-    .bind(most)
+    .bind(reach.scanned)
+    .bind(reach.rows)
 }
 
 fn attempt(mut row: Row) -> Step<AttemptRow> {

@@ -1,12 +1,16 @@
 //! Schedules that are paused for what failed.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::domain::{Error, ErrorKind, Event, ExecutionState};
 use crate::fixtures::stranded;
 use crate::machine::{Machine, Operation, Step};
+use crate::store::memory::MemoryStore;
 use crate::store::{Applied, StrandedPage};
-use crate::upkeep::tests::{at, id, in_a_pass};
-use crate::upkeep::{FAILURE_PAUSE, MisfireAnswer, MisfireInput, MisfireMachine, MisfireOutput};
+use crate::upkeep::takeover::FIRST;
+use crate::upkeep::tests::{NOW, at, id, in_a_pass, keeping, nothing_found, polled};
+use crate::upkeep::{MisfireAnswer, MisfireInput, MisfireMachine, MisfireOutput};
 
 fn streak(query: &StreakQuery) -> Option<Streak> {
     let (application, reason) = ("app".to_owned(), "why".to_owned());
@@ -69,8 +73,8 @@ fn a_schedule_is_paused_before_its_last_death_is_stored() {
     let mut machine = in_a_pass(None);
     found(&mut machine, &[7, 8, 7]);
     let steps = asked(&mut machine, 0, contains);
-    let expected =
-        ["write [99]", "count 7", "pause 7", "told", "count 8", "pause 8", "told", "write [1, 2, 3]"];
+    let seven = ["count 7", "pause 7", "told", "write [1, 3]"];
+    let expected = [&["write [99]"][..], &seven, &["count 8", "pause 8", "told", "write [2]"]].concat();
     assert_eq!(steps, expected);
 }
 
@@ -84,9 +88,15 @@ fn a_count_that_fails_withholds_its_own_executions_alone() {
             MisfireOp::Count(query) => Ok(MisfireAnswer::Counted(query, None)),
             op => panic!("{}", op.name()),
         };
-        assert_eq!(asked(&mut machine, 0, &mut answer), ["write [99]", "count 7"]);
-        assert_eq!(asked(&mut machine, FAILURE_PAUSE, &mut answer), ["count 8", "write [2]"]);
-        assert!(asked(&mut machine, 10 * FAILURE_PAUSE, &mut answer).is_empty(), "left to the next pass");
+        let mut steps = asked(&mut machine, 0, &mut answer);
+        steps.extend(asked(&mut machine, FAILURE_PAUSE, &mut answer));
+        assert_eq!(steps, ["write [99]", "count 7", "count 8", "write [2]"]);
+        assert!(asked(&mut machine, 10 * FAILURE_PAUSE, &mut answer).is_empty(), "left to the next takeover");
+        found(&mut machine, &[7]);
+        assert_eq!(asked(&mut machine, 10 * FAILURE_PAUSE, contains), ["write [99]"], "still withheld");
+        machine.done(at(10 * FAILURE_PAUSE), Ok(MisfireAnswer::Elected(Applied::Done)));
+        found(&mut machine, &[7]);
+        assert!(machine.containment.has_dying());
     }
 }
 
@@ -95,13 +105,15 @@ fn a_schedule_that_was_changed_meanwhile_is_counted_anew() {
     let mut machine = in_a_pass(None);
     machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
     let mut is_first = true;
-    let steps = asked(&mut machine, 0, |op| match op {
+    let mut answer = |op| match op {
         MisfireOp::Contain(query, streak) if std::mem::take(&mut is_first) => {
             Ok(MisfireAnswer::Contained(query, streak, Applied::Lost))
         }
         op => contains(op),
-    });
-    assert_eq!(steps, ["count 7", "pause 7", "count 7", "pause 7", "told"]);
+    };
+    assert_eq!(asked(&mut machine, 0, &mut answer), ["count 7", "pause 7"]);
+    assert!(asked(&mut machine, FIRST_DELAY - 1, &mut answer).is_empty());
+    assert_eq!(asked(&mut machine, FIRST_DELAY, &mut answer), ["count 7", "pause 7", "told"]);
 }
 
 /// It needs no election. What fails again and again keeps no other schedule from being counted.
@@ -119,7 +131,116 @@ fn what_has_failed_here_is_counted_here_until_the_database_answers() {
         op => panic!("{}", op.name()),
     };
     assert_eq!(asked(&mut machine, 0, &mut answer), ["count 7"]);
-    assert!(asked(&mut machine, PAUSE - 1, &mut answer).is_empty());
-    assert_eq!(asked(&mut machine, PAUSE, &mut answer), ["count 8", "count 7"]);
-    assert_eq!(asked(&mut machine, 2 * PAUSE, contains), ["count 7", "pause 7", "told"]);
+    assert!(asked(&mut machine, FAILURE_PAUSE - 1, &mut answer).is_empty());
+    assert_eq!(asked(&mut machine, FAILURE_PAUSE, &mut answer), ["count 8"]);
+    assert_eq!(asked(&mut machine, FAILURE_DELAY, &mut answer), ["count 7"]);
+    assert!(asked(&mut machine, 3 * FAILURE_DELAY - 1, &mut answer).is_empty());
+    assert_eq!(asked(&mut machine, 3 * FAILURE_DELAY, contains), ["count 7", "pause 7", "told"]);
+}
+
+/// Plays a minute of a handler that finds two pages of executions, each about to end for good but one, and
+/// whose counts take so long; what was asked.
+fn minute_of_counts(took: Millis, is_error: bool) -> Vec<String> {
+    let mut machine = keeping(Some(1_000_000));
+    let (mut asked, mut after) = (Vec::new(), 0);
+    machine.receive(at(0), polled());
+    while after < 60_000 {
+        match machine.next(at(after)) {
+            Step::Tell(_) => {}
+            Step::Wait(until) => {
+                after = (until - at(0).boot).clamp(after + 1, after + 5_000);
+                machine.receive(at(after), polled());
+            }
+            Step::Stop => break,
+            Step::Do(op) => {
+                asked.push(match &op {
+                    MisfireOp::Write(changes) => format!("write {}", id(&changes[0])),
+                    MisfireOp::Count(query) => format!("count {}", query.schedule),
+                    op => op.name().to_owned(),
+                });
+                let answer = match op {
+                    MisfireOp::FindStranded { after, .. } => {
+                        let page = if after == FIRST { 0 } else { 100 };
+                        let killer = |n| crate::store::Stranded {
+                            schedule: ScheduleId(n),
+                            ..stranded(n, ExecutionState::Running, 1)
+                        };
+                        let mut list: Vec<_> = (page + 1..=page + 50).map(killer).collect();
+                        list.push(stranded(page + 99, ExecutionState::Claimed, 0));
+                        let next = (page == 0).then_some(ExecutionId(100));
+                        MisfireAnswer::Stranded(StrandedPage { stranded: list, next })
+                    }
+                    MisfireOp::Write(changes) => MisfireAnswer::Written(vec![Applied::Done; changes.len()]),
+                    MisfireOp::Count(query) => {
+                        after += took;
+                        if is_error {
+                            machine.done(at(after), Err(Error::new(ErrorKind::Unavailable, "made up")));
+                            continue;
+                        }
+                        MisfireAnswer::Counted(query, None)
+                    }
+                    op => nothing_found(&op),
+                };
+                machine.done(at(after), Ok(answer));
+            }
+        }
+    }
+    asked
+}
+
+/// They take longer than an election lasts, all together.
+#[test]
+fn counts_that_fail_or_take_long_keep_nothing_else_from_being_reached() {
+    for (took, is_error) in [(0, true), (2_000, true), (2_000, false), (5_000, false)] {
+        let asked = minute_of_counts(took, is_error);
+        let first_count = asked.iter().position(|it| it.starts_with("count")).unwrap();
+        for recovered in ["write 99", "write 199"] {
+            assert!(asked[..first_count].iter().any(|it| it == recovered), "{took}, {is_error}: {asked:?}");
+        }
+        for reached in ["looking for misfires", "looking for broken rows", "purging the ledger"] {
+            assert!(asked.iter().any(|it| it == reached), "{took}, {is_error}, {reached}: {asked:?}");
+        }
+        let counted: Vec<_> = asked.iter().filter(|it| it.starts_with("count")).collect();
+        let different: BTreeSet<_> = counted.iter().collect();
+        assert_eq!(different.len(), counted.len().min(100), "each in turn: {asked:?}");
+        if !is_error {
+            let counted = counted[0].replace("count", "write");
+            assert_eq!(asked[first_count + 1], counted, "directly behind its count");
+        }
+    }
+}
+
+/// The machine that takes over dead nodes' executions pauses schedules, too.
+#[test]
+fn a_pause_waits_for_nobody_who_holds_the_schedules_row() {
+    let store = Arc::new(MemoryStore::new(NOW));
+    let held = store.hold(ScheduleId(7));
+    let query = StreakQuery { schedule: ScheduleId(7), dying: Vec::new(), reach: Reach::MOST };
+    let streak = streak(&query).unwrap();
+    let answer = MisfireOp::Contain(query, streak).perform(&*store);
+    assert!(matches!(answer, Ok(MisfireAnswer::Contained(_, _, Applied::Lost))));
+    drop(held);
+}
+
+#[test]
+fn a_pause_that_is_lost_again_and_again_is_tried_ever_more_rarely_and_holds_up_no_other() {
+    let mut machine = in_a_pass(None);
+    machine.receive(at(0), MisfireInput::Failed(ScheduleId(7)));
+    let mut lost = |op| match op {
+        MisfireOp::Contain(query, streak) if query.schedule.0 == 7 => {
+            Ok(MisfireAnswer::Contained(query, streak, Applied::Lost))
+        }
+        op => contains(op),
+    };
+    let mut tries = Vec::new();
+    for after in (0..=250_000).step_by(100) {
+        if asked(&mut machine, after, &mut lost).contains(&"pause 7".to_owned()) {
+            tries.push(after);
+        }
+    }
+    let delays: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 60_000, 60_000];
+    assert_eq!(delays, expected);
+    machine.receive(at(250_000), MisfireInput::Failed(ScheduleId(8)));
+    assert_eq!(asked(&mut machine, 250_000, &mut lost), ["count 8", "pause 8", "told"]);
 }

@@ -221,8 +221,8 @@ pub(super) struct RawAdd {
     /// once]
     #[arg(long, value_name = "RULE", value_parser = overlap)]
     pub(super) overlap: Option<Overlap>,
-    /// It pauses itself after so many occurrences in a row that failed for good, or two that killed their
-    /// nodes; 0: never [default: after two that killed their nodes alone]
+    /// It pauses itself after so many occurrences in a row that failed for good or killed their nodes, or two
+    /// in a row that killed their nodes; 0: never [default: only after those two]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(super) pause_after: Option<u32>,
     /// Shows its next fire times and makes nothing

@@ -349,6 +349,25 @@ mod sqlite_types {
         assert_ne!(case.state("healthy"), "ERROR");
     }
 
+    /// Its pause would be lost, and the count begin again.
+    #[test]
+    fn a_schedule_whose_version_cannot_be_read_has_no_streak() {
+        use crate::store::streak::{Reach, StreakQuery};
+        let database = Database::sqlite();
+        let case = Case::new(&database);
+        let schedule = case.schedule("s").id;
+        case.write(&format!("UPDATE QRTZ_EXECUTE SET pause_after = 1 WHERE id = {schedule}"));
+        case.write(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, \
+             due_time, finished_time) SELECT e.application, e.id, e.generation, 0, 7, 1, 'FAILED', 7, 7 \
+             FROM QRTZ_EXECUTE e WHERE e.id = {schedule}"
+        ));
+        let query = StreakQuery { schedule, dying: Vec::new(), reach: Reach::MOST };
+        assert!(case.store.streak(&query).unwrap().is_some());
+        case.write(&format!("UPDATE QRTZ_EXECUTE SET version = 'word' WHERE id = {schedule}"));
+        assert_eq!(case.store.streak(&query).unwrap(), None);
+    }
+
     #[test]
     fn schedules_of_any_type_disturb_nobody() {
         let database = Database::sqlite();

@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, MisfirePolicy, NodeId,
-    Occurrence, Overlap, ScheduleId, ScheduleState, Token,
+    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
+    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::rules::ChangeKind;
@@ -21,6 +21,7 @@ use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, streak, unreadable};
+use crate::store::streak::Reach;
 use crate::store::{
     Change, ClaimRequest, ExecutionChange, NewNode, NodeEnd, OverdueQuery, Page, PauseChange, PollQuery,
     Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
@@ -77,8 +78,10 @@ fn others() -> Vec<(&'static str, Change)> {
     let broken = UnreadableRow { seen, name: "1".into(), reason: why };
     let becomes = JobPolicy { max_attempts: 7, ..JobPolicy::DEFAULT };
     let end = |beat| Change::End(NodeEnd { node: NodeId::fresh(), beat, now: START });
+    let pause = PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None };
     vec![
-        ("pause", Change::Pause(PauseChange { id: ScheduleId(1), version: 0, by, reason, until: None })),
+        ("pause", Change::Pause(pause.clone())),
+        ("contain", Change::Contain(pause)),
         ("quarantine", Change::Quarantine(broken)),
         ("remove", Change::Remove(removal)),
         ("policy", Change::Policy(PolicyChange { job: 1, seen: JobPolicy::DEFAULT, becomes, now: START })),
@@ -286,11 +289,12 @@ fn the_hot_path_never_scans(database: &Database) {
         ("purge: read planned", purge::occurrences(1, 0, "= 0", START, 1_000)),
         ("purge: read asked for", purge::occurrences(1, 0, "> 0", START, 1_000)),
         ("covers: last success", covers::last_success(stretch(ScheduleId(1)))),
-        ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None)),
+        ("covers: left out", covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST)),
+        ("covers: first", covers::first_of(stretch(ScheduleId(1)))),
         ("covers: generation", covers::last_generation(ScheduleId(1), 1)),
         ("page of stranded", node::stranded_page(dialect, &application, ExecutionId(0), 1_000)),
         ("sections behind", poll::behind(&application, &(0..START))),
-        ("streak", streak::attempts(ScheduleId(7), 0, -1, 100)),
+        ("streak", streak::attempts(ScheduleId(7), 0, -1, Reach::FIRST)),
         ("unstarted repairs", poll::unstarted_of(dialect, &application, (1..=4_000).collect())),
     ];
     statements.extend(purge::delete_for_test(dialect, 1, START).map(|it| ("purge: remove", it)));
@@ -372,22 +376,23 @@ fn what_an_execution_covers_reads_what_is_left_out(database: &Database) {
     let success = START + 19_900_000;
     let mut found = session.rows(&covers::last_success(stretch)).unwrap();
     assert_eq!(found.pop().map(|mut row| row.int().unwrap()), Some(success));
-    let mut ends = session.rows(&covers::ends_after(stretch, Some(success))).unwrap();
+    let mut ends = session.rows(&covers::ends_after(stretch, Some(success), LeftOut::MOST)).unwrap();
     let mut end = ends.pop().unwrap();
     assert_eq!((end.text().unwrap().as_str(), end.text().unwrap().as_str()), ("FAILED", ""));
     assert_eq!([end.int(), end.int(), end.int(), end.int()].map(Result::unwrap), [1, 1, 99, success + 1_000]);
     let mut took = |after| {
         let begun = Instant::now();
         session.rows(&covers::last_success(stretch)).unwrap();
-        session.rows(&covers::ends_after(stretch, Some(after))).unwrap();
+        session.rows(&covers::ends_after(stretch, Some(after), LeftOut::MOST)).unwrap();
         begun.elapsed()
     };
     let (few, many) = (took(success), took(START));
     println!("covers: database={dialect:?} left_out=99 took={few:?} left_out={ROWS} took={many:?}");
     for (name, statement, most) in [
         ("last success", covers::last_success(stretch), 1_000),
-        ("left out", covers::ends_after(stretch, Some(success)), 1_000),
-        ("all left out", covers::ends_after(stretch, None), 5 * ROWS),
+        ("left out", covers::ends_after(stretch, Some(success), LeftOut::MOST), 1_000),
+        ("newest left out", covers::ends_after(stretch, None, 100), 1_000),
+        ("all left out", covers::ends_after(stretch, None, LeftOut::MOST), 5 * ROWS),
         ("generation", covers::last_generation(schedule, 1), 1_000),
     ] {
         let read = match dialect {
@@ -614,7 +619,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
             ended(&application, Whose::Node(NodeId::fresh())),
             ended(&application, Whose::Nobody),
             covers::last_success(stretch(ScheduleId(1))),
-            covers::ends_after(stretch(ScheduleId(1)), None),
+            covers::ends_after(stretch(ScheduleId(1)), None, LeftOut::MOST),
             covers::last_generation(ScheduleId(1), 1),
         ])
         .chain(polls(Dialect::Postgres, &query, &parts))
