@@ -113,7 +113,7 @@ impl<P> Job<P> {
     }
 
     /// At most so many of its executions run at once, on all nodes: a licence for three, one import at a time.
-    /// Default, and 0: no limit.
+    /// Default, and 0: no limit; a pause stops a job.
     ///
     /// Counted from claimed executions, also those whose handlers run on beyond their time limits, and those of
     /// a node that died until they are taken back. The others wait, and no thread waits for them: one begins

@@ -86,6 +86,7 @@ impl Delay {
 
     /// The next fire time of a schedule with this delay and this window, whose run of the occurrence `at_ms`
     /// ended at `ended_ms`. A clock that was set back does not lead it back.
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn after_run(
         delay_ms: i64,
         (start_ms, end_ms): (Option<i64>, Option<i64>),

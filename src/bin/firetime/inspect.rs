@@ -182,7 +182,7 @@ const JOBS: &[Column<JobView>] = &[
     Column::wide("RECOVERED", |job| if job.recover { "yes" } else { "no" }.to_owned()),
     Column::wide("DEATHS", |job| job.max_attempts.to_string()),
     Column::wide("RETRIES", retries),
-    Column::wide("AT ONCE", |job| job.concurrency.map_or_else(String::new, |most| most.to_string())),
+    Column::wide("AT ONCE", |job| job.concurrency.map_or_else(|| "any".to_owned(), |most| most.to_string())),
     Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
     Column::new("PAUSED BY", |job| job.paused_by.clone()),
     Column::new("SINCE (UTC)", |job| utc(job.paused)),
