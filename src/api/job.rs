@@ -112,13 +112,13 @@ impl<P> Job<P> {
         self
     }
 
-    /// At most so many of its executions run at once, on all nodes: a licence for three, one import at a time.
-    /// Default, and 0: no limit; a pause stops a job.
+    /// At most so many of its executions run at once, on all nodes: a licence for three, one import at a
+    /// time. Default, and 0: no limit; a pause stops a job.
     ///
-    /// Counted from claimed executions, also those whose handlers run on beyond their time limits, and those of
-    /// a node that died until they are taken back. The others wait, and no thread waits for them: one begins
-    /// when one of this node ends, or with the next poll. The latest node that started says how many; another
-    /// number holds within a poll interval.
+    /// Counted from claimed executions, also those whose handlers run on beyond their time limits, and those
+    /// of a node that died until they are taken back. The others wait, and no thread waits for them: one
+    /// begins when one of this node ends, or with the next poll. The latest node that started says how many;
+    /// another number holds within a poll interval.
     #[must_use]
     pub const fn concurrency(mut self, most: u32) -> Self {
         self.policy.concurrency = if most == 0 { None } else { Some(most) };

@@ -51,8 +51,8 @@ impl Entry {
         self.cursor.next.is_some_and(|next| next < limit)
     }
 
-    /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind that, or
-    /// the run from whose end it counts ended behind it.
+    /// Whether the clock by which it was planned was beyond `limit`: it has passed an occurrence behind
+    /// that, or the run from whose end it counts ended behind it.
     pub(crate) fn is_ahead(&self, limit: Millis) -> bool {
         let Cursor { prev, next } = self.cursor;
         if next == Some(AWAITED) {

@@ -75,8 +75,8 @@ impl Trigger {
         Simple::every(interval).map(Trigger::Simple)
     }
 
-    /// Fires from the moment the schedule is created, unless [`starting`](Trigger::starting) says otherwise, and
-    /// then always `delay` after the end of the last run: at least 1 ms, for ever. See [`Delay`].
+    /// Fires from the moment the schedule is created, unless [`starting`](Trigger::starting) says otherwise,
+    /// and then always `delay` after the end of the last run: at least 1 ms, for ever. See [`Delay`].
     ///
     /// The next fire time is not known while a run is under way: until then the schedule has none. A run ends
     /// with its last attempt, also if that was abandoned, cancelled or ran out of time: of that one when its
@@ -115,7 +115,8 @@ impl Trigger {
     /// Limits a simple trigger to `count` occurrences in total (at least 1). Default: no limit.
     ///
     /// # Errors
-    /// [`TriggerError::NotSimple`] on a cron trigger or a fixed delay, [`TriggerError::Simple`] if `count` is 0.
+    /// [`TriggerError::NotSimple`] on a cron trigger or a fixed delay, [`TriggerError::Simple`] if `count`
+    /// is 0.
     pub fn times(self, count: u64) -> Result<Trigger, TriggerError> {
         match self {
             Trigger::Simple(simple) => simple.times(count).map(Trigger::Simple),
@@ -123,8 +124,8 @@ impl Trigger {
         }
     }
 
-    /// Puts the first occurrence of a simple trigger or a fixed delay at `at` (rounded down to the millisecond).
-    /// Default: the moment the schedule is created.
+    /// Puts the first occurrence of a simple trigger or a fixed delay at `at` (rounded down to the
+    /// millisecond). Default: the moment the schedule is created.
     ///
     /// # Errors
     /// [`TriggerError::NotSimple`] on a cron trigger, [`TriggerError::Simple`] if `at` is before
@@ -137,8 +138,8 @@ impl Trigger {
         }
     }
 
-    /// Gives a simple trigger or a fixed delay that has no start yet the start `start_ms` (epoch milliseconds).
-    /// Any other trigger comes back unchanged.
+    /// Gives a simple trigger or a fixed delay that has no start yet the start `start_ms` (epoch
+    /// milliseconds). Any other trigger comes back unchanged.
     ///
     /// # Errors
     /// [`TriggerError::Simple`] if the start is needed and negative.

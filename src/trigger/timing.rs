@@ -27,8 +27,8 @@ impl Timing {
     /// A trigger and its window. A simple trigger or a fixed delay whose start is open takes the window's.
     ///
     /// # Errors
-    /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor
-    /// window says when a simple trigger or a fixed delay starts; [`TriggerError::Simple`] if the window gives it a
+    /// [`TriggerError::EndBeforeStart`]; [`TriggerError::NotAnchored`] if neither trigger nor window says
+    /// when a simple trigger or a fixed delay starts; [`TriggerError::Simple`] if the window gives it a
     /// negative start.
     pub fn new(trigger: Trigger, start_ms: Option<i64>, end_ms: Option<i64>) -> Result<Timing, TriggerError> {
         if let (Some(start_ms), Some(end_ms)) = (start_ms, end_ms)
@@ -69,7 +69,8 @@ impl Timing {
         if matches!(self.trigger, Trigger::Delay(_)) { next.map(|_| AWAITED) } else { next }
     }
 
-    /// How long after the end of a run the next occurrence is, if that is what the trigger says; milliseconds.
+    /// How long after the end of a run the next occurrence is, if that is what the trigger says;
+    /// milliseconds.
     pub(crate) fn delay_ms(&self) -> Option<i64> {
         if let Trigger::Delay(delay) = &self.trigger { Some(delay.delay_ms()) } else { None }
     }

@@ -21,8 +21,8 @@ pub(crate) enum PollInput {
     Freed(Arc<str>),
     /// This node stored a retry that is due at this instant, database time.
     Retry(Millis),
-    /// A run that ended here has planned the next occurrence of the schedule of this name, about then, database
-    /// time: a poll brings it, whatever its shard.
+    /// A run that ended here has planned the next occurrence of the schedule of this name, about then,
+    /// database time: a poll brings it, whatever its shard.
     Planned(Arc<str>, Millis),
     /// The live nodes and the jobs each lists.
     Members(Vec<Member>),

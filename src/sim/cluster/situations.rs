@@ -137,8 +137,8 @@ impl Cluster {
         cluster
     }
 
-    /// A schedule that fires every second, beside so many one-shots of a job with a lane of its own: more than
-    /// it has seats.
+    /// A schedule that fires every second, beside so many one-shots of a job with a lane of its own: more
+    /// than it has seats.
     pub(in crate::sim) fn beside_a_full_lane(rows: usize, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);

@@ -1,4 +1,5 @@
-//! Jobs of which only so many executions may run at once: no more do, and none waits for a place that is free.
+//! Jobs of which only so many executions may run at once: no more do, and none waits for a place that is
+//! free.
 
 use std::collections::{BTreeMap, BTreeSet};
 

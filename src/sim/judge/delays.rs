@@ -7,7 +7,8 @@ use super::history::{Delay, Execution, History, Millis, Plan, REMOVED, Verdict, 
 /// Where a cursor stands while a run is under way.
 pub const AWAITED: Millis = 253_402_300_799_999;
 
-/// Follows one generation, from the cursor that was behind it and where that led; gives where its ledger ends.
+/// Follows one generation, from the cursor that was behind it and where that led; gives where its ledger
+/// ends.
 pub fn follow(
     history: &History,
     (plan, generation): (&Plan, i64),

@@ -1,8 +1,9 @@
 //! Jobs of which so many executions may run at once, on all nodes.
 //!
 //! A claim of such a job locks its row in QRTZ_JOB, so that claims of one job come one after the other, and
-//! counts what is under way. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_CONCURRENT names what may be; the executions' own states say what is. So an
-//! outcome writes nothing more than without a limit, and nothing is left behind by a death.
+//! counts what is under way. A row that somebody holds is not waited for: other jobs' claims would wait,
+//! too. QRTZ_CONCURRENT names what may be; the executions' own states say what is. So an outcome writes
+//! nothing more than without a limit, and nothing is left behind by a death.
 
 use super::dialect::Dialect;
 use super::fault::Step;
@@ -17,8 +18,8 @@ pub(super) struct Locked {
     pub free: usize,
 }
 
-/// Locks the job of a schedule and counts; none if somebody holds its row, or the schedule is another job's by
-/// now.
+/// Locks the job of a schedule and counts; none if somebody holds its row, or the schedule is another job's
+/// by now.
 pub(super) fn lock(session: &mut dyn Session, entry: &Entry) -> Step<Option<Locked>> {
     let dialect = session.dialect();
     let job = sql("SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(entry.id.0);

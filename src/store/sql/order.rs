@@ -129,8 +129,8 @@ fn cancel_locked(session: &mut dyn Session, order: &ExecutionOrder, lock: &str) 
     Ok(answer)
 }
 
-/// The name of an execution's schedule, and whether that fires again some time after its end; none if there is
-/// no such execution.
+/// The name of an execution's schedule, and whether that fires again some time after its end; none if there
+/// is no such execution.
 fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option<(String, Option<RunEnd>)>> {
     let question = sql(
         "SELECT COALESCE(e.name, '') AS name, r.execute_id, CASE WHEN e.job_type = 'DELAY' AND r.origin = 0 \

@@ -57,8 +57,8 @@ struct Ended {
     next: Millis,
 }
 
-/// Plans the next occurrence of each schedule whose run has ended with one of these changes: no attempt at the
-/// occurrence follows, and it is the one that the schedule waits for.
+/// Plans the next occurrence of each schedule whose run has ended with one of these changes: no attempt at
+/// the occurrence follows, and it is the one that the schedule waits for.
 pub(super) fn plan(session: &mut dyn Session, changes: &[&ExecutionChange]) -> Step<()> {
     let dialect = session.dialect();
     for some in changes.chunks(dialect.batch()) {
