@@ -372,7 +372,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
             Ok(NodeAnswer::Declared(peer, Applied::Done)) => {
                 self.outbox.push_back(NodeOutput::Event(Event::NodeDied { node: peer.id }));
             }
-            Ok(NodeAnswer::Declared(_, Applied::Lost) | NodeAnswer::Revoked) => {}
+            Ok(NodeAnswer::Declared(..) | NodeAnswer::Revoked) => {}
             Ok(NodeAnswer::SawCancels) => self.heard.clear(),
             Ok(NodeAnswer::Left) if matches!(asked, Asked::Retract) => {
                 self.id = self.id.next_incarnation();

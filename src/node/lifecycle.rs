@@ -68,7 +68,7 @@ impl Starting {
                 claimed.mark_started();
                 Lifecycle::of(claimed, now, closed, is_cancelled)
             }
-            Some(Applied::Lost) | None => Lifecycle::Lost,
+            Some(Applied::Lost | Applied::Held) | None => Lifecycle::Lost,
         }
     }
 }

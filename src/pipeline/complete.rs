@@ -129,8 +129,6 @@ pub(crate) struct CompleteMachine {
     part: usize,
     /// The number of queued settlements whose caller waits.
     awaited: usize,
-    /// The batch under way has left others in the queue, which have waited as long.
-    is_cut: bool,
     /// A small batch waits for more until this boot-clock instant.
     gather: Millis,
     pace: Pace,
@@ -206,7 +204,6 @@ impl CompleteMachine {
             suspects: 0,
             part: 0,
             awaited: 0,
-            is_cut: false,
             gather: Millis::MIN,
             pace: Pace::new(),
             aside_pace: Pace::new(),
@@ -264,18 +261,6 @@ impl CompleteMachine {
         popped
     }
 
-    /// How many of so many at the head of the queue are settled together. What plans a schedule's next run
-    /// needs the row of that schedule, which somebody may hold: it is settled apart from the others.
-    fn alike(&mut self, count: usize) -> usize {
-        let plans = |it: &Unsettled| it.change.plans.is_some();
-        let first = self.queue.front().is_some_and(plans);
-        self.is_cut = self.suspects == 0 && self.queue.iter().any(|it| plans(it) != first);
-        if self.is_cut {
-            self.queue.make_contiguous().sort_by_key(|it| plans(it) != first);
-        }
-        self.queue.iter().take(count).take_while(|it| plans(it) == first).count()
-    }
-
     fn failed(&mut self, error: Error, now: Now) {
         match self.asked {
             Asked::Aside => self.aside_pace.failed(now),
@@ -309,6 +294,14 @@ impl CompleteMachine {
         } else {
             self.aside.push_back(it);
         }
+    }
+
+    /// Somebody holds the row of the schedule that an end plans: it is tried alone and at its own pace.
+    fn hold_back(&mut self, it: Unsettled, now: Now) {
+        if self.aside.is_empty() && matches!(self.asked, Asked::Queue(_)) {
+            self.aside_pace.failed(now);
+        }
+        self.aside.push_back(it);
     }
 
     /// Bytes of the texts that wait to be stored.
@@ -382,7 +375,6 @@ impl Machine for CompleteMachine {
         let changes = if is_queues_turn && now.boot >= queue_at {
             let count =
                 if self.suspects > 0 { self.part.min(self.suspects) } else { self.queue.len().min(BATCH) };
-            let count = self.alike(count);
             self.asked = Asked::Queue(count);
             self.queue.iter().take(count).map(Unsettled::change).collect()
         } else {
@@ -402,10 +394,13 @@ impl Machine for CompleteMachine {
             Asked::Queue(asked) => {
                 self.pace.succeeded();
                 // A batch this large was a backlog: outcomes come faster than they are stored.
-                let rest = if asked > ENOUGH { REST } else { GATHER };
-                self.gather = if self.is_cut { Millis::MIN } else { now.boot + rest };
+                self.gather = now.boot + if asked > ENOUGH { REST } else { GATHER };
                 self.suspects = self.suspects.saturating_sub(asked);
                 self.pop(asked)
+            }
+            Asked::Aside if settled.contains(&Applied::Held) => {
+                self.aside_pace.failed(now);
+                self.aside.pop_front().into_iter().collect()
             }
             Asked::Aside => {
                 let first = self.aside.pop_front();
@@ -418,7 +413,10 @@ impl Machine for CompleteMachine {
         let retries = batch.iter().zip(&settled).filter_map(|(it, settled)| it.retry(*settled));
         self.outbox.extend(retries.min().map(CompleteOutput::Retry));
         for (it, settled) in batch.into_iter().zip(settled) {
-            self.settled(it, settled);
+            match settled {
+                Applied::Held => self.hold_back(it, now),
+                Applied::Done | Applied::Lost => self.settled(it, settled),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::ahead::Ahead;
+use super::busy::BusyJobs;
 use super::lanes::{LaneId, Lanes};
 use super::overlapping::{Failed, Overlapping};
 use super::plan::{ItemKey, Plan};
@@ -174,6 +175,8 @@ pub(crate) struct DispatchMachine<S: Seats> {
     freed: FxHashSet<ScheduleId>,
     /// Jobs of which an execution ended meanwhile, likewise.
     freed_jobs: FxHashSet<Arc<str>>,
+    /// Jobs whose claims others were in the way of.
+    busy_jobs: BusyJobs,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -207,6 +210,7 @@ impl<S: Seats> DispatchMachine<S> {
             overlapping: Overlapping::default(),
             freed: FxHashSet::default(),
             freed_jobs: FxHashSet::default(),
+            busy_jobs: BusyJobs::new(node),
             outbox: VecDeque::new(),
             stopping: false,
         }
@@ -367,6 +371,9 @@ impl<S: Seats> DispatchMachine<S> {
         claim: Claim,
         now: Now,
     ) -> Option<Ready<S::Permit>> {
+        if !matches!(claim, Claim::Busy) {
+            self.busy_jobs.settle(&request.candidate.entry().job);
+        }
         match claim {
             Claim::Won(claimed) => {
                 self.plan.won(slot, now.boot);
@@ -395,6 +402,12 @@ impl<S: Seats> DispatchMachine<S> {
                 if !self.freed_jobs.contains(job) {
                     self.plan.job_is_full(job);
                 }
+            }
+            Claim::Busy => {
+                self.plan.again(slot);
+                let job = &request.candidate.entry().job;
+                self.plan.job_is_full(job);
+                self.busy_jobs.add(job, now.boot);
             }
             Claim::Failed(error) => self.failed(slot, request.candidate.entry(), &error),
         }
@@ -515,7 +528,7 @@ impl<S: Seats> DispatchMachine<S> {
             ahead.into_iter().chain(self.plan.next_deferred()).min().map(|at| now.boot_at(at))
         };
         let resolve = (!self.doubtful.is_empty()).then_some(self.resolve_at);
-        [due, resolve, tend].into_iter().flatten().min().unwrap_or(Millis::MAX)
+        [due, resolve, tend, self.busy_jobs.next_at()].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
 }
 
@@ -533,6 +546,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.outbox.push_back(DispatchOutput::WakeHeart);
         }
         let tend = self.tend(now);
+        self.busy_jobs.due(now.boot).iter().for_each(|job| self.plan.job_freed(job));
         // Send the next claim before handing over the won ones, so that the database works while they run.
         // Events go first: an observer may block, and no claim may wait behind it.
         let only_won = self.outbox.iter().all(|output| matches!(output, DispatchOutput::Won(_)));
@@ -576,7 +590,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                 let event = Event::Quarantined { schedule: broken.name, reason: broken.reason };
                 self.outbox.push_back(DispatchOutput::Event(event));
             }
-            Ok(ClaimAnswer::Quarantined(_, Applied::Lost)) => {}
+            Ok(ClaimAnswer::Quarantined(..)) => {}
             Ok(ClaimAnswer::PassedOver(applied)) => self.passed_over(&applied, now),
             Err(error) => self.failed_call(error, now),
         }

@@ -1,6 +1,7 @@
 //! The flow, one way: poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete.
 
 pub(crate) mod ahead;
+mod busy;
 pub(crate) mod complete;
 pub(crate) mod dispatch;
 pub(crate) mod expand;

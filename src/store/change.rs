@@ -37,6 +37,9 @@ pub(crate) enum Applied {
     Done,
     /// Another transaction changed or holds the row; nothing was written.
     Lost,
+    /// The end of an execution of one's own, for which another transaction holds its schedule's row; nothing
+    /// was written, and it is to be said again.
+    Held,
 }
 
 impl Applied {
@@ -160,6 +163,12 @@ impl ExecutionChange {
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has that table"))]
     pub(crate) fn concerns_stuck(&self) -> bool {
         matches!(self.kind, ChangeKind::TimeOut | ChangeKind::Release)
+    }
+
+    /// What becomes of it while another transaction holds the row of the schedule that it plans. Nobody waits
+    /// for what is not one's own: it is left to the next pass.
+    pub(crate) fn if_held(&self) -> Applied {
+        if self.attempt.is_some() { Applied::Held } else { Applied::Lost }
     }
 
     /// The schedule that fires again some time after this, unless an attempt follows.

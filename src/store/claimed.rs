@@ -198,7 +198,8 @@ impl Claimed {
 
     /// Its schedule, if that fires again some time after its end.
     fn plans(&self) -> Option<RunEnd> {
-        let delay = self.entry.timing.delay_ms()?;
+        let is_planned = !matches!(self.cause, Cause::ByHand { .. });
+        let delay = self.entry.timing.delay_ms().filter(|_| is_planned)?;
         Some(RunEnd { schedule: self.entry.id, delay })
     }
 

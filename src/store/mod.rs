@@ -82,7 +82,8 @@ pub(crate) trait Store: Send + Sync {
     /// of their own; at most one per schedule, answered in the order asked. A schedule's row another
     /// transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One that would overlap an
     /// execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of which as many run as
-    /// may, [`Claim::Full`]. A candidate that alone makes the transaction fail is [`Claim::Failed`] and
+    /// may, [`Claim::Full`], and
+    /// [`Claim::Busy`] while somebody else counts them. A candidate that alone makes the transaction fail is [`Claim::Failed`] and
     /// nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
@@ -509,6 +510,8 @@ pub(crate) enum Claim {
     Blocked(Blocked),
     /// As many executions of its job run as may.
     Full,
+    /// Another claim counts what runs of its job.
+    Busy,
     Failed(Error),
 }
 

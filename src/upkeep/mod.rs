@@ -179,7 +179,7 @@ impl Machine for MisfireMachine {
         let call = std::mem::take(&mut self.call);
         match answer {
             Ok(MisfireAnswer::Elected(Applied::Done)) => self.elected(now),
-            Ok(MisfireAnswer::Elected(Applied::Lost)) => self.end_pass(),
+            Ok(MisfireAnswer::Elected(_)) => self.end_pass(),
             Ok(MisfireAnswer::Stranded(page)) => self.found_stranded(page, now),
             Ok(MisfireAnswer::Withdrawn(found)) => {
                 self.todo.push_front(Task::Write(found.into_iter().map(Unwritten::Withdrawn).collect()));
@@ -204,7 +204,7 @@ impl Machine for MisfireMachine {
                 self.emit(Event::PauseEnded { target_type: audit.target_type, target: audit.target.into() });
                 self.wake_poll();
             }
-            Ok(MisfireAnswer::PauseEnded(_, Applied::Lost)) => {}
+            Ok(MisfireAnswer::PauseEnded(..)) => {}
             Ok(MisfireAnswer::Counted(query, streak)) => {
                 let last = self.containment.counted(query, streak);
                 self.write_revocations(last);
@@ -216,7 +216,7 @@ impl Machine for MisfireMachine {
                 self.emit(Event::Contained { schedule: streak.name, reason: streak.reason });
                 self.wake_poll();
             }
-            Ok(MisfireAnswer::Contained(query, _, Applied::Lost)) => self.containment.lost(&query, now),
+            Ok(MisfireAnswer::Contained(query, ..)) => self.containment.lost(&query, now),
             Ok(MisfireAnswer::Overdue(page)) => self.found_overdue(page, now),
             Ok(MisfireAnswer::Written(applied)) => {
                 if let Call::Batch(batch) = call {
@@ -227,7 +227,7 @@ impl Machine for MisfireMachine {
             Ok(MisfireAnswer::Quarantined(row, Applied::Done)) => {
                 self.emit(Event::Quarantined { schedule: row.name, reason: row.reason });
             }
-            Ok(MisfireAnswer::Quarantined(_, Applied::Lost)) => {}
+            Ok(MisfireAnswer::Quarantined(..)) => {}
             Ok(MisfireAnswer::Purged(purged)) => {
                 self.outbox.extend(self.retention.purged(purged).map(MisfireOutput::Event));
             }

@@ -98,8 +98,9 @@ const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.
 /// Stages of the pipeline and the others that each of them may name.
 const STAGES: &[(&str, &[&str])] = &[
     ("ahead", &[]),
+    ("busy", &[]),
     ("complete", &[]),
-    ("dispatch", &["ahead", "lanes", "overlapping", "plan", "poll", "pool", "start"]),
+    ("dispatch", &["ahead", "busy", "lanes", "overlapping", "plan", "poll", "pool", "start"]),
     ("expand", &[]),
     ("lanes", &["pool"]),
     ("overlapping", &["plan"]),

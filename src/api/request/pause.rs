@@ -108,7 +108,7 @@ impl Pause<'_> {
         let entry = recorded(self.client, "pause", entry, ScheduleState::Paused, &self.order);
         Ok(match verbs.apply_audited(Change::Pause(pause), &entry)? {
             Applied::Done => Some(Paused::Paused),
-            Applied::Lost => None,
+            Applied::Lost | Applied::Held => None,
         })
     }
 }

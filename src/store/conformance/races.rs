@@ -58,7 +58,7 @@ impl Bench {
                 match claim {
                     Claim::Won(claimed) => wins.push((at, claimed.execution())),
                     Claim::Lost => {}
-                    Claim::Skipped => skipped.push(at),
+                    Claim::Skipped | Claim::Busy => skipped.push(at),
                     Claim::Blocked(_) | Claim::Full => {}
                     Claim::Failed(error) => panic!("{at} failed: {error}"),
                 }

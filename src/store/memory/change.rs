@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule};
 use super::tables::Tables;
-use crate::domain::{
-    Cursor, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState,
-};
+use crate::domain::{Cursor, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId, ScheduleState};
 use crate::store::change::{Datum, Seen};
 use crate::store::columns::Column;
 use crate::store::order::ExecutionOrder;
@@ -18,16 +16,6 @@ use crate::trigger::{AWAITED, Delay};
 impl Tables {
     /// The changes of one transaction, in the order in which the verbs are declared.
     pub(super) fn apply(&mut self, changes: &[Change]) -> Result<Vec<Applied>> {
-        let waits = |change: &Change| match change {
-            Change::Execution(own) => own.attempt.is_some() && self.waits_for_schedule(own),
-            _ => false,
-        };
-        if changes.iter().any(waits) {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "another transaction holds the row of its schedule",
-            ));
-        }
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by_key(|index| changes[*index].kind());
         let mut applied = vec![Applied::Lost; changes.len()];
@@ -70,8 +58,8 @@ impl Tables {
 
     fn change_execution(&mut self, change: &Change, execution: &ExecutionChange) -> Result<Applied> {
         let (id, now) = (execution.execution, self.now);
-        if self.waits_for_schedule(execution) {
-            return Ok(Applied::Lost);
+        if execution.plans.is_some_and(|end| self.is_held(end.schedule)) {
+            return Ok(execution.if_held());
         }
         let Some(run) = self.run(id) else { return Ok(Applied::Lost) };
         let Some(after) = after(change, now, |column| run.value(id.0, column)) else {
@@ -93,11 +81,6 @@ impl Tables {
             self.plan_behind_run(id, execution.now);
         }
         Ok(Applied::Done)
-    }
-
-    /// Whether somebody holds the row of the schedule whose next run it plans.
-    fn waits_for_schedule(&self, change: &ExecutionChange) -> bool {
-        change.plans.is_some_and(|end| self.is_held(end.schedule))
     }
 
     /// If the schedule of an execution fires again some time after its end: its id and that delay.

@@ -45,14 +45,15 @@ fn has_follow_ups(change: &Change) -> bool {
 /// The changes of one transaction.
 pub(super) fn apply(session: &mut dyn Session, changes: &[Change]) -> Step<Vec<Applied>> {
     let held = run_end::lock(session, changes)?;
+    let mut applied = vec![Applied::Lost; changes.len()];
     let mut order: Vec<usize> = Vec::with_capacity(changes.len());
     for (index, change) in changes.iter().enumerate() {
-        if held.is_empty() || !run_end::waits(change, &held)? {
-            order.push(index);
+        match run_end::held(change, &held) {
+            Some(held) => applied[index] = held,
+            None => order.push(index),
         }
     }
     order.sort_by_key(|index| (changes[*index].kind(), place(&changes[*index])));
-    let mut applied = vec![Applied::Lost; changes.len()];
     for alike in order.chunk_by(|one, other| changes[*one].kind() == changes[*other].kind()) {
         let kind = changes[alike[0]].kind();
         for some in alike.chunks(size(session.dialect(), kind)) {

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use super::batch::{BatchRows, guarded, update};
 use super::call::SqlStore;
-use super::concurrency;
+use super::concurrency::{self, Lock};
 use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
@@ -60,19 +60,30 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
         part.push(request.clone());
     }
     let mut answers: Vec<(usize, Claim)> = Vec::with_capacity(requests.len());
+    let (mut succeeded, mut failure) = (false, None);
     for (job, (places, part)) in parts {
+        // A database that is away is not asked once more for each job.
+        let is_away = failure.as_ref().is_some_and(|it: &Error| it.kind() == ErrorKind::Unavailable);
         let claims = match job {
+            _ if is_away => Ok(part.iter().map(|_| Claim::Skipped).collect()),
             None => or_apart(&part, &|part| claim_once(store, part)),
             Some(_) => or_apart(&part, &|part| claim_limited(store, part)),
         };
-        let claims = match claims {
-            // Nothing of this part was kept: that is no reason to doubt the others.
-            Err(error) if !answers.is_empty() && error.kind() != ErrorKind::Unknown => {
-                part.iter().map(|_| Claim::Skipped).collect()
+        match claims {
+            Ok(claims) => {
+                succeeded = true;
+                answers.extend(places.into_iter().zip(claims));
             }
-            ended => ended.map_err(|error| halfway(answers.iter().map(|(_, claim)| claim), error))?,
-        };
-        answers.extend(places.into_iter().zip(claims));
+            Err(error) if error.kind() == ErrorKind::Unknown => return Err(error),
+            // Nothing of this part was kept: that says nothing of the others.
+            Err(error) => {
+                failure.get_or_insert(error);
+                answers.extend(places.into_iter().map(|place| (place, Claim::Skipped)));
+            }
+        }
+    }
+    if let Some(error) = failure.filter(|_| !succeeded) {
+        return Err(error);
     }
     answers.sort_by_key(|(place, _)| *place);
     Ok(answers.into_iter().map(|(_, claim)| claim).collect())
@@ -152,15 +163,21 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
 
 /// Claims of one job, as many as may run: the first of them.
 fn claim_limited(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    let Some(entry) = requests.first().map(|request| request.candidate.entry()) else {
-        return Ok(Vec::new());
-    };
+    /// So often others are tried in the place of those that cannot be claimed, for a slot or a held row.
+    const ROUNDS: usize = 8;
+    let entries: Vec<&Entry> = requests.iter().map(|request| &**request.candidate.entry()).collect();
+    let all = |claim: fn() -> Claim| requests.iter().map(|_| claim()).collect();
     let claimed = store.write("claim", |session| {
-        let Some(locked) = concurrency::lock(session, entry)? else { return Ok(None) };
-        let (mut tried, mut free, mut wins) = (0, locked.free, Wins::default());
-        // Those that cannot be claimed, for a slot or a held row, keep no place from the others.
-        while free > 0 && tried < requests.len() {
+        let locked = match concurrency::lock(session, &entries)? {
+            Lock::Locked(locked) => locked,
+            other => return Ok(Err(other)),
+        };
+        let (mut tried, mut free, mut wins) = (0_usize, locked.free, Wins::default());
+        for _ in 0..ROUNDS {
             let some = &requests[tried..requests.len().min(tried.saturating_add(free))];
+            if some.is_empty() {
+                break;
+            }
             let (planned, pending) = split(some.iter());
             let (planned, pending) = (win_planned(session, &planned)?, win_pending(session, &pending)?);
             (tried, free) = (tried + some.len(), free - planned.len() - pending.len());
@@ -170,13 +187,16 @@ fn claim_limited(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Clai
         let won: Vec<i64> =
             wins.planned.values().map(|(id, _)| *id).chain(wins.pending.keys().copied()).collect();
         concurrency::note(session, &locked, &won)?;
-        Ok(Some((tried, wins)))
+        Ok(Ok((tried, free, wins)))
     })?;
-    let Some((tried, wins)) = claimed else {
-        return Ok(requests.iter().map(|_| Claim::Skipped).collect());
+    let (tried, free, wins) = match claimed {
+        Ok(claimed) => claimed,
+        Err(Lock::Gone) => return Ok(all(|| Claim::Lost)),
+        Err(_) => return Ok(all(|| Claim::Busy)),
     };
     let mut claims = endings(store, &requests[..tried], &wins)?;
-    claims.resize_with(requests.len(), || Claim::Full);
+    let left = || if free > 0 { Claim::Busy } else { Claim::Full };
+    claims.resize_with(requests.len(), left);
     Ok(claims)
 }
 

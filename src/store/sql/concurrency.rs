@@ -11,6 +11,14 @@ use super::session::Session;
 use super::statement::{Row, Statement, sql};
 use crate::domain::Entry;
 
+/// What became of the attempt to lock a job's row.
+pub(super) enum Lock {
+    Locked(Locked),
+    Held,
+    /// None of the schedules is the job's any more.
+    Gone,
+}
+
 /// A job's row, locked by this transaction.
 pub(super) struct Locked {
     job: i64,
@@ -18,19 +26,22 @@ pub(super) struct Locked {
     pub free: usize,
 }
 
-/// Locks the job of a schedule and counts; none if somebody holds its row, or the schedule is another job's
-/// by now.
-pub(super) fn lock(session: &mut dyn Session, entry: &Entry) -> Step<Option<Locked>> {
+/// Locks the job of these schedules, which all were of this one when they were read, and counts.
+pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry]) -> Step<Lock> {
     let dialect = session.dialect();
-    let job = sql("SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id = ?").bind(entry.id.0);
-    let Some(job) = session.rows(&job)?.pop().map(|mut row| row.maybe_int()).transpose()?.flatten() else {
-        return Ok(None);
+    let Some(job) = entries.first().map(|entry| &*entry.job) else { return Ok(Lock::Gone) };
+    let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(job);
+    let row = row.push(" AND j.id IN (SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id IN ");
+    let row = row.list(entries.iter().map(|entry| entry.id.0)).push(")");
+    let Some(job) = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()? else {
+        return Ok(Lock::Gone);
     };
-    let row = sql("SELECT j.concurrency FROM QRTZ_JOB j WHERE j.id = ? AND j.job_class = ?");
-    let row = row.bind(job).bind(&*entry.job).push(&dialect.lock_free("j"));
-    let Some(mut row) = session.rows(&row)?.pop() else { return Ok(None) };
+    let row = sql("SELECT j.concurrency FROM QRTZ_JOB j WHERE j.id = ?").bind(job);
+    let Some(mut row) = session.rows(&row.push(&dialect.lock_free("j")))?.pop() else {
+        return Ok(Lock::Held);
+    };
     let Some(most) = usize::try_from(row.loose_int()?).ok().filter(|most| *most > 0) else {
-        return Ok(Some(Locked { job, free: usize::MAX }));
+        return Ok(Lock::Locked(Locked { job, free: usize::MAX }));
     };
     let read = |mut row: Row| Ok((row.int()?, row.int()? == 1));
     let noted: Vec<(i64, bool)> =
@@ -40,7 +51,7 @@ pub(super) fn lock(session: &mut dyn Session, entry: &Entry) -> Step<Option<Lock
         let delete = sql("DELETE FROM QRTZ_CONCURRENT WHERE job_id = ?").bind(job);
         session.execute(&delete.push(" AND execution_id IN ").list(some.iter().copied()))?;
     }
-    Ok(Some(Locked { job, free: most.saturating_sub(noted.len() - ended.len()) }))
+    Ok(Lock::Locked(Locked { job, free: most.saturating_sub(noted.len() - ended.len()) }))
 }
 
 /// Notes the executions that were claimed.

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::batch::{BatchRows, update};
-use super::fault::{Fault, FaultKind, Step};
+use super::fault::Step;
 use super::session::Session;
 use super::statement::{ids, sql};
 use crate::domain::Millis;
 use crate::store::when::NONE;
-use crate::store::{Change, ExecutionChange, RunEnd};
+use crate::store::{Applied, Change, ExecutionChange, RunEnd};
 use crate::trigger::{AWAITED, Delay};
 
 /// Locks the schedules that these changes may plan; gives those that others hold. Mostly there are none.
@@ -33,16 +33,10 @@ pub(super) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeS
     Ok(BTreeSet::new())
 }
 
-/// Whether a change must wait for one of these schedules. An outcome is told so, and tried again: others, on
-/// which nobody waits, are made later.
-pub(super) fn waits(change: &Change, held: &BTreeSet<i64>) -> Step<bool> {
-    let waits = planned_by(change).is_some_and(|end| held.contains(&end.schedule.0));
-    match change {
-        Change::Execution(own) if waits && own.attempt.is_some() => {
-            Err(Fault::new(FaultKind::Busy, "another transaction holds the row of its schedule"))
-        }
-        _ => Ok(waits),
-    }
+/// What becomes of a change that needs one of these schedules; none if it needs none.
+pub(super) fn held(change: &Change, schedules: &BTreeSet<i64>) -> Option<Applied> {
+    let Change::Execution(change) = change else { return None };
+    change.plans.filter(|end| schedules.contains(&end.schedule.0)).map(|_| change.if_held())
 }
 
 fn planned_by(change: &Change) -> Option<RunEnd> {

@@ -324,21 +324,25 @@ fn what_is_asked_for_is_stored() {
     assert_eq!(rows.iter().map(|row| row.state.as_str()).collect::<Vec<_>>(), ["SUCCEEDED"]);
 }
 
-/// Somebody may hold its schedule's row.
+/// Somebody holds its schedule's row: the others do not wait for that.
 #[test]
-fn what_plans_a_next_run_is_settled_apart_from_others() {
+fn an_end_whose_schedule_is_held_holds_up_no_other() {
     let mut machine = CompleteMachine::new(Arc::default());
-    for n in 0..6 {
-        let end = crate::store::RunEnd { schedule: ScheduleId(n), delay: 1_000 };
-        let change = ExecutionChange { plans: (n % 2 == 1).then_some(end), ..finish(n, "no") };
-        machine.receive(at(0), CompleteInput::Settle(change, None));
-    }
+    let settle = |machine: &mut CompleteMachine, n, now| {
+        machine.receive(at(now), CompleteInput::Settle(finish(n, "no"), None));
+    };
+    (0..3).for_each(|n| settle(&mut machine, n, 0));
     assert_eq!(batch(&mut machine, at(0)), 3);
-    machine.done(at(1), done(3));
-    assert_eq!(batch(&mut machine, at(1)), 3, "at once");
-    machine.done(at(2), failed(ErrorKind::Unavailable));
-    machine.receive(at(2), CompleteInput::Settle(finish(9, "no"), None));
-    assert_eq!(batch(&mut machine, at(2 + FIRST_PAUSE)), 1, "a part of those that failed");
+    machine.done(at(1), Ok(vec![Applied::Done, Applied::Held, Applied::Done]));
+    settle(&mut machine, 3, 1 + GATHER);
+    assert_eq!(batch(&mut machine, at(1 + GATHER)), 1, "another");
+    machine.done(at(2 + GATHER), done(1));
+    assert_eq!(batch(&mut machine, at(1 + FIRST_PAUSE)), 1, "it is tried again");
+    machine.done(at(1 + FIRST_PAUSE), Ok(vec![Applied::Held]));
+    assert_eq!(batch(&mut machine, at(FIRST_PAUSE + 50)), 0, "not at once");
+    assert_eq!(batch(&mut machine, at(3 * FIRST_PAUSE + 1)), 1);
+    machine.done(at(3 * FIRST_PAUSE + 1), done(1));
+    assert!(machine.aside.is_empty() && machine.queue.is_empty());
 }
 
 #[test]

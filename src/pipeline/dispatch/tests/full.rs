@@ -57,6 +57,26 @@ fn a_poll_tries_a_full_job_again() {
     assert!(bench.claims > claims);
 }
 
+/// Others are claimed meanwhile, and it does not wait for the next poll.
+#[test]
+fn a_job_whose_row_another_claim_holds_is_tried_again_soon() {
+    let mut bench = bench();
+    bench.poll(START + 1_500);
+    bench.now = START + 1_000;
+    let Some(ClaimOp::Claim(requests)) = bench.next() else { panic!("something is due") };
+    let busy = |request: &ClaimRequest| match request.candidate.entry().concurrency {
+        Some(_) => Claim::Busy,
+        None => bench.store.claim(std::slice::from_ref(request)).unwrap().remove(0),
+    };
+    let answers = requests.iter().map(busy).collect();
+    bench.machine.done(bench.now(), Ok(ClaimAnswer::Claims(answers)));
+    assert!(bench.next().is_none(), "not at once");
+    let again = waits_until(&mut bench);
+    assert!((START + 1_020..START + 1_040).contains(&again), "{again}");
+    bench.run(again);
+    assert_eq!(ran(&bench).1, 2);
+}
+
 /// The claim may have been made before that end.
 #[test]
 fn an_end_during_a_claim_is_not_forgotten() {
