@@ -73,8 +73,9 @@ pub(crate) fn storable(timing: &Timing, now: Millis) -> Result<When, String> {
             ));
         }
     }
-    if planned(timing, None, Present::at(now)).next >= Some(AWAITED) {
-        return Err("its next fire time is after the year 9999".to_owned());
+    if planned(timing, None, Present::at(now)).next == Some(AWAITED) {
+        return Err("its next fire time, 9999-12-31 23:59:59.999 UTC, stands for one that is not known yet"
+            .to_owned());
     }
     Ok(When::of(timing))
 }
