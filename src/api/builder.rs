@@ -54,8 +54,8 @@ impl Builder {
     }
 
     /// How many threads run jobs that are of no other [`Lane`]: `core` are kept, up to `max` are made once
-    /// the queue is full, or holds all that it takes of slow jobs. Default: 4 and 16; 1 <= core <= max <=
-    /// 4096.
+    /// the queue is full, or holds all that it takes of slow jobs. Default: 4 and 16;
+    /// 1 <= core <= max <= 4096.
     #[must_use]
     pub fn threads(mut self, core: usize, max: usize) -> Self {
         let limits = self.config.default_limits();

@@ -110,8 +110,9 @@ impl Schedule {
     /// An occurrence counts once, after its retries: when its last attempt failed, ran out of time or gave
     /// up. It killed its node if as many nodes died under it as its job allows ([`Job::max_attempts`]);
     /// several on one node that died count once. A success ends the streak, so does a resume of the schedule
-    /// or another trigger; what was skipped, cancelled or asked for by hand does not count. The pause is in
-    /// the audit, by `firetime`, with its reason, and told as [`Event::Contained`](crate::Event::Contained).
+    /// or another trigger; skipped and cancelled occurrences and requests by hand do not count. The pause is
+    /// in the audit, by `firetime`, with its reason, and told as
+    /// [`Event::Contained`](crate::Event::Contained).
     ///
     /// ```
     /// use std::time::Duration;

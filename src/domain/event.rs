@@ -195,7 +195,7 @@ pub enum Event {
     Contained {
         /// The schedule's name.
         schedule: Arc<str>,
-        /// What was in a row, as the pause and the audit say it.
+        /// The reason of the pause, in the words of the schedule's row and of the audit.
         reason: String,
     },
     /// What ended longer ago than the retention was removed.

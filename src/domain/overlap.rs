@@ -11,8 +11,8 @@ use super::UnknownWord;
 /// An execution takes its schedule's slot when it is claimed, whatever it was made for: its fire time, a
 /// misfire, a retry, a recovery, or somebody who asked for it. It keeps the slot until it has ended and
 /// nothing follows it: while it waits for its retry, and while its handler runs on beyond its time limit.
-/// The rule is kept across all nodes. What was not planned for this fire time (retries, misfires, executions
-/// asked for by hand) always waits for the slot.
+/// The rule is kept across all nodes. Retries, misfires and executions asked for by hand always wait for the
+/// slot.
 ///
 /// The default is [`Skip`](Self::Skip) for what recurs and [`Allow`](Self::Allow) for what fires once.
 ///

@@ -173,8 +173,8 @@ impl Context {
     }
 
     /// What this execution stands for: the time since its schedule's last success, and how many occurrences
-    /// that leaves out, and why. A job that copies what has changed needs no watermark of its own, and one
-    /// that is run once after an outage knows for how many.
+    /// that leaves out, and why. A job that copies changed rows needs no watermark of its own, and a job that
+    /// is run once after an outage knows for how many occurrences.
     ///
     /// `until` is [`fire_time`](Self::fire_time); `from` is the fire time of the newest *planned* occurrence
     /// of the schedule before that, also before an edit of its trigger or its removal, that has succeeded. So

@@ -78,7 +78,7 @@ impl Running {
         &self.claimed
     }
 
-    /// Its handler begins now, in the lane with this count: what is to be watched, if it has a time limit.
+    /// Its handler begins now, in the lane whose count is `stuck`. Returns the limit to watch, if it has one.
     pub(crate) fn begin(&mut self, policy: Option<JobPolicy>, stuck: &Stuck, now: Now) -> Option<Limited> {
         let of_job = policy.and_then(|policy| policy.time_limit).map(millis);
         let limit = self.claimed.time_limit().or(of_job)?;
