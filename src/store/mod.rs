@@ -82,9 +82,8 @@ pub(crate) trait Store: Send + Sync {
     /// of their own; at most one per schedule, answered in the order asked. A schedule's row another
     /// transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One that would overlap an
     /// execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of which as many run as
-    /// may, [`Claim::Full`], and
-    /// [`Claim::Busy`] while somebody else counts them. A candidate that alone makes the transaction fail is [`Claim::Failed`] and
-    /// nothing of it is kept.
+    /// may, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts them. A candidate that alone makes
+    /// the transaction fail is [`Claim::Failed`] and nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An

@@ -78,7 +78,8 @@ pub(super) fn holding(dialect: Dialect) -> String {
            OR (h.state = 'TIMED_OUT' AND h.finished_time = -1))"
 }
 
-/// Joins `w` with the schedules `e` of this column that have a slot, and with the executions `h` that keep it.
+/// Joins `w` with the schedules `e` of this column that have a slot, and with the executions `h` that
+/// keep it.
 pub(super) fn join_holders(dialect: Dialect, schedule: &str) -> String {
     format!(
         " {join} QRTZ_EXECUTE e ON {} AND e.overlap <> 'ALLOW' {join} QRTZ_RUN h ON {}",
