@@ -476,7 +476,7 @@ impl Plans {
             return None;
         }
         if let (Trigger::Delay(_), true) = (&self.made[n].definition.trigger, self.dice.one_in(2)) {
-            return self.edit_delay(n, store);
+            return self.edit_delay(n, now, store);
         }
         let start = now + self.dice.below(5_000);
         if store.is_locked(entry.id) || start >= self.ends {
@@ -491,11 +491,14 @@ impl Plans {
     }
 
     /// Another delay: it counts from the end of the run that is under way, if one is.
-    fn edit_delay(&mut self, n: usize, store: &Wire<'_>) -> Option<Pause> {
+    fn edit_delay(&mut self, n: usize, now: Millis, store: &Wire<'_>) -> Option<Pause> {
+        /// With less than this left it would fire no more.
+        const LAST_DELAY: Millis = 10_000;
         let made = &mut self.made[n];
         let find = || store.find(APPLICATION, &made.definition.name).unwrap().unwrap();
         let (entry, start) = (find(), made.definition.start);
-        if made.removed.is_some() || store.is_locked(entry.id) || entry.state == ScheduleState::Complete {
+        let is_over = entry.state == ScheduleState::Complete || now + LAST_DELAY > self.ends;
+        if made.removed.is_some() || store.is_locked(entry.id) || is_over {
             return None;
         }
         let delay = 1_000 * (1 + self.dice.below(7));

@@ -18,6 +18,8 @@ struct Ledger<'a> {
     history: &'a History,
     rows: &'a BTreeMap<i64, &'a Execution>,
     cancelled: BTreeSet<i64>,
+    /// Those that went back to PENDING while they ran: on which node that was is not known any more.
+    moved_on: BTreeSet<i64>,
     /// By generation and fire time, and by number.
     occurrences: BTreeMap<(i64, Millis), BTreeMap<u32, (i64, Stood)>>,
     generation: i64,
@@ -61,7 +63,8 @@ impl Ledger<'_> {
             .range((self.generation, since.saturating_add(1))..(self.generation + 1, i64::MIN));
         for (id, (state, is_over)) in own.rev().filter_map(|(_, attempts)| attempts.values().next_back()) {
             let Some(row) = self.rows.get(id) else { continue };
-            let is_dying = with_dying && self.history.dead.contains(&row.node);
+            let may_be_dead = self.history.dead.contains(&row.node) || self.moved_on.contains(id);
+            let is_dying = with_dying && may_be_dead;
             let death = match state.as_str() {
                 "SUCCEEDED" => break,
                 _ if self.cancelled.contains(id) => continue,
@@ -155,7 +158,10 @@ fn schedule(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, ve
     let own = history.contained.iter().filter(|(name, _)| *name == plan.schedule);
     let pauses: VecDeque<Millis> = own.map(|(_, at)| *at).collect();
     let cancelled = history.cancels.iter().map(|it| it.execution).collect();
-    let ledger = Ledger { history, rows, cancelled, occurrences: BTreeMap::new(), generation: 0 };
+    let went_back =
+        |it: &&Change| (it.from.as_deref(), it.to.as_deref()) == (Some("RUNNING"), Some("PENDING"));
+    let moved_on = history.changes.iter().filter(went_back).map(|it| it.execution).collect();
+    let ledger = Ledger { history, rows, cancelled, moved_on, occurrences: BTreeMap::new(), generation: 0 };
     let is_watched = !pauses.is_empty();
     let mut watch = Watch { history, plan, ledger, pauses, is_watched, due_at: Millis::MIN };
     for change in &history.changes {

@@ -162,6 +162,11 @@ fn slots(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdi
         }
     }
     slot.expire(history.read);
+    if history.changes.is_empty() {
+        // Nobody kept them: the handlers' log says when the schedule was run last.
+        let own = history.effects.iter().filter(|effect| effect.schedule == plan.schedule);
+        slot.kept.extend(own.filter_map(|effect| effect.ended).max().map(|until| (until, until)));
+    }
     for row in rows.values().filter(|row| row.state == "PENDING") {
         idle(history, &slot, history.read, row, verdict);
     }
