@@ -136,8 +136,10 @@ impl Watch<'_> {
     }
 
     fn note(&mut self, change: &Change) {
+        // Who counts may have read what held until this change.
+        let was_due = self.is_watched && self.is_due(change.at);
         self.ledger.note(change);
-        if self.is_watched && self.is_due(change.at) {
+        if was_due || self.is_watched && self.is_due(change.at) {
             self.due_at = change.at;
         }
     }
