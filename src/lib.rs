@@ -58,9 +58,10 @@ mod upkeep;
 #[doc(inline)]
 pub use api::request;
 pub use api::{
-    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, ExecutionDetails,
-    ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView, Paused, Removed,
-    Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target, Triggered,
+    ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, Enqueued,
+    ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView,
+    Paused, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
+    Triggered,
 };
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,
@@ -90,6 +91,10 @@ struct Readme;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/first-schedule.md")]
 struct FirstSchedule;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/guide/enqueue.md")]
+struct EnqueueGuide;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/control.md")]

@@ -26,5 +26,6 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         concurrency: None,
         overlap: Overlap::Skip,
         pause_after: None,
+        is_queue: false,
     }
 }

@@ -64,6 +64,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     UNIQUE (application, job_class)
 );
 
+-- Schedules, and for each job with enqueued executions its queue (job_type QUEUE), which never fires.
 -- Numbers first: what a fixed place has is found without reading what is before it. paused_time is when a
 -- schedule was paused, for people; resumed_time is the instant up to which a resume has passed what was
 -- planned. The slot is the occurrence that was claimed last, where executions must not overlap: it lies
@@ -97,7 +98,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_EXECUTE (
     state VARCHAR(20),
     application VARCHAR(50) NOT NULL,
     job_type VARCHAR(20),
-    name VARCHAR(200) NOT NULL,
+    name VARCHAR(206) NOT NULL,
     cron VARCHAR(200),
     zone_id VARCHAR(80),
     payload TEXT NOT NULL,
@@ -147,6 +148,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     holder BIGINT,
     failures BIGINT,
     snoozes BIGINT,
+    priority BIGINT,
     error TEXT,
     result TEXT,
     payload TEXT,

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
 use crate::api::config;
-use crate::api::request::{Cancel, Drain, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow};
+use crate::api::request::{
+    Cancel, Drain, Enqueue, EnqueueMany, Ensure, Pause, Remove, Resume, Retry, Skip, TriggerNow,
+};
 use crate::api::{
-    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, JobView,
+    ApplicationView, AuditFilter, AuditView, ExecutionDetails, ExecutionFilter, ExecutionView, Job, JobView,
     NodeView, Schedule, ScheduleDetails, ScheduleView, Target,
 };
 use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, ScheduleState};
@@ -107,6 +110,20 @@ impl Client {
     /// Runs a schedule once more, now or later, beside what is planned.
     pub fn trigger(&self, name: &str) -> TriggerNow<'_> {
         TriggerNow::new(self, name, self.order())
+    }
+
+    /// Runs a job once, now or later, without a schedule.
+    pub fn enqueue<P: Serialize>(&self, job: Job<P>, payload: &P) -> Enqueue<'_> {
+        Enqueue::new(self, job, payload)
+    }
+
+    /// Runs a job once for each of these payloads, at most 100,000: all of them are stored, or none.
+    pub fn enqueue_many<'p, P: Serialize + 'p>(
+        &self,
+        job: Job<P>,
+        payloads: impl IntoIterator<Item = &'p P>,
+    ) -> EnqueueMany<'_> {
+        EnqueueMany::new(self, job, payloads)
     }
 
     /// Skips the next occurrence of a schedule, which is to be the one at `fire_time`.
@@ -219,7 +236,7 @@ impl Client {
     pub fn schedule(&self, name: &str) -> Result<ScheduleDetails, Error> {
         /// So many fire times, and executions, are shown.
         const SHOWN: usize = 5;
-        config::check_name("schedule name", name, 200)?;
+        config::check_schedule_name(name)?;
         let row = self.store.schedule(&self.application, name)?.ok_or_else(|| self.unknown(name))?;
         let counts = self.store.counts(ScheduleId(row.id))?.into_iter().collect();
         let last = ExecutionFilter { schedule: Some(name.to_owned()), limit: SHOWN, ..Default::default() };
@@ -336,7 +353,7 @@ impl Client {
 
     /// The schedule called `name` as it is.
     pub(super) fn find(&self, verbs: &dyn Verbs, name: &str) -> Result<Entry, Error> {
-        config::check_name("schedule name", name, 200)?;
+        config::check_schedule_name(name)?;
         let found = verbs.find(&self.application, name)?;
         found.filter(|entry| entry.state != ScheduleState::Removed).ok_or_else(|| self.unknown(name))
     }

@@ -6,6 +6,7 @@ use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
+use crate::store::enqueue::QUEUE_PREFIX;
 use crate::time::Window;
 
 /// What waits is claimed: it is in memory and has a lease that ends.
@@ -106,6 +107,19 @@ fn check_limits(lane: &LaneSettings, of: String) -> Result<(), Error> {
         return Ok(());
     };
     Err(Error::new(ErrorKind::Config, message))
+}
+
+/// Refuses what is no schedule's name: a job's queue is none either.
+pub(crate) fn check_schedule_name(name: &str) -> Result<(), Error> {
+    check_name("schedule name", name, 200)?;
+    if name.starts_with(QUEUE_PREFIX) {
+        let message = format!(
+            "schedule name {name:?}: names that begin with {QUEUE_PREFIX:?} are those of jobs' queues, which are \
+             no schedules"
+        );
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    Ok(())
 }
 
 /// Names are shown in terminals and logs and stored in columns: they are bounded and have no control

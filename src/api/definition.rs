@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::api::Job;
-use crate::api::config::check_name;
+use crate::api::config::{check_name, check_schedule_name};
 use crate::domain::{Error, ErrorKind, MisfirePolicy, Overlap, payload};
 use crate::store::Definition;
 use crate::time::millis;
@@ -40,7 +40,7 @@ impl Schedule {
     /// # Errors
     /// [`ErrorKind::Config`] if the name cannot be used or the payload cannot be written as JSON.
     pub fn new<P: Serialize>(name: &str, job: Job<P>, payload: &P, trigger: Trigger) -> Result<Self, Error> {
-        check_name("schedule name", name, 200)?;
+        check_schedule_name(name)?;
         check_name("job name", job.name(), 200)?;
         let payload = payload::encode(payload)
             .map_err(|error| Error::new(ErrorKind::Config, format!("schedule {name:?}: payload: {error}")))?;

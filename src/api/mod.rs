@@ -24,6 +24,7 @@ pub use job::Job;
 pub use lane::Lane;
 pub use request::cancel::Cancelled;
 pub use request::drain::Draining;
+pub use request::enqueue::Enqueued;
 pub use request::pause::Paused;
 pub use request::remove::Removed;
 pub use request::resume::Resumed;

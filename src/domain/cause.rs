@@ -18,6 +18,8 @@ pub enum Cause {
         /// Why, as far as it was said.
         reason: String,
     },
+    /// It was enqueued: [`Client::enqueue`](crate::Client::enqueue).
+    Enqueued,
     /// The attempt before it failed.
     Retry,
     /// The node of the attempt before it died.
@@ -25,13 +27,14 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its word: `planned`, `misfire`, `by hand`, `retry` or `recovery`.
+    /// Its word: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Planned => "planned",
             Self::Misfire => Reason::Misfire.as_str(),
             Self::ByHand { .. } => Reason::ByHand.as_str(),
+            Self::Enqueued => Reason::Enqueued.as_str(),
             Self::Retry => Reason::Retry.as_str(),
             Self::Recovery => Reason::Recovery.as_str(),
         }
@@ -46,6 +49,7 @@ impl Cause {
             _ if is(Reason::Misfire) => Self::Misfire,
             _ if is(Reason::Retry) => Self::Retry,
             _ if is(Reason::Recovery) => Self::Recovery,
+            _ if is(Reason::Enqueued) => Self::Enqueued,
             order if is(Reason::ByHand) => {
                 let (actor, reason) = order.unwrap_or_default();
                 Self::ByHand { actor, reason }
@@ -63,7 +67,8 @@ mod tests {
     fn a_cause_reads_back_from_its_word() {
         let ann = ("ann".to_owned(), "why".to_owned());
         let by_hand = Cause::ByHand { actor: "ann".to_owned(), reason: "why".to_owned() };
-        for cause in [Cause::Planned, Cause::Misfire, by_hand, Cause::Retry, Cause::Recovery] {
+        let others = [Cause::Planned, Cause::Misfire, Cause::Enqueued, Cause::Retry, Cause::Recovery];
+        for cause in others.into_iter().chain([by_hand]) {
             assert_eq!(Cause::read(Some(cause.as_str()), Some(ann.clone())), cause);
         }
         assert_eq!(Cause::read(None, None), Cause::Planned);

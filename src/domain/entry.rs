@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     pub overlap: Overlap,
     /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
     pub pause_after: Option<u32>,
+    /// It is no schedule but the queue of its job, under which enqueued executions are stored.
+    pub is_queue: bool,
 }
 
 impl Entry {
@@ -106,8 +108,9 @@ pub(crate) struct Pending {
     /// The token it was seen with: whoever touches the row changes it.
     pub token: Token,
     pub cause: Cause,
-    /// Its own payload, in place of its schedule's.
+    /// Its own payload and priority, in place of its schedule's.
     pub payload: Option<Arc<str>>,
+    pub priority: Option<i32>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,
@@ -133,5 +136,21 @@ impl Candidate {
             Self::Planned(occurrence) => occurrence.at,
             Self::Pending(pending) => pending.due,
         }
+    }
+
+    /// Of equally due candidates those with the highest come first.
+    pub(crate) fn priority(&self) -> i32 {
+        let own = match self {
+            Self::Planned(_) => None,
+            Self::Pending(pending) => pending.priority,
+        };
+        own.unwrap_or(self.entry().priority)
+    }
+
+    /// The schedule of which a batch of claims may hold one candidate at most: each moves its row on. Enqueued
+    /// executions have none.
+    pub(crate) fn exclusive(&self) -> Option<ScheduleId> {
+        let entry = self.entry();
+        (!entry.is_queue).then_some(entry.id)
     }
 }

@@ -184,6 +184,8 @@ pub(crate) enum Reason {
     Overlap,
     /// It waits for that one's end.
     Queued,
+    /// Somebody enqueued it.
+    Enqueued,
 }
 
 impl Reason {
@@ -204,6 +206,7 @@ impl Reason {
             Self::GaveUp => "gave up",
             Self::Overlap => "overlap",
             Self::Queued => "queued",
+            Self::Enqueued => "enqueued",
         }
     }
 }

@@ -296,7 +296,9 @@ impl<S: Seats> DispatchMachine<S> {
         let mut schedules = HashSet::new();
         let (mut requests, mut seats) = (Vec::new(), Vec::new());
         for mut doubt in std::mem::take(&mut self.doubtful) {
-            let is_asked = requests.len() < BATCH && schedules.insert(doubt.request.candidate.entry().id);
+            let exclusive = doubt.request.candidate.exclusive();
+            let is_asked =
+                requests.len() < BATCH && exclusive.is_none_or(|schedule| schedules.insert(schedule));
             if !is_asked {
                 self.doubtful.push_back(doubt);
                 continue;

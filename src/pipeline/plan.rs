@@ -371,7 +371,8 @@ impl Plan {
         }
     }
 
-    /// Due items at `now`, lane by lane and in order, at most one per schedule, as long as `permit` grants
+    /// Due items at `now`, lane by lane and in order, at most one per schedule and any number of enqueued
+    /// ones, as long as `permit` grants
     /// one for their lane; while there are more, each job gets its share. Each is in flight until
     /// [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
@@ -407,7 +408,8 @@ impl Plan {
                 turns.push_front(job);
                 continue;
             }
-            if schedules.contains(&schedule) {
+            let exclusive = item.candidate.exclusive();
+            if exclusive.is_some_and(|schedule| schedules.contains(&schedule)) {
                 self.ready.remove(&job, &rank);
                 passed.push((Arc::clone(&job), rank));
                 turns.push_front(job);
@@ -423,7 +425,7 @@ impl Plan {
             granting.insert(lane);
             self.ready.remove(&job, &rank);
             self.ready.serve(&job);
-            schedules.insert(schedule);
+            schedules.extend(exclusive);
             ranks.push((lane, rank));
             permits.push((lane, granted));
             turns.push_back(job);
@@ -672,7 +674,7 @@ fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
         ItemKey::Schedule(id) => id.0,
         ItemKey::Execution(id) => id.0,
     };
-    (candidate.due(), Reverse(candidate.entry().priority), id, slot)
+    (candidate.due(), Reverse(candidate.priority()), id, slot)
 }
 
 /// Time-ordered occurrences, by schedule.

@@ -24,6 +24,8 @@ pub use self::history::*;
 
 /// The end of a pause has been carried out this soon.
 const ENDING: Millis = 10_000;
+/// What the names of jobs' queues begin with: enqueued executions are recorded under them.
+const QUEUE: &str = "queue:";
 /// A repair under FIRE_ALL runs so many, and skips the rest.
 const MOST_FIRED: usize = 1_000;
 
@@ -296,7 +298,8 @@ fn transitions(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// What is removed has ended long ago, and nothing planned before it in the same generation is left.
+/// What is removed has ended long ago, and nothing planned before it in the same generation is left. What was
+/// enqueued is removed by itself.
 fn removals(history: &History, verdict: &mut Verdict) {
     let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
     let mut removed: BTreeMap<i64, Millis> = BTreeMap::new();
@@ -310,7 +313,11 @@ fn removals(history: &History, verdict: &mut Verdict) {
     }
     let mut chains: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
     for row in history.executions.iter().filter(|_| !removed.is_empty()) {
-        chains.entry((&row.schedule, row.generation, row.origin == 0)).or_default().push(row);
+        let chain = match row.origin {
+            origin if row.schedule.starts_with(QUEUE) => origin,
+            origin => i64::from(origin != 0),
+        };
+        chains.entry((&row.schedule, row.generation, chain)).or_default().push(row);
     }
     for rows in chains.values_mut() {
         rows.sort_by_key(|row| (row.origin, row.scheduled, row.attempt));

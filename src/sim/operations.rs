@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::jobs;
-use crate::domain::{Entry, Millis, ScheduleId};
+use crate::domain::{Candidate, Entry, Millis, ScheduleId};
 use crate::machine::Operation;
 use crate::members::NodeOp;
 use crate::pipeline::complete::SettleOp;
@@ -125,7 +125,11 @@ impl Rows for MisfireOp {
     }
 }
 
-/// The schedule whose row a claim locks.
+/// The schedule whose row a claim locks. An enqueued execution locks its own: that is told from schedules' by
+/// its sign.
 pub(super) fn schedule(request: &ClaimRequest) -> ScheduleId {
-    request.candidate.entry().id
+    match &request.candidate {
+        Candidate::Pending(pending) if pending.entry.is_queue => ScheduleId(-pending.id.0),
+        candidate => candidate.entry().id,
+    }
 }

@@ -10,10 +10,13 @@ use super::jobs::{self, APPLICATION};
 use super::judge::{self, Pause};
 use super::sabotage::Sabotage;
 use super::wire::Wire;
-use crate::domain::{ExecutionId, ExecutionState, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
+use crate::domain::{
+    ExecutionId, ExecutionState, JobSpec, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState,
+};
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::store::audit::Order;
+use crate::store::enqueue::{DueAt, EnqueueOrder, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
 use crate::trigger::{AWAITED, Delay, Simple, Trigger};
@@ -331,9 +334,33 @@ impl Plans {
         }
     }
 
+    /// Somebody enqueues some executions of a job, to be run at once or in a while.
+    fn enqueue(&mut self, now: Millis, wire: &Wire<'_>) {
+        let jobs = jobs::all();
+        let job = jobs[usize::try_from(self.dice.below(jobs.len() as Millis)).unwrap()].clone();
+        let first = self.orders.len();
+        let count = 1 + usize::try_from(self.dice.below(4)).unwrap();
+        let payloads: Vec<String> = (first..first + count).map(|n| format!("\"enqueued {n}\"")).collect();
+        let due = match self.dice.below(3) {
+            0 => DueAt::Instant(now + self.dice.below(30_000)),
+            _ => DueAt::After(self.dice.below(2) * self.dice.below(30_000)),
+        };
+        let priority = self.dice.one_in(3).then(|| i32::try_from(self.dice.below(10)).unwrap());
+        let (application, stored) = (APPLICATION.to_owned(), payloads.clone());
+        let order = EnqueueOrder { application, job, payloads: stored, due, priority };
+        // The store itself: a client's call is whole. Others may have drawn the same origins.
+        let Ok(made) = wire.store.enqueue(&order) else { return };
+        let orders = made.into_iter().zip(payloads);
+        self.orders
+            .extend(orders.map(|(id, payload)| judge::Order { execution: id.0, payload: Some(payload) }));
+    }
+
     /// Somebody asks for an extra execution of some schedule, at once or in a while, mostly with a payload of
-    /// its own.
+    /// its own; or enqueues some of a job.
     pub(super) fn order(&mut self, now: Millis, wire: &Wire<'_>) {
+        if self.dice.one_in(2) {
+            return self.enqueue(now, wire);
+        }
         let n = self.any();
         let schedule = self.made[n].definition.name.clone();
         let payload = self.dice.one_in(2).then(|| format!("\"by hand {}\"", self.orders.len()));
@@ -585,7 +612,18 @@ impl Plans {
                 next: row.and_then(|row| row.next),
             }
         };
-        self.made.iter().map(plan).collect()
+        let queue = |job: &JobSpec| judge::Plan {
+            schedule: queue_of(&job.name),
+            job: job.name.clone(),
+            recovers: job.policy.recover,
+            deaths: job.policy.max_attempts,
+            retries: job.policy.retry.at_most,
+            limit: job.policy.time_limit.map(crate::time::millis),
+            at_once: job.policy.concurrency.map(|most| most as usize),
+            state: ScheduleState::Complete.as_str().to_owned(),
+            ..judge::Plan::default()
+        };
+        self.made.iter().map(plan).chain(jobs::all().iter().map(queue)).collect()
     }
 }
 

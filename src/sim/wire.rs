@@ -14,6 +14,7 @@ use crate::domain::{
     Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::enqueue::EnqueueOrder;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
@@ -21,8 +22,8 @@ use crate::store::switch::{EndedPause, PassedQuery, Scope, Switch, SwitchOrder, 
 use crate::store::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NextAttempt, NodeEnd, NodeRow, OrphanWalk,
-    OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow,
-    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    OverduePage, OverdueQuery, PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk,
+    Result, ScheduleRow, SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::time::{TimeSample, Window};
 
@@ -518,6 +519,15 @@ impl Store for Wire<'_> {
     fn unreadable(&self, query: &UnreadableQuery) -> Result<UnreadablePage> {
         let ahead = query.ahead.filter(|_| !self.is(Sabotage::StayAhead));
         self.store.unreadable(&UnreadableQuery { ahead, ..query.clone() })
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.store.enqueue(order)
+    }
+
+    fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {
+        let keep = if self.is(Sabotage::PurgeAtOnce) { 0 } else { walk.keep };
+        self.store.purge_queues(&QueueWalk { keep, ..walk.clone() })
     }
 
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {

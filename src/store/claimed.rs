@@ -252,6 +252,7 @@ mod tests {
             token: Token::fresh(),
             cause: Cause::Retry,
             payload: None,
+            priority: None,
             failures: 2,
             snoozes: 0,
         });

@@ -261,6 +261,9 @@ macro_rules! row {
     };
 }
 
+/// The job type of a row that is no schedule but the queue of its job.
+pub(crate) const QUEUE: &str = "QUEUE";
+
 /// The most characters of a schedule's description.
 pub(crate) const LONGEST_DESCRIPTION: usize = 500;
 
@@ -300,7 +303,7 @@ row! {
 row! {
     /// The columns that say when a schedule fires, as loosely as a database may hold them.
     When {
-        job_type: String = "job_type", Holds::Word(&["CRON", "SIMPLE", "DELAY"]);
+        job_type: String = "job_type", Holds::Word(&["CRON", "SIMPLE", "DELAY", QUEUE]);
         cron: Option<String> = "cron", Holds::Free;
         zone_id: Option<String> = "zone_id", Holds::Free;
         repeat_count: Option<i64> = "repeat_count", Holds::Free;

@@ -13,6 +13,7 @@ pub(crate) mod columns;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod definition;
+pub(crate) mod enqueue;
 pub(crate) mod guard;
 mod listing;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use sql::{CallerConnection, MigrationReport};
 pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
+use self::enqueue::EnqueueOrder;
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
@@ -79,7 +81,7 @@ pub(crate) trait Store: Send + Sync {
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;
 
     /// Claims each candidate under its guard, in one transaction, and those of each job with a limit in one
-    /// of their own; at most one per schedule, answered in the order asked. A schedule's row another
+    /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked. A schedule's row another
     /// transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One that would overlap an
     /// execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of which as many run as
     /// may, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts them. A candidate that alone makes
@@ -140,6 +142,10 @@ pub(crate) trait Store: Send + Sync {
     /// what was recorded in the audit so long ago.
     fn purge(&self, purge: &Purge) -> Result<Purged>;
 
+    /// Removes enqueued executions that ended longer ago than `keep`, each with all its attempts, by the
+    /// database's own clock. One bounded step of a walk over the queues, each from its oldest on.
+    fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues>;
+
     /// Removes executions without a schedule, whose row somebody deleted: those that ended, and PENDING ones
     /// that were due, longer ago than `keep`. One bounded step of a walk.
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans>;
@@ -157,6 +163,11 @@ pub(crate) trait Store: Send + Sync {
 
     /// Makes an extra execution of a schedule, PENDING, beside those that are planned, and records it.
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
+
+    /// Makes PENDING executions of a job without a schedule; their ids in the order of the payloads. The
+    /// job's row and its queue are made if they are missing. [`ErrorKind::Conflict`](crate::ErrorKind::Conflict)
+    /// if others have drawn the same origins.
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
 
     /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
@@ -226,6 +237,7 @@ pub(crate) trait Verbs {
     fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>>;
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
     fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
     fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
@@ -256,6 +268,10 @@ impl Verbs for Arc<dyn Store> {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.as_ref().order(order)
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.as_ref().enqueue(order)
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {
@@ -684,6 +700,42 @@ pub(crate) struct Purged {
     pub nodes: usize,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<String>,
+}
+
+/// One step of a walk over the enqueued executions, queue by queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueWalk {
+    pub application: String,
+    pub after: QueuePlace,
+    /// As [`Purge::keep`].
+    pub keep: Millis,
+    /// The most executions to look at.
+    pub limit: usize,
+}
+
+/// Behind this origin in the queue of the job with this id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuePlace {
+    pub job: i64,
+    pub origin: i64,
+}
+
+impl QueuePlace {
+    /// Before all queues.
+    pub(crate) const FIRST: Self = Self { job: i64::MIN, origin: i64::MIN };
+
+    /// Behind a job's whole queue.
+    pub(crate) fn behind(job: i64) -> Self {
+        Self { job, origin: i64::MAX }
+    }
+}
+
+/// What a step of that walk came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PurgedQueues {
+    pub executions: usize,
+    /// The next step's `after`; `None` at the walk's end.
+    pub next: Option<QueuePlace>,
 }
 
 /// One step of a walk over the executions without a schedule, by the schedule's id.

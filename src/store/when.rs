@@ -1,6 +1,7 @@
 //! A trigger as columns of QRTZ_EXECUTE, and what columns that anyone may have written mean.
 
-use super::columns::When;
+use super::columns::{QUEUE, When};
+use super::enqueue::QueueRow;
 use super::streak::LONGEST_STREAK;
 use crate::domain::{Cursor, Millis, Overlap, ScheduleState};
 use crate::time::LEAST_RETENTION;
@@ -153,7 +154,8 @@ impl When {
             "CRON" => Trigger::Cron(self.as_cron()?),
             "SIMPLE" => Trigger::Simple(self.as_simple(start)?),
             "DELAY" => Trigger::Delay(self.as_delay(start)?),
-            other => return Err(format!("job_type {other:?} is none of CRON, SIMPLE and DELAY")),
+            QUEUE => QueueRow::trigger().map_err(|error| error.to_string())?,
+            other => return Err(format!("job_type {other:?} is none of CRON, SIMPLE, DELAY and QUEUE")),
         };
         Timing::new(trigger, start, end).map_err(|error| error.to_string())
     }

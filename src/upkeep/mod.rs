@@ -229,10 +229,7 @@ impl Machine for MisfireMachine {
             }
             Ok(MisfireAnswer::Quarantined(..)) => {}
             Ok(MisfireAnswer::Purged(purged)) => {
-                self.outbox.extend(self.retention.purged(purged).map(MisfireOutput::Event));
-            }
-            Ok(MisfireAnswer::PurgedOrphans(purged)) => {
-                self.outbox.extend(self.retention.purged_orphans(purged, now).map(MisfireOutput::Event));
+                self.outbox.extend(self.retention.purged(purged, now).map(MisfireOutput::Event));
             }
             Err(error) => self.failed(call, error, now),
         }

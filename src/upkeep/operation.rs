@@ -6,9 +6,10 @@ use crate::store::audit::AuditEntry;
 use crate::store::streak::{Streak, StreakQuery};
 use crate::store::switch::{EndedPause, PassedQuery, SeenSwitch};
 use crate::store::{
-    Applied, Change, OrphanWalk, OverduePage, OverdueQuery, Purge, Purged, PurgedOrphans, Store,
-    StrandedPage, UnreadablePage, UnreadableQuery, UnreadableRow, Withdrawn,
+    Applied, Change, OverduePage, OverdueQuery, Store, StrandedPage, UnreadablePage, UnreadableQuery,
+    UnreadableRow, Withdrawn,
 };
+use crate::upkeep::retention::{PurgeStep, PurgedStep};
 
 /// `Write` makes the changes of one batch: repairs, or revocations.
 #[derive(Clone)]
@@ -42,8 +43,7 @@ pub(crate) enum MisfireOp {
     Write(Vec<Change>),
     FindUnreadable(UnreadableQuery),
     Quarantine(UnreadableRow),
-    Purge(Purge),
-    PurgeOrphans(OrphanWalk),
+    Purge(PurgeStep),
 }
 
 pub(crate) enum MisfireAnswer {
@@ -63,8 +63,7 @@ pub(crate) enum MisfireAnswer {
     Written(Vec<Applied>),
     Unreadable(UnreadablePage),
     Quarantined(UnreadableRow, Applied),
-    Purged(Purged),
-    PurgedOrphans(PurgedOrphans),
+    Purged(PurgedStep),
 }
 
 impl Operation for MisfireOp {
@@ -85,8 +84,7 @@ impl Operation for MisfireOp {
             Self::Write(_) => "taking executions back from dead nodes",
             Self::FindUnreadable(_) => "looking for broken rows",
             Self::Quarantine(_) => "putting a broken row into quarantine",
-            Self::Purge(_) => "purging the ledger",
-            Self::PurgeOrphans(_) => "purging executions without a schedule",
+            Self::Purge(step) => step.name(),
         }
     }
 
@@ -125,8 +123,7 @@ impl Operation for MisfireOp {
                 let change = Change::Quarantine(row.clone());
                 store.apply_one(change).map(|applied| MisfireAnswer::Quarantined(row, applied))
             }
-            Self::Purge(purge) => store.purge(&purge).map(MisfireAnswer::Purged),
-            Self::PurgeOrphans(walk) => store.purge_orphans(&walk).map(MisfireAnswer::PurgedOrphans),
+            Self::Purge(step) => step.perform(store).map(MisfireAnswer::Purged),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Retention: ended occurrences leave the ledger once they are old enough.
 //!
-//! A walk over the schedules by name, and then over the executions without a schedule, removes a bounded
-//! number with each step. It goes on, step by step, at the end of a pass, over several passes if it must, and
+//! A walk over the schedules by name, then over the enqueued executions, and then over those whose schedules
+//! somebody deleted, removes a bounded number with each step. It goes on, step by step, at the end of a pass, over several passes if it must, and
 //! then rests for a part of the retention.
 
 use super::operation::MisfireOp;
-use crate::domain::{Event, Millis, ScheduleId};
-use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans};
+use crate::domain::{Error, Event, Millis, ScheduleId};
+use crate::store::{OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk, Store};
 use crate::time::Now;
 
 /// Occurrences per step.
@@ -27,8 +27,43 @@ pub(super) struct Retention {
 enum Place {
     /// Behind the schedule of this name; it begins with the empty one.
     Schedules(String),
+    /// With the enqueued executions behind this.
+    Queues(QueuePlace),
     /// With the executions of deleted schedules behind this.
     Orphans(ScheduleId),
+}
+
+/// One step of the walk.
+#[derive(Clone)]
+pub(crate) enum PurgeStep {
+    Schedules(Purge),
+    Queues(QueueWalk),
+    Orphans(OrphanWalk),
+}
+
+/// What a step came to.
+pub(crate) enum PurgedStep {
+    Schedules(Purged),
+    Queues(PurgedQueues),
+    Orphans(PurgedOrphans),
+}
+
+impl PurgeStep {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Schedules(_) => "purging the ledger",
+            Self::Queues(_) => "purging enqueued executions",
+            Self::Orphans(_) => "purging executions without a schedule",
+        }
+    }
+
+    pub(super) fn perform(self, store: &dyn Store) -> Result<PurgedStep, Error> {
+        match self {
+            Self::Schedules(purge) => store.purge(&purge).map(PurgedStep::Schedules),
+            Self::Queues(walk) => store.purge_queues(&walk).map(PurgedStep::Queues),
+            Self::Orphans(walk) => store.purge_orphans(&walk).map(PurgedStep::Orphans),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -70,35 +105,40 @@ impl Retention {
         }
         self.walk = Walk::Waits;
         let (application, keep, limit) = (application.to_owned(), self.keep?, STEP);
-        Some(match &self.place {
+        Some(MisfireOp::Purge(match &self.place {
             Place::Schedules(after) => {
-                MisfireOp::Purge(Purge { application, after: after.clone(), keep, limit })
+                PurgeStep::Schedules(Purge { application, after: after.clone(), keep, limit })
             }
+            Place::Queues(after) => PurgeStep::Queues(QueueWalk { application, after: *after, keep, limit }),
             Place::Orphans(after) => {
-                MisfireOp::PurgeOrphans(OrphanWalk { application, after: *after, keep, limit })
+                PurgeStep::Orphans(OrphanWalk { application, after: *after, keep, limit })
             }
-        })
+        }))
     }
 
     /// The event of a step that removed something.
-    pub(super) fn purged(&mut self, purged: Purged) -> Option<Event> {
-        let Purged { occurrences, schedules, nodes, next } = purged;
+    pub(super) fn purged(&mut self, purged: PurgedStep, now: Now) -> Option<Event> {
         self.walk = Walk::Steps;
-        self.place = next.map_or(Place::Orphans(ScheduleId(i64::MIN)), Place::Schedules);
-        (occurrences + schedules + nodes > 0).then_some(Event::Purged { occurrences, schedules, nodes })
-    }
-
-    /// As [`Retention::purged`]; the walk's last steps.
-    pub(super) fn purged_orphans(&mut self, purged: PurgedOrphans, now: Now) -> Option<Event> {
-        (self.walk, self.place) = match purged.next {
-            Some(next) => (Walk::Steps, Place::Orphans(next)),
-            None => {
-                let until = now.boot.saturating_add(self.rest());
-                (Walk::Rests { until }, Place::Schedules(String::new()))
+        let (occurrences, schedules, nodes) = match purged {
+            PurgedStep::Schedules(Purged { occurrences, schedules, nodes, next }) => {
+                self.place = next.map_or(Place::Queues(QueuePlace::FIRST), Place::Schedules);
+                (occurrences, schedules, nodes)
+            }
+            PurgedStep::Queues(PurgedQueues { executions, next }) => {
+                self.place = next.map_or(Place::Orphans(ScheduleId(i64::MIN)), Place::Queues);
+                (executions, 0, 0)
+            }
+            PurgedStep::Orphans(PurgedOrphans { executions, next: Some(next) }) => {
+                self.place = Place::Orphans(next);
+                (executions, 0, 0)
+            }
+            PurgedStep::Orphans(PurgedOrphans { executions, next: None }) => {
+                self.walk = Walk::Rests { until: now.boot.saturating_add(self.rest()) };
+                self.place = Place::Schedules(String::new());
+                (executions, 0, 0)
             }
         };
-        let occurrences = purged.executions;
-        (occurrences > 0).then_some(Event::Purged { occurrences, schedules: 0, nodes: 0 })
+        (occurrences + schedules + nodes > 0).then_some(Event::Purged { occurrences, schedules, nodes })
     }
 
     fn rest(&self) -> Millis {

@@ -5,7 +5,8 @@ use crate::domain::{Entry, MisfirePolicy, ScheduleId};
 use crate::fixtures::{behind, calls_while_down};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
-use crate::store::{Applied, Change, Purged, PurgedOrphans, Repair, UnreadablePage};
+use crate::store::{Applied, Change, Purged, PurgedOrphans, PurgedQueues, Repair, UnreadablePage};
+use crate::upkeep::retention::{PurgeStep, PurgedStep};
 
 /// 2026-01-02 03:04:05.678 UTC.
 pub(super) const TODAY: Millis = 1_767_323_045_678;
@@ -52,8 +53,11 @@ pub(super) fn nothing_found(op: &MisfireOp) -> MisfireAnswer {
             MisfireAnswer::Unreadable(UnreadablePage { broken: Vec::new(), ahead: Vec::new(), next: None })
         }
         MisfireOp::Count(query) => MisfireAnswer::Counted(query.clone(), None),
-        MisfireOp::Purge(_) => MisfireAnswer::Purged(Purged::default()),
-        MisfireOp::PurgeOrphans(_) => MisfireAnswer::PurgedOrphans(PurgedOrphans::default()),
+        MisfireOp::Purge(step) => MisfireAnswer::Purged(match step {
+            PurgeStep::Schedules(_) => PurgedStep::Schedules(Purged::default()),
+            PurgeStep::Queues(_) => PurgedStep::Queues(PurgedQueues::default()),
+            PurgeStep::Orphans(_) => PurgedStep::Orphans(PurgedOrphans::default()),
+        }),
         _ => MisfireAnswer::Overdue(overdue_rows([])),
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use firetime::{
-    Builder, Context, Ensured, ErrorKind, Event, ExecutionFilter, Job, Lane, Overlap, Schedule, Scheduler,
-    Trigger,
+    Builder, Cause, Context, Enqueued, Ensured, ErrorKind, Event, ExecutionFilter, Job, Lane, Overlap,
+    Schedule, Scheduler, Trigger,
 };
 use libtest_mimic::Trial;
 
@@ -21,6 +21,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let tests: &[(&str, fn(ServerKind))] = &[
         ("a_handler_gets_its_payload_and_its_occurrence", a_handler_gets_its_payload_and_its_occurrence),
         ("a_panic_and_an_error_are_outcomes", a_panic_and_an_error_are_outcomes),
+        ("what_is_enqueued_runs_once", what_is_enqueued_runs_once),
         ("what_nobody_can_decode_is_left_alone", what_nobody_can_decode_is_left_alone),
         ("a_one_shot_in_the_past_fires_once", a_one_shot_in_the_past_fires_once),
         ("shutdown_returns_by_its_deadline", shutdown_returns_by_its_deadline),
@@ -74,6 +75,36 @@ fn a_handler_gets_its_payload_and_its_occurrence(kind: ServerKind) {
     assert!(began >= fire_time, "never early");
     assert!(scheduler.shutdown(SOON));
     assert_eq!(states(&client(&database)), [("SUCCEEDED".to_owned(), 1)]);
+}
+
+/// By two nodes together, one of which it was enqueued with.
+fn what_is_enqueued_runs_once(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let node = || {
+        let tell = Arc::clone(&tell);
+        let run = move |context: &Context, n: u64| {
+            let cause = context.cause().clone();
+            tell.lock().unwrap().send((n, context.schedule().to_owned(), cause)).unwrap();
+            Ok(())
+        };
+        builder(&database).handler(NUMBER, run).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    let numbers: Vec<u64> = (0..200).collect();
+    let ids = nodes[0].client().enqueue_many(NUMBER, &numbers).run().unwrap();
+    let later = nodes[0].client().enqueue(NUMBER, &200).after(Duration::from_millis(200)).run().unwrap();
+    assert!(matches!(later, Enqueued::Created(id) if !ids.contains(&id)));
+    let mut seen: Vec<u64> = Vec::new();
+    while seen.len() < 201 {
+        let (n, schedule, cause) = told.recv_timeout(SOON).unwrap();
+        assert_eq!((schedule.as_str(), cause), (&*format!("queue:{}", NUMBER.name()), Cause::Enqueued));
+        seen.push(n);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..201).collect::<Vec<u64>>());
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)) && told.try_recv().is_err());
+    assert_eq!(states(&client(&database)), vec![("SUCCEEDED".to_owned(), 1); 201]);
 }
 
 fn a_panic_and_an_error_are_outcomes(kind: ServerKind) {

@@ -21,6 +21,7 @@
 
 pub(super) mod cancel;
 pub(super) mod drain;
+pub(super) mod enqueue;
 mod ensure;
 pub(super) mod pause;
 pub(super) mod remove;
@@ -31,6 +32,7 @@ pub(super) mod trigger;
 
 pub use cancel::Cancel;
 pub use drain::Drain;
+pub use enqueue::{Enqueue, EnqueueMany};
 pub use ensure::Ensure;
 pub use pause::Pause;
 pub use remove::Remove;

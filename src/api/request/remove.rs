@@ -2,7 +2,7 @@
 
 use super::{check, joins, ordered};
 use crate::api::Client;
-use crate::api::config::check_name;
+use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
 use crate::store::audit::{AuditEntry, Order};
 use crate::store::order::ExecutionOrder;
@@ -77,7 +77,7 @@ impl Remove<'_> {
 
     fn over(self, verbs: &dyn Verbs) -> Result<Removed, Error> {
         check(&self.order)?;
-        check_name("schedule name", &self.name, 200)?;
+        check_schedule_name(&self.name)?;
         let answer = self.remove(verbs)?;
         if self.cancels {
             self.cancel_all(verbs)?;

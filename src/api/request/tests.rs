@@ -15,7 +15,7 @@ pub(super) fn client() -> (Client, Arc<AtomicUsize>) {
     let announced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&announced);
     let client = Client::over("app", store, move |changed| {
-        assert!(matches!(changed, Changed::Schedule("s")), "{changed:?}");
+        assert!(matches!(changed, Changed::Schedule("s" | "queue:mail")), "{changed:?}");
         count.fetch_add(1, Ordering::Relaxed);
     });
     client.ensure(&hourly()).run().unwrap();

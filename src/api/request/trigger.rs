@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{check, joins, ordered};
 use crate::api::Client;
-use crate::api::config::check_name;
+use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
 use crate::store::Verbs;
 use crate::store::audit::Order;
@@ -96,7 +96,7 @@ impl<'a> TriggerNow<'a> {
             Error::new(ErrorKind::Config, format!("triggering schedule {:?}: {problem}", self.name))
         };
         check(&self.order)?;
-        check_name("schedule name", &self.name, 200)?;
+        check_schedule_name(&self.name)?;
         let payload = self.payload.clone().map_err(|problem| refused(format!("payload: {problem}")))?;
         let bytes = payload.as_ref().map_or(0, String::len);
         if bytes > LARGEST_OWN_PAYLOAD {

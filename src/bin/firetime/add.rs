@@ -1,13 +1,14 @@
-//! Making a schedule.
+//! Making a schedule, or an execution without one.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use firetime::{Ensured, Job, Overlap, Schedule, Trigger};
+use firetime::{Client, Enqueued, Ensured, Job, Overlap, Schedule, Trigger};
 
 use crate::control::Order;
 use crate::failure::Failure;
+use crate::inspect::connect;
 use crate::target::Target;
 use crate::text::escaped;
 use crate::when::utc;
@@ -30,6 +31,29 @@ pub(crate) struct NewSchedule {
     pub(crate) dry_run: bool,
     /// The present, from which an interval counts.
     pub(crate) now: DateTime<Utc>,
+}
+
+/// An execution to be enqueued.
+#[derive(Debug)]
+pub(crate) struct NewExecution {
+    pub(crate) job: String,
+    pub(crate) payload: serde_json::Value,
+    pub(crate) at: Option<DateTime<Utc>>,
+    pub(crate) priority: Option<i32>,
+}
+
+pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = connect(target)?;
+    // A job's name lives as long as the program, which ends soon.
+    let job: Job<serde_json::Value> = Job::new(new.job.clone().leak());
+    let enqueue = client.enqueue(job, &new.payload);
+    let enqueue = new.at.iter().fold(enqueue, |enqueue, at| enqueue.at(*at));
+    let enqueue = new.priority.iter().fold(enqueue, |enqueue, priority| enqueue.priority(*priority));
+    match enqueue.run()? {
+        Enqueued::Created(execution) => writeln!(out, "execution {execution} waits for a node")?,
+        other => writeln!(out, "{other:?}")?,
+    }
+    warn_of_no_node(&client, &new.job)
 }
 
 pub(crate) fn add(
@@ -77,9 +101,13 @@ pub(crate) fn add(
         Ensured::Quarantined => "nothing was changed, it is in error: give it another trigger",
     };
     writeln!(out, "{}: {said}", escaped(&order.name))?;
-    let jobs = client.jobs()?;
-    if jobs.iter().find(|job| job.name == new.job).is_none_or(|job| job.nodes == 0) {
-        let job = escaped(&new.job);
+    warn_of_no_node(&client, &new.job)
+}
+
+/// What has no live node with a handler waits, and somebody may have misspelt the job.
+fn warn_of_no_node(client: &Client, job: &str) -> Result<(), Failure> {
+    if client.jobs()?.iter().find(|it| it.name == job).is_none_or(|it| it.nodes == 0) {
+        let job = escaped(job);
         writeln!(io::stderr(), "firetime: no live node has a handler for job {job:?}: it waits for one")?;
     }
     Ok(())

@@ -7,7 +7,7 @@
 //! logging  log4rs
 //! inspect  migrate, and the listings
 //! show     one schedule or execution whole
-//! add      schedules add
+//! add      schedules add, jobs enqueue
 //! control  the commands that change something
 //! cron     cron next; batch: a file of questions, one answer a line
 //! demo/    three processes, one of them killed, and the ledger's verdict
@@ -87,6 +87,7 @@ fn run(args: RawArgs) -> Result<(), Failure> {
         Command::List(target, listing, how) => inspect::list(&target, &listing, &how, &mut out),
         Command::ShowSchedule(target, name, output) => show::schedule(&target, &name, output, &mut out),
         Command::ShowExecution(target, id, output) => show::execution(&target, id, output, &mut out),
+        Command::Enqueue(target, execution) => add::enqueue(&target, &execution, &mut out),
         Command::Add(target, schedule, order) => add::add(&target, &schedule, &order, &mut out),
         Command::Change(target, verb, order) => control::change(&target, &verb, &order, &mut out),
         Command::CronNext(question, output) => cron::next(&question, output, &mut out),

@@ -26,6 +26,7 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
         token,
         cause: Cause::Planned,
         payload: None,
+        priority: None,
         failures: 0,
         snoozes: 0,
     }

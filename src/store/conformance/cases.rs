@@ -56,6 +56,24 @@ macro_rules! conformance {
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
             }
+            enqueued {
+                an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,
+                many_are_stored_in_the_order_of_their_payloads,
+                an_enqueued_execution_is_due_when_it_is_said_to_be,
+                those_of_one_job_are_claimed_in_one_batch,
+                a_retry_keeps_payload_priority_and_fence,
+                each_shard_brings_its_own_enqueued_executions,
+                an_enqueued_claim_loses_if_only_the_token_differs,
+                one_of_many_claimants_wins_an_enqueued_execution,
+                an_enqueued_claim_that_was_given_up_is_lost_however_late_it_comes,
+                an_unknown_claim_of_enqueued_executions_is_settled_by_itself,
+                an_enqueued_execution_of_a_dead_node_is_taken_back,
+                no_more_enqueued_executions_of_a_job_run_than_may,
+                a_paused_job_holds_its_enqueued_executions,
+                an_enqueued_execution_that_has_not_begun_is_cancelled,
+                ended_ones_leave_with_the_retention_and_open_ones_stay,
+                a_queue_is_no_schedule,
+            }
             concurrency {
                 no_more_of_a_job_run_than_may,
                 an_end_and_a_hand_back_make_room,
@@ -413,6 +431,8 @@ macro_rules! conformance_of_row_locks {
             }
             repairs { a_locked_row_is_left_out_of_a_page_of_repairs, }
             delays { the_end_of_a_run_does_not_wait_for_a_held_row, }
+            concurrency { a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others, }
+            enqueued { a_held_enqueued_execution_is_skipped_and_the_others_win, }
         }
     };
 }

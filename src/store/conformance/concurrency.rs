@@ -148,3 +148,19 @@ pub(crate) fn the_latest_limit_counts(db: &Bench) {
     assert_eq!(db.entry("d").concurrency, None);
     drop_claimed(db.run(&db.entry("d")));
 }
+
+/// Another's claim counts under the row just now: that is none of other jobs' business, nor is it waited for.
+pub(crate) fn a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others(db: &Bench) {
+    let (limited, other) = (db.limited("a", 2), db.schedule("b"));
+    let requests = [db.head(&limited), db.head(&other)];
+    let held = db.lock_row(RowKey::Job(&db.app, LIMITED));
+    let begun = Instant::now();
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Busy, Claim::Won(_)]), "{claims:?}");
+    assert!(begun.elapsed() < Duration::from_secs(1), "it waited for {:?}", begun.elapsed());
+    drop(held);
+    let deadline = Instant::now() + DEADLINE;
+    while !matches!(db.claim(&requests[0]), Claim::Won(_)) {
+        assert!(Instant::now() < deadline, "the row is free");
+    }
+}

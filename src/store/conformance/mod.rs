@@ -16,8 +16,8 @@
 //! [`Fixture::set`] is one statement, `UPDATE {row.table()} SET {column} = {value} WHERE {row.condition()}`,
 //! and must change exactly one row; [`Fixture::get`] is the SELECT beside it. `value` is an SQL literal
 //! that all four databases read alike: `NULL`, `'text'` or a whole number. [`Fixture::lock`] opens a
-//! transaction on a connection of its own, `SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE`, and
-//! rolls it back when dropped. A database that can do that takes part in `conformance_of_row_locks!` too;
+//! transaction on a connection of its own, `SELECT 1 FROM {row.table()} WHERE {row.condition()} FOR UPDATE`,
+//! and rolls it back when dropped. A database that can do that takes part in `conformance_of_row_locks!` too;
 //! SQLite has no row locks.
 //!
 //! Fire times lie an hour ahead of the database's clock: no call but `ensure` compares with it.
@@ -32,6 +32,7 @@ pub(crate) mod covers;
 pub(crate) mod definitions;
 pub(crate) mod delays;
 pub(crate) mod edited;
+pub(crate) mod enqueued;
 pub(crate) mod guards;
 pub(crate) mod ledger;
 pub(crate) mod nodes;
@@ -109,8 +110,9 @@ pub(crate) trait Fixture: Send + Sync {
 
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Holds a schedule's row locked, in another transaction, until the answer is dropped.
-    fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_>;
+    /// Holds the row of a schedule, an execution or a job locked, in another transaction, until the answer is
+    /// dropped.
+    fn lock(&self, row: RowKey<'_>) -> Box<dyn Send + '_>;
 
     /// Writes one column of one row past the store.
     fn set(&self, row: RowKey<'_>, column: &str, value: &str);
@@ -410,7 +412,11 @@ impl Bench {
     }
 
     pub fn lock(&self, id: ScheduleId) -> Box<dyn Send + '_> {
-        self.fixture.lock(id)
+        self.lock_row(RowKey::Schedule(id))
+    }
+
+    pub fn lock_row(&self, row: RowKey<'_>) -> Box<dyn Send + '_> {
+        self.fixture.lock(row)
     }
 
     pub fn set(&self, row: RowKey<'_>, column: &str, value: &str) {

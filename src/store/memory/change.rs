@@ -255,6 +255,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         reason: line.reason.as_str().into(),
         cause: line.cause.map(Reason::as_str),
         payload: None,
+        priority: None,
         due: line.due,
         token: line.token,
         fence: 0,

@@ -1,7 +1,7 @@
 //! Claims and what becomes of them.
 
 use super::hooks::SlotFault;
-use super::rows::{Run, Schedule, Text, matches};
+use super::rows::{Run, Text, matches};
 use super::tables::Tables;
 use crate::domain::{
     Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
@@ -13,11 +13,13 @@ use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, gua
 impl Tables {
     /// One request, as a savepoint of its batch.
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Claim {
-        if self.is_held(request.candidate.entry().id) {
+        if self.is_candidate_held(&request.candidate) {
             return Claim::Skipped;
         }
-        if self.is_full(request.candidate.entry()) {
-            return Claim::Full;
+        match self.limit_of(request.candidate.entry()) {
+            Some((job, _)) if self.is_job_held(job) => return Claim::Busy,
+            Some((job, most)) if self.running_of(job) >= most => return Claim::Full,
+            _ => {}
         }
         let claimed = self.atomically(|tables| match &request.candidate {
             Candidate::Planned(occurrence) => tables.claim_planned(request, occurrence),
@@ -43,7 +45,7 @@ impl Tables {
                 }
                 claim => claim,
             },
-            None if self.is_held(request.candidate.entry().id) => Claim::Skipped,
+            None if self.is_candidate_held(&request.candidate) => Claim::Skipped,
             None => {
                 self.give_up(&request.candidate);
                 Claim::Lost
@@ -51,15 +53,27 @@ impl Tables {
         }
     }
 
-    /// Whether as many executions of the job run as may.
-    fn is_full(&self, entry: &Entry) -> bool {
-        let row = self.schedule(entry.id.0).filter(|_| entry.concurrency.is_some() && !self.hooks.no_limits);
-        let Some(job) = row.map(Schedule::job) else { return false };
-        let most = self.jobs.get(&job).and_then(|job| job.policy.concurrency);
+    /// Whether another transaction holds the row that a claim locks first.
+    fn is_candidate_held(&self, candidate: &Candidate) -> bool {
+        match candidate {
+            Candidate::Pending(pending) if pending.entry.is_queue => self.is_execution_held(pending.id),
+            _ => self.is_held(candidate.entry().id),
+        }
+    }
+
+    /// The entry's job, and how many of its executions may run, if there is a limit.
+    fn limit_of(&self, entry: &Entry) -> Option<(i64, usize)> {
+        let row =
+            self.schedule(entry.id.0).filter(|_| entry.concurrency.is_some() && !self.hooks.no_limits)?;
+        let most = self.jobs.get(&row.job())?.policy.concurrency?;
+        Some((row.job(), most as usize))
+    }
+
+    fn running_of(&self, job: i64) -> usize {
         let is_of = |run: &Run| self.schedule(run.schedule).is_some_and(|row| row.job() == job);
         let owned = self.owned().values().flatten();
         let running = owned.chain(&self.stuck).filter_map(|id| self.run(ExecutionId(*id)));
-        most.is_some_and(|most| running.filter(|run| is_of(run)).count() >= most as usize)
+        running.filter(|run| is_of(run)).count()
     }
 
     /// Changes what the candidate's guard compares, if it still matches.
@@ -106,6 +120,7 @@ impl Tables {
             reason: Text::default(),
             cause: None,
             payload: None,
+            priority: None,
             due: occurrence.at,
             token: Some(request.token),
             fence,
@@ -140,6 +155,10 @@ impl Tables {
         if run.schedule != schedule || !self.lets_run(schedule, run.origin) || !self.is_takeable(pending) {
             return Ok(None);
         }
+        if row.is_queue() {
+            let fence = run.fence.saturating_add(1);
+            return Ok(Some(self.take(request, pending, fence)));
+        }
         if self.holder(schedule, Some(pending.id)).is_some() {
             return Ok(None);
         }
@@ -150,6 +169,11 @@ impl Tables {
             row.take_slot(slot);
         });
         self.refuse_if_asked(schedule)?;
+        Ok(Some(self.take(request, pending, fence)))
+    }
+
+    /// Gives a PENDING execution to who claims it.
+    fn take(&mut self, request: &ClaimRequest, pending: &Pending, fence: i64) -> Claimed {
         self.edit_run(pending.id, |run| {
             run.state = owned_state(request).as_str().into();
             run.token = Some(request.token);
@@ -158,7 +182,7 @@ impl Tables {
             run.claimed = Some(request.now);
             run.started = request.started();
         });
-        Ok(Some(Claimed::won(request, pending.id, fence)))
+        Claimed::won(request, pending.id, fence)
     }
 
     /// Who keeps the slot of a schedule whose executions must not overlap, but for this one.

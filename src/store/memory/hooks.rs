@@ -21,7 +21,7 @@ use crate::store::when::NONE;
 
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
-    held: BTreeSet<ScheduleId>,
+    held: BTreeSet<HeldKey>,
     refused: BTreeSet<i64>,
     pub(super) beats_refused: bool,
     pub(super) follows_cancelled: bool,
@@ -84,16 +84,24 @@ impl CoversFault {
     pub(crate) const ALL: [Self; 4] = [Self::SpansAsOne, Self::AnyEnd, Self::OneGeneration, Self::OrdersToo];
 }
 
+/// A row that may be locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum HeldKey {
+    Schedule(ScheduleId),
+    Execution(ExecutionId),
+    Job(i64),
+}
+
 /// A row locked by "another transaction", until dropped.
 #[must_use]
 pub(crate) struct RowLock {
     store: Arc<MemoryStore>,
-    id: ScheduleId,
+    key: HeldKey,
 }
 
 impl Drop for RowLock {
     fn drop(&mut self) {
-        self.store.tables().hooks.held.remove(&self.id);
+        self.store.tables().hooks.held.remove(&self.key);
         self.store.released.notify_all();
     }
 }
@@ -101,8 +109,23 @@ impl Drop for RowLock {
 impl MemoryStore {
     /// Holds a schedule's row as another transaction would.
     pub(crate) fn hold(self: &Arc<Self>, id: ScheduleId) -> RowLock {
-        self.tables().hooks.held.insert(id);
-        RowLock { store: Arc::clone(self), id }
+        self.hold_row(HeldKey::Schedule(id))
+    }
+
+    /// Holds the row of a schedule, an execution or a job.
+    pub(crate) fn hold_by_key(self: &Arc<Self>, row: RowKey<'_>) -> RowLock {
+        let job = |application: &str, name: &str| self.tables().index(application)?.jobs.get(name).copied();
+        self.hold_row(match row {
+            RowKey::Schedule(id) => HeldKey::Schedule(id),
+            RowKey::Execution(id) => HeldKey::Execution(id),
+            RowKey::Job(application, name) => HeldKey::Job(job(application, name).expect("the job exists")),
+            RowKey::App(_) | RowKey::Node(_) => panic!("nothing waits for {row:?}"),
+        })
+    }
+
+    fn hold_row(self: &Arc<Self>, key: HeldKey) -> RowLock {
+        self.tables().hooks.held.insert(key);
+        RowLock { store: Arc::clone(self), key }
     }
 
     /// From now on a claim of this schedule fails (not loses) or no longer does.
@@ -307,7 +330,15 @@ type ColumnText = Option<Option<String>>;
 
 impl Tables {
     pub(super) fn is_held(&self, id: ScheduleId) -> bool {
-        self.hooks.held.contains(&id)
+        self.hooks.held.contains(&HeldKey::Schedule(id))
+    }
+
+    pub(super) fn is_execution_held(&self, id: ExecutionId) -> bool {
+        self.hooks.held.contains(&HeldKey::Execution(id))
+    }
+
+    pub(super) fn is_job_held(&self, id: i64) -> bool {
+        self.hooks.held.contains(&HeldKey::Job(id))
     }
 
     /// Stands for an INSERT the database refuses for one row of a batch.
@@ -401,6 +432,7 @@ impl Tables {
             "execute_id" => run.schedule = value.number()?,
             "origin" => run.origin = value.number()?,
             "due_time" => run.due = value.number()?,
+            "finished_time" => run.finished = value.number(),
             "scheduled_time" => run.scheduled = value.number()?,
             _ => return None,
         }

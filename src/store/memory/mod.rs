@@ -12,6 +12,7 @@ pub(crate) mod hooks;
 mod nodes;
 mod order;
 mod purge;
+mod queue;
 mod repairs;
 mod rows;
 mod schedules;
@@ -25,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::enqueue::EnqueueOrder;
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
@@ -32,8 +34,8 @@ use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store, StrandedPage,
-    UnreadablePage, UnreadableQuery, Withdrawn,
+    PollQuery, Polled, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
+    SeenSchedule, Store, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
 use crate::domain::{Covers, Entry, ExecutionId, Millis, ScheduleId};
 use crate::time::TimeSample;
@@ -99,6 +101,14 @@ impl MemoryStore {
 #[cfg(not(test))]
 impl Tables {
     fn is_held(&self, _id: ScheduleId) -> bool {
+        false
+    }
+
+    fn is_execution_held(&self, _id: ExecutionId) -> bool {
+        false
+    }
+
+    fn is_job_held(&self, _id: i64) -> bool {
         false
     }
 
@@ -197,6 +207,10 @@ impl Store for MemoryStore {
         self.transaction(|tables| Ok(tables.purge(purge)))
     }
 
+    fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {
+        self.transaction(|tables| Ok(tables.purge_queues(walk)))
+    }
+
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
         self.transaction(|tables| Ok(tables.purge_orphans(walk)))
     }
@@ -208,6 +222,10 @@ impl Store for MemoryStore {
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         let schedule = self.tables().schedule_named(&order.application, &order.schedule);
         self.locking(schedule.map(ScheduleId).into_iter(), |tables| tables.order(order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.transaction(|tables| tables.enqueue(order))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

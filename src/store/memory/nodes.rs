@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::rows::{Node, Pause, Schedule, Text};
 use super::tables::{Index, Tables};
+use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cause, Entry, Error, ErrorKind, ExecutionId, Millis, NodeId, Pending, ScheduleId, ScheduleState,
 };
@@ -241,7 +242,12 @@ impl Tables {
 
     fn as_pending(&self, id: ExecutionId, rows: &WantedRows<'_>) -> Option<Pending> {
         let run = self.run(id)?;
-        self.schedule(run.schedule).filter(|row| rows.contain(row))?;
+        let row = self.schedule(run.schedule)?;
+        // Enqueued executions are shared out one by one.
+        let shard = if row.is_queue() { id.0 % SHARDS as i64 } else { row.shard };
+        if !rows.contain_in(row, shard) {
+            return None;
+        }
         if !self.lets_run(run.schedule, run.origin) || !when::is_instant(run.scheduled) {
             return None;
         }
@@ -256,6 +262,7 @@ impl Tables {
             token: run.token?,
             cause: Cause::read(run.cause, self.ordered_by(run.origin)),
             payload: run.payload.clone(),
+            priority: run.priority,
             failures: run.failures,
             snoozes: run.snoozes,
         })
@@ -287,11 +294,20 @@ struct WantedRows<'q> {
 
 impl WantedRows<'_> {
     fn are_home(&self, row: &Schedule) -> bool {
-        self.shards.get(&row.job()).is_some_and(|shards| shards.contains(&row.shard))
+        self.are_home_in(row, row.shard)
+    }
+
+    fn are_home_in(&self, row: &Schedule, shard: i64) -> bool {
+        self.shards.get(&row.job()).is_some_and(|shards| shards.contains(&shard))
     }
 
     fn contain(&self, row: &Schedule) -> bool {
-        self.are_home(row) || self.shards.contains_key(&row.job()) && self.names.contains(&*row.name)
+        self.contain_in(row, row.shard)
+    }
+
+    fn contain_in(&self, row: &Schedule, shard: i64) -> bool {
+        let is_named = self.shards.contains_key(&row.job()) && self.names.contains(&*row.name);
+        is_named || self.are_home_in(row, shard)
     }
 }
 

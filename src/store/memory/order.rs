@@ -31,6 +31,7 @@ impl Tables {
             reason: Reason::ByHand.as_str().into(),
             cause: Some(Reason::ByHand.as_str()),
             payload: order.payload.as_deref().map(Into::into),
+            priority: None,
             due,
             token: Some(Token::fresh()),
             fence: 0,

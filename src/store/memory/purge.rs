@@ -26,6 +26,8 @@ impl Tables {
         }
         let (mark, mut fence) =
             (self.apps.get(purge.application.as_str()).map_or(0, |app| app.fence_from), 0);
+        let is_queue = |id: i64| self.schedule(id).is_some_and(Schedule::is_queue);
+        let schedules: Vec<_> = schedules.into_iter().filter(|(_, id)| !is_queue(*id)).collect();
         for (name, schedule) in schedules {
             let over = self.schedule(schedule).filter(|row| is_over(row, before));
             if let Some(over) = over.map(|row| row.fence.min(HIGHEST_FENCE_MARK)) {
@@ -122,7 +124,7 @@ fn occurrence(run: &Run) -> (i64, Millis) {
     (run.origin, run.scheduled)
 }
 
-fn has_ended(run: &Run, before: Millis) -> bool {
+pub(super) fn has_ended(run: &Run, before: Millis) -> bool {
     run.state.parse().is_ok_and(ExecutionState::is_terminal)
         && run.scheduled < before
         && run.finished.is_some_and(|finished| finished < before)

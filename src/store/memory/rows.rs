@@ -11,7 +11,7 @@ use crate::domain::{
     ScheduleState, Token,
 };
 use crate::store::change::Datum;
-use crate::store::columns::{Column, POLICY, Settings, When, policy_value, set_policy};
+use crate::store::columns::{Column, POLICY, QUEUE, Settings, When, policy_value, set_policy};
 use crate::store::guard::Guard;
 use crate::store::when::{self, NONE};
 use crate::store::{Figures, PauseRow};
@@ -276,6 +276,11 @@ impl Schedule {
         }
     }
 
+    /// Whether it is no schedule but the queue of its job.
+    pub(super) fn is_queue(&self) -> bool {
+        self.shape.columns.job_type == QUEUE
+    }
+
     /// The id of its job's row.
     pub(super) fn job(&self) -> i64 {
         self.settings.job.unwrap_or(NONE)
@@ -325,6 +330,7 @@ impl Schedule {
             time_limit: when::time_limit(settings.time_limit)?,
             overlap: when::overlap(&settings.overlap)?,
             pause_after: when::pause_after(settings.pause_after)?,
+            is_queue: self.is_queue(),
         })
     }
 }
@@ -345,8 +351,9 @@ pub(super) struct Run {
     pub reason: Text,
     /// Why it is run; none if it was planned.
     pub cause: Option<&'static str>,
-    /// Its own, in place of its schedule's.
+    /// Its own payload and priority, in place of its schedule's.
     pub payload: Option<Arc<str>>,
+    pub priority: Option<i32>,
     pub due: Millis,
     pub token: Option<Token>,
     pub fence: i64,
@@ -458,7 +465,6 @@ impl Run {
             reason: reason.into(),
             due,
             token: Some(token),
-            fence: 0,
             node: None,
             claimed: None,
             started: None,

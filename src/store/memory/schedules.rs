@@ -119,7 +119,7 @@ impl Tables {
     pub(super) fn schedule_rows(&self, application: Option<&str>) -> Vec<ScheduleRow> {
         let ids = self.indexes(application).flat_map(|index| index.schedules.values());
         let rows = ids.filter_map(|id| Some((*id, self.schedule(*id)?)));
-        let shown = rows.filter(|(_, row)| !row.is(ScheduleState::Removed));
+        let shown = rows.filter(|(_, row)| !row.is(ScheduleState::Removed) && !row.is_queue());
         shown.map(|(id, row)| self.schedule_row(id, row)).collect()
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::rows::Schedule;
 use super::tables::Tables;
 use crate::domain::{Entry, Millis, ScheduleState};
 use crate::store::switch::{EndedPause, PassedQuery, Scope, SeenSwitch, SwitchChange, SwitchOrder};
@@ -114,7 +115,8 @@ impl Tables {
         let row = |(name, id): (&Arc<str>, &i64)| {
             let job = self.jobs.get(id)?;
             let is_of = |schedule: &i64| {
-                let row = self.schedule(*schedule).filter(|row| !row.is(ScheduleState::Removed));
+                let is_shown = |row: &&Schedule| !row.is(ScheduleState::Removed) && !row.is_queue();
+                let row = self.schedule(*schedule).filter(is_shown);
                 row.is_some_and(|row| row.job() == *id)
             };
             let schedules = index.schedules.values().filter(|schedule| is_of(schedule)).count();

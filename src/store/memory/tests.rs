@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use super::hooks::{CoversFault, SlotFault};
-use crate::domain::{Candidate, ScheduleId};
+use crate::domain::Candidate;
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
@@ -23,8 +23,8 @@ impl Fixture for MemoryFixture {
         Arc::clone(&self.0) as Arc<dyn Store>
     }
 
-    fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_> {
-        Box::new(self.0.hold(schedule))
+    fn lock(&self, row: RowKey<'_>) -> Box<dyn Send + '_> {
+        Box::new(self.0.hold_by_key(row))
     }
 
     fn set(&self, row: RowKey<'_>, column: &str, value: &str) {

@@ -7,7 +7,7 @@
 //! | MariaDB, if a row is held or was changed | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
-//! PENDING executions take the same five steps everywhere. A row that did not win is looked at once more,
+//! PENDING executions take the same five steps everywhere, enqueued ones three of them. A row that did not win is looked at once more,
 //! to tell lost from locked; only batches that did not win whole pay for that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -106,7 +106,7 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool)
         let once = |session: &mut dyn Session| resolve_once(session, part, claims);
         let (wins, held) = store.write("resolve claims", once).map_err(unknown)?;
         let ending = |request: &ClaimRequest| {
-            if held.contains(&key(request).0) { Claim::Skipped } else { Claim::Lost }
+            if held.has(request) { Claim::Skipped } else { Claim::Lost }
         };
         Ok(part.iter().map(|request| won(request, &wins).unwrap_or_else(|| ending(request))).collect())
     })?;
@@ -276,7 +276,51 @@ const TAKE_SLOT: [(&str, &str); 3] = [
 /// Claims PENDING executions: their schedule's row is locked first, then the execution changes hands. Each is
 /// found by its id.
 fn win_pending(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
-    in_batches(session, pending, win_batch)
+    let is_enqueued = |(_, pending): &PendingRequest<'_>| pending.entry.is_queue;
+    let (enqueued, others): (Vec<_>, Vec<_>) = pending.iter().copied().partition(is_enqueued);
+    let mut won = in_batches(session, &others, win_batch)?;
+    won.extend(in_batches(session, &enqueued, win_enqueued)?);
+    Ok(won)
+}
+
+/// Claims enqueued executions: nothing is locked but themselves, and each counts its own claims.
+fn win_enqueued(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
+    let (dialect, mut want) = (session.dialect(), pending_want(pending.iter()));
+    if want.len() == 0 {
+        return Ok(Found::default());
+    }
+    let take = guarded(dialect, &guard::TAKE, "r");
+    if dialect.has_row_locks() {
+        let seen = want.of(&["id", "state", "claim_token"]);
+        let free = sql("SELECT r.id FROM ").want(dialect, &seen).push(&format!(
+            " {} QRTZ_RUN r ON {take} ORDER BY r.id{}",
+            dialect.join(),
+            dialect.lock_free("r")
+        ));
+        want = want.only(&ids(session.rows(&free)?)?);
+    }
+    take_all(session, &want, "r.fence + 1")
+}
+
+/// Gives PENDING executions that are free and unchanged to those who claim them.
+fn take_all(session: &mut dyn Session, want: &BatchRows, fence: &str) -> Step<Found> {
+    if want.len() == 0 {
+        return Ok(Found::default());
+    }
+    let dialect = session.dialect();
+    let sets = [
+        ("state", CLAIMED_OR_RUNNING),
+        ("claim_token", "w.token"),
+        ("fence", fence),
+        ("node", "w.node"),
+        ("claimed_time", "w.claimed"),
+        ("started_time", "w.started"),
+    ];
+    let take = guarded(dialect, &guard::TAKE, "r");
+    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, want, &take))?;
+    let won = mine(session, want, "r.id", &dialect.seek("r.id", "w.id"))?;
+    dialect.database().note(session, won.keys().copied().collect())?;
+    Ok(won)
 }
 
 fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<Found> {
@@ -309,19 +353,7 @@ fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<
     let taken = TAKE_SLOT.into_iter().filter(|_| has_slots);
     let sets: Vec<(&str, &str)> = std::iter::once(("fence", "e.fence + 1")).chain(taken).collect();
     session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &sets, &want, &schedule))?;
-    let sets = [
-        ("state", CLAIMED_OR_RUNNING),
-        ("claim_token", "w.token"),
-        ("fence", "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)"),
-        ("node", "w.node"),
-        ("claimed_time", "w.claimed"),
-        ("started_time", "w.started"),
-    ];
-    let take = guarded(dialect, &guard::TAKE, "r");
-    session.execute(&update(dialect, ("QRTZ_RUN", "r"), &sets, &want, &take))?;
-    let won = mine(session, &want, "r.id", &dialect.seek("r.id", "w.id"))?;
-    dialect.database().note(session, won.keys().copied().collect())?;
-    Ok(won)
+    take_all(session, &want, "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)")
 }
 
 fn split<'a>(
@@ -361,16 +393,12 @@ fn first_attempt(dialect: Dialect) -> String {
 
 /// The claims won, and the schedules of which nothing else can be said yet: others hold their rows.
 ///
-/// A call whose commit is unknown may still be under way. It locks its schedules' rows before it changes
-/// anything, and holds them until it has ended: where this transaction holds the row it has ended, or comes
+/// A call whose commit is unknown may still be under way. It locks its schedules' rows, or those of enqueued
+/// executions, before it changes anything, and holds them until it has ended: where this transaction holds the row it has ended, or comes
 /// too late for its guard.
-fn resolve_once(
-    session: &mut dyn Session,
-    requests: &[ClaimRequest],
-    claims: bool,
-) -> Step<(Wins, HashSet<i64>)> {
+fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest], claims: bool) -> Step<(Wins, Held)> {
     let ((planned, pending), dialect) = (split(requests.iter()), session.dialect());
-    let held = lock_free(session, requests.iter().map(|request| key(request).0).collect())?;
+    let held = Held::by_others(session, requests)?;
     let mut wins = Wins {
         planned: in_batches(session, &planned, |session, planned| {
             mine(session, &found_by(planned), "r.execute_id", &first_attempt(dialect))
@@ -379,7 +407,7 @@ fn resolve_once(
             mine(session, &pending_want(pending.iter()), "r.id", &dialect.seek("r.id", "w.id"))
         })?,
     };
-    let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.contains(&key(request).0);
+    let open = |request: &ClaimRequest| wins.of(request).is_none() && !held.has(request);
     let mut planned: Vec<PlannedRequest<'_>> =
         planned.into_iter().filter(|(request, _)| open(request)).collect();
     let mut pending: Vec<PendingRequest<'_>> =
@@ -422,21 +450,55 @@ fn give_up(
     Ok(())
 }
 
-/// Locks the rows that nobody holds; gives those that others do. One that is gone is neither: no transaction
+/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no transaction
 /// under way can have changed it, since whoever deleted it held its lock. It is looked for after the locking,
 /// so that one deleted in between counts as gone; one let go in between still counts as held.
-fn lock_free(session: &mut dyn Session, mut schedules: Vec<i64>) -> Step<HashSet<i64>> {
-    schedules.sort_unstable();
-    let rows = |schedules: &[i64]| {
-        sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied())
-    };
-    let skipping = session.dialect().lock_free("e");
-    let free = ids(session.rows(&rows(&schedules).push(&format!(" ORDER BY e.id{skipping}")))?)?;
-    schedules.retain(|schedule| !free.contains(schedule));
-    if schedules.is_empty() {
+fn lock_free(session: &mut dyn Session, table: &str, mut wanted: Vec<i64>) -> Step<HashSet<i64>> {
+    if wanted.is_empty() {
         return Ok(HashSet::new());
     }
-    Ok(ids(session.rows(&rows(&schedules))?)?.into_iter().collect())
+    wanted.sort_unstable();
+    wanted.dedup();
+    let rows = |wanted: &[i64]| {
+        sql(format!("SELECT t.id FROM {table} t WHERE t.id IN ")).list(wanted.iter().copied())
+    };
+    let skipping = session.dialect().lock_free("t");
+    let free = ids(session.rows(&rows(&wanted).push(&format!(" ORDER BY t.id{skipping}")))?)?;
+    wanted.retain(|row| !free.contains(row));
+    if wanted.is_empty() {
+        return Ok(HashSet::new());
+    }
+    Ok(ids(session.rows(&rows(&wanted))?)?.into_iter().collect())
+}
+
+/// Rows that others hold locked.
+struct Held {
+    schedules: HashSet<i64>,
+    /// Enqueued ones.
+    executions: HashSet<i64>,
+}
+
+impl Held {
+    /// Of those that these claims lock; the others are locked now.
+    fn by_others(session: &mut dyn Session, requests: &[ClaimRequest]) -> Step<Self> {
+        let is_enqueued = |request: &&ClaimRequest| request.candidate.entry().is_queue;
+        let (enqueued, others): (Vec<_>, Vec<_>) = requests.iter().partition(is_enqueued);
+        let schedules = others.into_iter().map(|request| key(request).0).collect();
+        let executions = enqueued.into_iter().map(|request| key(request).1).collect();
+        Ok(Self {
+            schedules: lock_free(session, "QRTZ_EXECUTE", schedules)?,
+            executions: lock_free(session, "QRTZ_RUN", executions)?,
+        })
+    }
+
+    fn has(&self, request: &ClaimRequest) -> bool {
+        let (schedule, execution) = key(request);
+        if request.candidate.entry().is_queue {
+            self.executions.contains(&execution)
+        } else {
+            self.schedules.contains(&schedule)
+        }
+    }
 }
 
 /// Of these, by schedule and execution, those that would overlap another, which keeps the slot.

@@ -49,10 +49,11 @@ impl Part<'_> {
         pairs.flat_map(move |(job, shard)| Section::both(job, shard, query))
     }
 
-    pub(super) fn of(&self, question: Statement) -> Statement {
+    /// `shard` is what says in which shard a row is.
+    pub(super) fn of(&self, question: Statement, shard: &str) -> Statement {
         let question = question.push("e.pid IN ").list(self.jobs.iter().copied());
         match self.among {
-            Among::Shards(shards) => question.push(" AND e.shard IN ").list(shards.iter().copied()),
+            Among::Shards(shards) => question.push(&format!(" AND {shard} IN ")).list(shards.iter().copied()),
             Among::Names(names) => question.push(" AND e.name IN ").list(names.iter().map(String::as_str)),
         }
     }
@@ -65,7 +66,7 @@ pub(super) fn by_lists(dialect: Dialect, query: &PollQuery, part: &Part<'_>, lim
         dialect.join()
     );
     let question = begun().push(&from).bind(query.application.as_str());
-    ended(part.of(question), query, limit)
+    ended(part.of(question, "e.shard"), query, limit)
 }
 
 /// Begins a question for schedules: their source and a condition follow, and then [`ended`].

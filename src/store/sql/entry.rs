@@ -5,7 +5,7 @@ use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
 use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};
 use crate::store::SMALL_PAYLOAD;
-use crate::store::columns::When;
+use crate::store::columns::{QUEUE, When};
 use crate::store::when;
 
 /// How much of a payload is read.
@@ -134,6 +134,7 @@ impl Raw {
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,
             pause_after: when::pause_after(self.pause_after)?,
+            is_queue: self.when.job_type == QUEUE,
         })
     }
 }

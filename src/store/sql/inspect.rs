@@ -52,7 +52,8 @@ pub(super) fn jobs(session: &mut dyn Session, application: &str) -> Step<Vec<Job
     let question = sql(format!(
         "SELECT j.job_class, j.state, {}, {}, \
          (SELECT COUNT(*) FROM QRTZ_EXECUTE e WHERE e.application = j.application AND e.pid = j.id \
-         AND (e.state IS NULL OR e.state <> 'REMOVED')) AS schedules \
+         AND (e.state IS NULL OR e.state <> 'REMOVED') \
+         AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')) AS schedules \
          FROM QRTZ_JOB j WHERE j.application = ? ORDER BY j.job_class",
         pause_columns("j"),
         policy_columns("j")
@@ -126,13 +127,13 @@ pub(super) fn schedules(
     rows.into_iter().map(|mut row| schedule(&mut row)).collect()
 }
 
-/// Schedules that were not removed, whole: conditions may follow.
+/// Schedules that were not removed, without queues, whole: conditions may follow.
 fn all_schedules() -> Statement {
     sql(format!(
         "SELECT e.id, e.application, e.name, j.job_class, e.state, {}, {}, e.prev_fire_time, e.next_fire_time, \
          e.time_triggered, e.version, {} \
          FROM QRTZ_EXECUTE e LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
-         WHERE (e.state IS NULL OR e.state <> 'REMOVED')",
+         WHERE (e.state IS NULL OR e.state <> 'REMOVED') AND (e.job_type IS NULL OR e.job_type <> 'QUEUE')",
         listed("e.", Settings::COLUMNS),
         listed("e.", When::COLUMNS),
         pause_columns("e")

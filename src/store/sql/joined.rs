@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use super::ensure::{CallerConnection, find_locked, seen_locked};
 use super::fault::{Fault, FaultKind, Step};
 use super::session::{Session, now};
-use super::{change, inspect, order, poll, switch};
-use crate::domain::{Entry, Error, Millis};
+use super::{change, inspect, order, poll, queue, switch};
+use crate::domain::{Entry, Error, ExecutionId, Millis};
 use crate::store::audit::AuditEntry;
+use crate::store::enqueue::EnqueueOrder;
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
 use crate::store::{Applied, Change, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Verbs};
@@ -84,6 +85,10 @@ impl Verbs for Joined<'_> {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.with(|session| order::order(session, order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        self.with(|session| queue::enqueue(session, order))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

@@ -54,6 +54,7 @@ mod policy;
 mod poll;
 mod postgres;
 mod purge;
+mod queue;
 mod reach;
 mod run_end;
 mod session;
@@ -83,16 +84,17 @@ use session::Session;
 use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
+use super::enqueue::EnqueueOrder;
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use super::{
     ApplicationRow, Applied, Change, Claim, ClaimRequest, Definition, Ensured, ExecutionQuery, ExecutionRow,
     Heartbeat, HeartbeatReply, JobRow, LargePayload, NewNode, NodeRow, OrphanWalk, OverduePage, OverdueQuery,
-    PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, Result, ScheduleRow, SeenSchedule, Store,
-    StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
+    PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
+    SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
-use crate::domain::{Covers, Entry, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
 
 /// Opens a store on the database `url` names. Nothing is connected to yet.
@@ -252,6 +254,10 @@ impl Store for SqlStore {
         self.write("purge the ledger", |session| purge::purge(session, purge))
     }
 
+    fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {
+        self.write("purge enqueued executions", |session| queue::purge(session, walk))
+    }
+
     fn purge_orphans(&self, walk: &OrphanWalk) -> Result<PurgedOrphans> {
         self.write("purge executions without a schedule", |session| orphans::purge(session, walk))
     }
@@ -269,6 +275,16 @@ impl Store for SqlStore {
 
     fn order(&self, order: &RunOrder) -> Result<Ordered> {
         self.write("trigger a schedule", |session| order::order(session, order))
+    }
+
+    fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        /// So often others may draw the same origins.
+        const TRIES: usize = 5;
+        let enqueue = || self.write("enqueue", |session| queue::enqueue(session, order));
+        let mut tries = (0..TRIES).map(|_| enqueue());
+        let settled =
+            |result: &Result<_>| !matches!(result, Err(error) if error.kind() == ErrorKind::Conflict);
+        tries.find(settled).unwrap_or_else(enqueue)
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

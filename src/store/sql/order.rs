@@ -175,7 +175,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload, cause, failures, snoozes) SELECT "
+                      following_fire_time, payload, cause, failures, snoozes, priority, fence) SELECT "
             .to_owned()
             + &again("?", "'retry'", "?", "?")
             + " FROM QRTZ_RUN r WHERE r.id = ?",

@@ -12,6 +12,7 @@ use super::entry::{self, Payload, Raw};
 use super::fault::{Fault, Step};
 use super::session::Session;
 use super::statement::{Row, Statement, ids, padded, sql};
+use crate::domain::shards::SHARDS;
 use crate::domain::{
     Cause, Entry, ExecutionId, Millis, MisfirePolicy, Pending, Reason, ScheduleId, Token, shards,
 };
@@ -317,9 +318,9 @@ pub(super) fn section_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.failures, p.snoozes, {actor}, {note}, {} \
+         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.priority AS own_priority, p.failures, p.snoozes, {actor}, {note}, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
-         r.claim_token, r.execute_id, r.cause, r.payload, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
@@ -336,8 +337,10 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.1)
     .bind(query.limit + 1);
+    // Enqueued executions are shared out one by one.
+    let shard = format!("CASE WHEN e.job_type = 'QUEUE' THEN p.id % {SHARDS} ELSE e.shard END");
     let wanted = parts.iter().enumerate().fold(question, |question, (place, part)| {
-        part.of(question.push(if place == 0 { "(" } else { " OR (" })).push(")")
+        part.of(question.push(if place == 0 { "(" } else { " OR (" }), &shard).push(")")
     });
     wanted.push(") LEFT JOIN QRTZ_JOB j ON j.id = e.pid")
 }
@@ -345,7 +348,7 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
 /// What the audit holds of the order that an execution `p` comes from.
 fn of_order(column: &str) -> String {
     format!(
-        "CASE WHEN p.origin <> 0 THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END AS by_{column}"
+        "CASE WHEN p.cause = 'by hand' THEN (SELECT a.{column} FROM QRTZ_AUDIT a WHERE a.id = p.origin) END AS by_{column}"
     )
 }
 
@@ -388,6 +391,7 @@ fn waiting(
     let generation = row.loose_int()?;
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
+    let priority = row.maybe_int()?.and_then(|priority| i32::try_from(priority).ok());
     let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
     let (failures, snoozes) = (count(row.maybe_int()?), count(row.maybe_int()?));
     let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
@@ -414,6 +418,7 @@ fn waiting(
                 token,
                 cause,
                 payload,
+                priority,
                 failures,
                 snoozes,
             })

@@ -104,7 +104,7 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
 }
 
-/// The schedules of a page with when their ledgers' first rows ended, or if one has not, when it was planned;
+/// The schedules of a page, without queues, with when their ledgers' first rows ended, or if one has not, when it was planned;
 /// whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
@@ -114,7 +114,8 @@ pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
          AND e.next_fire_time = -1 AND e.prev_fire_time >= 0 AND e.prev_fire_time < ? THEN 1 \
          WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS spent, \
          e.state, e.prev_fire_time, e.next_fire_time, e.version, e.fence \
-         FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? ORDER BY e.name LIMIT ?")
+         FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name > ? \
+         AND (e.job_type IS NULL OR e.job_type <> 'QUEUE') ORDER BY e.name LIMIT ?")
     .bind(before)
     .bind(purge.application.as_str())
     .bind(purge.after.as_str())

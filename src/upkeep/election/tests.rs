@@ -3,6 +3,7 @@
 use super::*;
 use crate::machine::Machine;
 use crate::store::{Applied, Purged};
+use crate::upkeep::retention::PurgedStep;
 use crate::upkeep::tests::*;
 use crate::upkeep::{FAILURE_PAUSE, MisfireAnswer, MisfireInput, MisfireMachine, PollReport};
 
@@ -17,11 +18,11 @@ fn nothing_is_asked_that_the_poll_has_answered() {
     };
     let (due, ahead) = (Some(NOW), Some(NOW + 1));
     assert_eq!(after(ahead, true), [""; 0]);
-    assert_eq!(after(due, true).len(), 7);
+    assert_eq!(after(due, true).len(), 8);
     for search in ["looking for misfires", "looking for executions of removed schedules"] {
         assert!(after(due, true).contains(&search) && !after(due, false).contains(&search), "{search}");
     }
-    assert_eq!(after(due, false).len(), 5);
+    assert_eq!(after(due, false).len(), 6);
 }
 
 /// One scheduler's store call hangs in the middle of its pass: another of the process goes on.
@@ -111,8 +112,13 @@ fn a_node_that_is_switched_off_or_busy_stands_for_no_election() {
     assert_eq!(asked(&mut repairing, at(0)), "rest");
 
     let mut purging = in_a_pass(Some(3_600_000));
-    purging
-        .done(at(0), Ok(MisfireAnswer::Purged(Purged { next: Some("m".to_owned()), ..Purged::default() })));
+    purging.done(
+        at(0),
+        Ok(MisfireAnswer::Purged(PurgedStep::Schedules(Purged {
+            next: Some("m".to_owned()),
+            ..Purged::default()
+        }))),
+    );
     purging.receive(at(0), polled());
     assert_eq!(asked(&mut purging, at(0)), "purging the ledger");
 }

@@ -51,7 +51,9 @@ fn a_pass_purges_after_its_repairs_and_walks_again_in_time() {
     let (store, mut machine) = (with_an_old_execution(), keeping(Some(2 * HOUR)));
     let now = Now { db: TODAY, boot: 0, apart: 0 };
     let first = pass(&mut machine, now, &store);
-    assert!(first.ends_with(&["purging the ledger", "purging executions without a schedule"]), "{first:?}");
+    let steps =
+        ["purging the ledger", "purging enqueued executions", "purging executions without a schedule"];
+    assert!(first.ends_with(&steps), "{first:?}");
     assert_eq!(first.iter().filter(|name| **name == "purging the ledger").count(), 1);
     assert!(!is_left(&store));
     // A hundredth of two hours is 72 s.
@@ -82,9 +84,9 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
         let mut names = Vec::new();
         loop {
             match machine.next(now) {
-                Step::Do(MisfireOp::Purge(purge)) => {
+                Step::Do(MisfireOp::Purge(PurgeStep::Schedules(purge))) => {
                     let step = Purged { next: next.map(str::to_owned), ..Purged::default() };
-                    machine.done(now, Ok(MisfireAnswer::Purged(step)));
+                    machine.done(now, Ok(MisfireAnswer::Purged(PurgedStep::Schedules(step))));
                     return (names, Some(purge.after));
                 }
                 Step::Do(op) => {
@@ -103,8 +105,8 @@ fn a_walk_that_is_interrupted_goes_on_where_it_stopped() {
     assert_eq!(purged_after(&mut machine, interval - 1, Some("n")), (vec![], Some("m".to_owned())));
     let (again, went_on_after) = purged_after(&mut machine, interval, None);
     assert_eq!((again, went_on_after.as_deref()), (first, Some("n")));
-    let orphans = vec!["purging executions without a schedule"];
-    assert_eq!(purged_after(&mut machine, interval, None), (orphans, None), "the end of the walk");
+    let rest = vec!["purging enqueued executions", "purging executions without a schedule"];
+    assert_eq!(purged_after(&mut machine, interval, None), (rest, None), "the end of the walk");
     assert_eq!(purged_after(&mut machine, 2 * interval, None), (vec![], None));
 }
 
@@ -114,7 +116,7 @@ fn only_a_purge_that_removed_something_is_told() {
         let mut machine = keeping(Some(HOUR));
         let now = Now { db: TODAY, boot: 0, apart: 0 };
         let purged = Purged { occurrences, schedules, nodes, next: None };
-        machine.done(now, Ok(MisfireAnswer::Purged(purged)));
+        machine.done(now, Ok(MisfireAnswer::Purged(PurgedStep::Schedules(purged))));
         let mut told = 0;
         while let Step::Tell(output) = machine.next(now) {
             let MisfireOutput::Event(Event::Purged { occurrences, schedules, nodes }) = output else {
@@ -125,11 +127,15 @@ fn only_a_purge_that_removed_something_is_told() {
         assert_eq!(told, occurrences + schedules + nodes);
     }
     for executions in [0, 5] {
-        let mut machine = keeping(Some(HOUR));
-        let purged = PurgedOrphans { executions, next: None };
-        machine.done(Now { db: TODAY, boot: 0, apart: 0 }, Ok(MisfireAnswer::PurgedOrphans(purged)));
-        let told = machine.next(Now { db: TODAY, boot: 0, apart: 0 });
-        let is_event = matches!(told, Step::Tell(MisfireOutput::Event(Event::Purged { occurrences: 5, .. })));
-        assert_eq!(is_event, executions == 5);
+        let queues = PurgedStep::Queues(PurgedQueues { executions, next: None });
+        let orphans = PurgedStep::Orphans(PurgedOrphans { executions, next: None });
+        for purged in [queues, orphans] {
+            let (mut machine, now) = (keeping(Some(HOUR)), Now { db: TODAY, boot: 0, apart: 0 });
+            machine.done(now, Ok(MisfireAnswer::Purged(purged)));
+            let told = machine.next(now);
+            let is_event =
+                matches!(told, Step::Tell(MisfireOutput::Event(Event::Purged { occurrences: 5, .. })));
+            assert_eq!(is_event, executions == 5);
+        }
     }
 }

@@ -11,10 +11,11 @@ use firetime::{AuditFilter, Cron, ExecutionFilter, Trigger};
 
 pub(crate) use self::raw::RawArgs;
 use self::raw::{
-    RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawExecutionVerb,
-    RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawOrder, RawPause, RawScheduleVerb,
+    RawAdd, RawAppVerb, RawAuditFilter, RawBulk, RawBy, RawCluster, RawCommand, RawCron, RawEnqueue,
+    RawExecutionVerb, RawFilter, RawJobVerb, RawList, RawNext, RawNodeVerb, RawOrder, RawPause,
+    RawScheduleVerb,
 };
-use crate::add::NewSchedule;
+use crate::add::{NewExecution, NewSchedule};
 use crate::control::{Change, Kind, Order, Verb, Which};
 use crate::cron::{Question, Source};
 use crate::demo;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     ShowSchedule(Target, String, Output),
     ShowExecution(Target, i64, Output),
     Add(Target, Box<NewSchedule>, Order),
+    Enqueue(Target, NewExecution),
     Change(Target, Verb, Order),
     CronNext(Question, Output),
     CronBatch(Source),
@@ -252,6 +254,10 @@ impl Surroundings<'_> {
             RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
             RawJobVerb::Resume(order) => self.change(Verb::Resume(Kind::Job), order),
+            RawJobVerb::Enqueue(RawEnqueue { job, payload, at, priority }) => {
+                let at = at.map(|at| at.from(self.now));
+                Ok(Command::Enqueue(self.target()?, NewExecution { job, payload, at, priority }))
+            }
         }
     }
 

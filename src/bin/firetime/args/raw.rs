@@ -269,10 +269,29 @@ pub(super) enum RawNodeVerb {
 pub(super) enum RawJobVerb {
     /// Lists them (as without a verb)
     List(RawList),
-    /// Pauses one: none of its schedules is claimed until it is resumed
+    /// Pauses one: none of its schedules is claimed until it is resumed, nor what is enqueued
     Pause(RawPause),
-    /// Ends a pause: what was planned meanwhile is skipped
+    /// Ends a pause: what was planned meanwhile is skipped, what was enqueued runs
     Resume(RawOrder),
+    /// Runs one once, now or later, without a schedule
+    Enqueue(RawEnqueue),
+}
+
+/// An execution without a schedule.
+#[derive(Debug, Args)]
+pub(super) struct RawEnqueue {
+    /// The job's name
+    #[arg(value_name = "JOB")]
+    pub(super) job: String,
+    /// What its handler is given, as JSON
+    #[arg(long, value_name = "JSON", value_parser = json, default_value = "null")]
+    pub(super) payload: serde_json::Value,
+    /// When: 2025-01-31T09:00:00Z (RFC 3339), or in 90s, 15m, 2h, 1d; default: at once
+    #[arg(long, value_name = "TIME", value_parser = when::parse_ahead)]
+    pub(super) at: Option<Ahead>,
+    /// Of executions that are due at the same millisecond those with the highest begin first [default: 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) priority: Option<i32>,
 }
 
 #[derive(Debug, Subcommand)]

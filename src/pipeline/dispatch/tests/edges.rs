@@ -198,6 +198,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
         token,
         cause: Cause::Planned,
         payload: None,
+        priority: None,
         failures: 0,
         snoozes: 0,
     };
@@ -469,6 +470,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         token,
         cause: Cause::Planned,
         payload: None,
+        priority: None,
         failures: 0,
         snoozes: 0,
     };

@@ -161,6 +161,7 @@ impl PendingTable {
             token,
             cause: Cause::Planned,
             payload: None,
+            priority: None,
             failures: 0,
             snoozes: 0,
         };

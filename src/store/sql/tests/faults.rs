@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::fixture::{AT, Database, LIMITS, definition, request};
 use crate::domain::{Answer, Candidate, Entry, Error, ErrorKind, NodeId};
 use crate::fixtures::Changes;
+use crate::store::conformance::RowKey;
 use crate::store::sql::database::LOCK_WAIT;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::statement::{single, sql};
@@ -167,7 +168,7 @@ fn killed_while_waiting(database: &Database, case: &Case, outcome: &ExecutionCha
 /// Waiting ends by the session's own limits, well before a watchdog would abandon the call.
 fn a_lock_held_too_long_ends_the_wait(database: &Database) {
     let case = Case::new(database);
-    let held = database.lock(case.entry.id);
+    let held = database.lock(RowKey::Schedule(case.entry.id));
     let begun = Instant::now();
     let paused = case.store.pause(case.entry.id, case.entry.version, "test", "").unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
@@ -187,7 +188,7 @@ fn a_lock_held_too_long_halfway_through_a_result_ends_the_wait(database: &Databa
         let rows = sql(text).bind(case.entry.id.0).bind(second.0);
         case.store.write("lock", |session| session.rows(&rows))
     };
-    let held = database.lock(second);
+    let held = database.lock(RowKey::Schedule(second));
     for _ in 0..2 {
         let begun = Instant::now();
         assert_eq!(lock().unwrap_err().kind(), ErrorKind::Unavailable);
@@ -203,7 +204,7 @@ fn a_lock_held_too_long_leaves_its_own_claim_in_doubt(database: &Database) {
     case.store.ensure(&definition(&case.application, "second")).unwrap();
     let second = Arc::new(case.store.find(&case.application, "second").unwrap().unwrap());
     let requests = [case.request(), request(&second, NodeId::fresh())];
-    let held = database.lock(second.id);
+    let held = database.lock(RowKey::Schedule(second.id));
     case.resolve_until(&requests, |claims| matches!(claims, [Claim::Won(_), Claim::Skipped]));
     drop(held);
     case.resolve_until(&requests, |claims| matches!(claims, [Claim::Won(_), Claim::Won(_)]));
@@ -353,7 +354,7 @@ mod postgres {
     fn a_claim_waits_for_a_held_row_no_longer_than_it_would_leave_it_alone() {
         let database = Database::postgres();
         let case = Case::new(&database);
-        let held = database.lock(case.entry.id);
+        let held = database.lock(RowKey::Schedule(case.entry.id));
         let begun = Instant::now();
         let claims = case.store.claim(&[case.request()]).unwrap();
         assert!(matches!(claims[..], [Claim::Skipped]), "{claims:?}");

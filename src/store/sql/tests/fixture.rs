@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::domain::{Candidate, Entry, NodeId, Occurrence, Overlap, ScheduleId, Token};
+use crate::domain::{Candidate, Entry, NodeId, Occurrence, Overlap, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
@@ -142,8 +142,8 @@ impl Database {
         Arc::clone(&self.store)
     }
 
-    /// Holds a schedule's row locked until the answer is dropped.
-    pub fn lock(&self, schedule: ScheduleId) -> Box<dyn Send> {
+    /// Holds a row locked until the answer is dropped.
+    pub fn lock(&self, row: RowKey<'_>) -> Box<dyn Send> {
         let dialect = self.dialect();
         assert!(dialect != Dialect::Sqlite, "SQLite has no row locks");
         let mut session = self.session();
@@ -155,7 +155,8 @@ impl Database {
             })
             .unwrap();
         session.batch(dialect.begin()).unwrap();
-        let held = session.rows(&sql("SELECT id FROM QRTZ_EXECUTE WHERE id = ? FOR UPDATE").bind(schedule.0));
+        let lock = format!("SELECT 1 AS held FROM {} WHERE {} FOR UPDATE", row.table(), row.condition());
+        let held = session.rows(&sql(lock));
         assert_eq!(held.unwrap().len(), 1);
         Box::new(Lock(session))
     }
@@ -202,8 +203,8 @@ macro_rules! fixture {
                 self.0.store()
             }
 
-            fn lock(&self, schedule: ScheduleId) -> Box<dyn Send + '_> {
-                self.0.lock(schedule)
+            fn lock(&self, row: RowKey<'_>) -> Box<dyn Send + '_> {
+                self.0.lock(row)
             }
 
             fn set(&self, row: RowKey<'_>, column: &str, value: &str) {

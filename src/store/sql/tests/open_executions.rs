@@ -98,6 +98,7 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         token,
         cause: Cause::Planned,
         payload: None,
+        priority: None,
         failures: 0,
         snoozes: 0,
     };

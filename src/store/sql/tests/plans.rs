@@ -221,6 +221,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             recover: true,
             overlap: Overlap::Skip,
             pause_after: None,
+            is_queue: false,
         });
         let candidate = Candidate::Planned(Occurrence::head(&entry).unwrap());
         let (token, node) = (Token::fresh(), NodeId::fresh());

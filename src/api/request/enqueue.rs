@@ -1,0 +1,252 @@
+//! Enqueue: a job is run, now or later, without a schedule.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::joins;
+use crate::api::config::check_name;
+use crate::api::{Client, Job};
+use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
+use crate::store::Verbs;
+use crate::store::enqueue::{DueAt, EnqueueOrder, MOST_AT_ONCE, queue_of};
+use crate::store::order::LARGEST_OWN_PAYLOAD;
+use crate::store::when::FIRST_PLAUSIBLE;
+use crate::time::millis;
+
+/// What two requests have in common.
+#[derive(Debug)]
+struct Order {
+    job: JobSpec,
+    payloads: Result<Vec<String>, String>,
+    due: DueAt,
+    priority: Option<i32>,
+}
+
+impl Order {
+    fn new<P: Serialize>(job: JobSpec, payloads: impl Iterator<Item = P>) -> Self {
+        let encode = |payload: P| payload::encode(&payload).map_err(|error| error.to_string());
+        Self { job, payloads: payloads.map(encode).collect(), due: DueAt::After(0), priority: None }
+    }
+
+    fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
+        let Self { job, payloads, due, priority } = self;
+        check_name("job name", &job.name, 200)?;
+        let refused = |problem: String| {
+            Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
+        };
+        let payloads = match payloads {
+            Ok(payloads) => payloads,
+            Err(problem) => return refused(format!("payload: {problem}")),
+        };
+        if payloads.len() > MOST_AT_ONCE {
+            let count = payloads.len();
+            return refused(format!(
+                "{count} executions at once, {MOST_AT_ONCE} are possible: enqueue them in parts"
+            ));
+        }
+        if let Some(large) = payloads.iter().map(String::len).find(|bytes| *bytes > LARGEST_OWN_PAYLOAD) {
+            return refused(format!(
+                "a payload has {large} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere \
+                 and let the payload hold its key"
+            ));
+        }
+        if matches!(due, DueAt::Instant(at) if at < FIRST_PLAUSIBLE) {
+            return refused(
+                "it is to run before 1973-03-03: are these seconds, not milliseconds?".to_owned(),
+            );
+        }
+        Ok(EnqueueOrder { application: client.application.clone(), job, payloads, due, priority })
+    }
+}
+
+/// When an enqueued execution runs.
+macro_rules! options {
+    () => {
+        /// When it is due, in database time; its [`Context::fire_time`](crate::Context::fire_time), to the
+        /// millisecond. Default: at once. An instant in the past is due at once, too.
+        pub fn at(mut self, at: DateTime<Utc>) -> Self {
+            self.order.due = DueAt::Instant(at.timestamp_millis());
+            self
+        }
+
+        /// How long after it is stored it is due, to the millisecond. Default: at once.
+        pub fn after(mut self, delay: Duration) -> Self {
+            self.order.due = DueAt::After(millis(delay));
+            self
+        }
+
+        /// Of executions that are due at the same millisecond those with the highest begin first. Default: 5.
+        pub fn priority(mut self, priority: i32) -> Self {
+            self.order.priority = Some(priority);
+            self
+        }
+    };
+}
+
+/// Runs a job once, now or later, without a schedule. Made by [`Client::enqueue`].
+///
+/// The execution is one row of `QRTZ_RUN`. It is claimed, retried, recovered, cancelled, shown and kept in the
+/// ledger as those of schedules are; [`Context::schedule`](crate::Context::schedule) names its job's queue,
+/// `queue:JOB`, and [`Context::cause`](crate::Context::cause) is [`Cause::Enqueued`](crate::Cause::Enqueued).
+/// Its [fence](crate::Context::fence) counts the claims of this execution alone. What has no live node with a
+/// handler for its job waits. The node whose [client](crate::Scheduler::client) this is looks for it at once,
+/// others with their next poll.
+///
+/// A request whose answer was lost ([`ErrorKind::Unknown`]) may have stored it.
+///
+/// ```
+/// use firetime::{Client, Enqueued, Job};
+/// use std::time::Duration;
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const MAIL: Job<String> = Job::new("mail");
+/// let client = Client::connect("shop", &url)?;
+/// let Enqueued::Created(execution) = client.enqueue(MAIL, &"ada@example.org".to_string()).run()? else {
+///     panic!("it is new")
+/// };
+/// client.enqueue(MAIL, &"bob@example.org".to_string()).after(Duration::from_secs(3_600)).run()?;
+/// let row = client.execution(execution)?.execution;
+/// assert_eq!((row.job.as_str(), row.state.as_str(), row.reason.as_str()), ("mail", "PENDING", "enqueued"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Enqueue<'a> {
+    client: &'a Client,
+    order: Order,
+}
+
+impl<'a> Enqueue<'a> {
+    pub(in crate::api) fn new<P: Serialize>(client: &'a Client, job: Job<P>, payload: &P) -> Self {
+        Self { client, order: Order::new(job.spec(), std::iter::once(payload)) }
+    }
+
+    options!();
+
+    /// Runs the request.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the payload has more than 8 KiB of JSON or cannot be written as JSON, the
+    /// instant lies before 1973, or no job can have this name; or the database's failure.
+    pub fn run(self) -> Result<Enqueued, Error> {
+        let (client, queue) = (self.client, queue_of(&self.order.job.name));
+        let answer = self.over(&client.store)?;
+        client.announce(&queue);
+        Ok(answer)
+    }
+
+    joins!(Enqueued);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
+        let order = self.order.resolved(self.client)?;
+        let stored = verbs.enqueue(&order)?.pop();
+        let missing =
+            || Error::new(ErrorKind::Data, format!("enqueuing job {:?}: nothing was stored", order.job.name));
+        stored.map(Enqueued::Created).ok_or_else(missing)
+    }
+}
+
+/// Runs a job once for each of many payloads. Made by [`Client::enqueue_many`].
+///
+/// All of them are stored, or none. Each is an execution as [`Enqueue`] makes it.
+///
+/// ```
+/// use firetime::{Client, Job};
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+/// # firetime::migrate(&url)?;
+/// const RESIZE: Job<u64> = Job::new("resize");
+/// let client = Client::connect("shop", &url)?;
+/// let executions = client.enqueue_many(RESIZE, &[1, 2, 3]).priority(1).run()?;
+/// assert_eq!(executions.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct EnqueueMany<'a> {
+    client: &'a Client,
+    order: Order,
+}
+
+impl<'a> EnqueueMany<'a> {
+    pub(in crate::api) fn new<'p, P: Serialize + 'p>(
+        client: &'a Client,
+        job: Job<P>,
+        payloads: impl IntoIterator<Item = &'p P>,
+    ) -> Self {
+        Self { client, order: Order::new(job.spec(), payloads.into_iter()) }
+    }
+
+    options!();
+
+    /// Runs the request; the executions in the order of their payloads. Without a payload nothing is done.
+    ///
+    /// # Errors
+    /// As [`Enqueue::run`]; [`ErrorKind::Config`] also if there are more than 100,000 payloads.
+    pub fn run(self) -> Result<Vec<ExecutionId>, Error> {
+        let (client, queue) = (self.client, queue_of(&self.order.job.name));
+        let answer = self.over(&client.store)?;
+        if !answer.is_empty() {
+            client.announce(&queue);
+        }
+        Ok(answer)
+    }
+
+    joins!(Vec<ExecutionId>);
+
+    fn over(self, verbs: &dyn Verbs) -> Result<Vec<ExecutionId>, Error> {
+        verbs.enqueue(&self.order.resolved(self.client)?)
+    }
+}
+
+/// The answer to an [`Enqueue`](crate::request::Enqueue).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Enqueued {
+    /// The execution waits for a node; its row id in `QRTZ_RUN`.
+    Created(ExecutionId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::request::tests::client;
+
+    const MAIL: Job<String> = Job::new("mail");
+
+    #[test]
+    fn what_cannot_be_stored_is_refused_and_nothing_is_kept() {
+        let (client, _) = client();
+        let (large, text) = ("x".repeat(LARGEST_OWN_PAYLOAD), "x".to_owned());
+        let early = DateTime::from_timestamp_millis(1_700_000_000).unwrap();
+        let many = vec![text.clone(); MOST_AT_ONCE + 1];
+        let refused = [
+            (client.enqueue(MAIL, &large).run().map(|_| ()), "8192"),
+            (client.enqueue(MAIL, &text).at(early).run().map(|_| ()), "seconds"),
+            (client.enqueue(Job::new(""), &text).run().map(|_| ()), "name"),
+            (client.enqueue_many(MAIL, &many).run().map(|_| ()), "in parts"),
+            (client.enqueue_many(MAIL, [&text, &large]).run().map(|_| ()), "8192"),
+        ];
+        for (refused, word) in refused {
+            let error = refused.unwrap_err();
+            assert!(error.kind() == ErrorKind::Config && error.to_string().contains(word), "{error}");
+        }
+        assert_eq!(client.enqueue_many(MAIL, &[]).run().unwrap(), []);
+        assert!(client.executions(&crate::ExecutionFilter::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn each_payload_is_an_execution_in_its_order() {
+        let (client, _) = client();
+        let texts: Vec<String> = (0..5).map(|n| n.to_string()).collect();
+        let ids = client.enqueue_many(MAIL, &texts).run().unwrap();
+        let payloads: Vec<Option<String>> =
+            ids.iter().map(|id| client.execution(*id).unwrap().payload).collect();
+        let expected: Vec<Option<String>> = texts.iter().map(|text| Some(format!("{text:?}"))).collect();
+        assert_eq!(payloads, expected);
+        assert!(client.schedules().unwrap().iter().all(|schedule| schedule.job != "mail"), "a queue is none");
+    }
+}

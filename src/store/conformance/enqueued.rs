@@ -1,0 +1,293 @@
+//! Executions that are enqueued: without a schedule, and each claimed under its own row alone.
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+
+use super::*;
+use crate::domain::{Cause, ExecutionState, ScheduleState};
+use crate::store::audit::Order;
+use crate::store::enqueue::{DueAt, EnqueueOrder, first_origin, queue_of};
+use crate::store::order::{Cancel, ExecutionOrder};
+use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
+use crate::store::{QueuePlace, QueueWalk};
+
+const DAY: Millis = 86_400_000;
+
+impl Bench {
+    fn enqueue_order(&self, payloads: &[&str]) -> EnqueueOrder {
+        EnqueueOrder {
+            application: self.app.clone(),
+            job: job(JOB),
+            payloads: payloads.iter().map(|payload| (*payload).to_owned()).collect(),
+            due: DueAt::Instant(self.base),
+            priority: None,
+        }
+    }
+
+    fn enqueue(&self, payloads: &[&str]) -> Vec<ExecutionId> {
+        self.store.enqueue(&self.enqueue_order(payloads)).unwrap()
+    }
+
+    /// A request for an enqueued execution that waits.
+    fn taken(&self, id: ExecutionId) -> ClaimRequest {
+        self.request(Candidate::Pending(self.find_pending(id).expect("a poll brings it")))
+    }
+
+    fn run_enqueued(&self, id: ExecutionId) -> Claimed {
+        won(self.claim(&ClaimRequest { at_once: true, ..self.taken(id) }))
+    }
+
+    /// Walks over all queues; how many executions it removes.
+    fn purge_queues(&self, keep: Millis, limit: usize) -> usize {
+        let (application, mut after, mut removed) = (self.app.clone(), QueuePlace::FIRST, 0);
+        for _ in 0..1_000 {
+            let walk = QueueWalk { application: application.clone(), after, keep, limit };
+            let purged = self.store.purge_queues(&walk).unwrap();
+            removed += purged.executions;
+            match purged.next {
+                Some(next) => after = next,
+                None => return removed,
+            }
+        }
+        panic!("the walk has no end")
+    }
+}
+
+pub(crate) fn an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other(db: &Bench) {
+    let [id] = db.enqueue(&["7"])[..] else { panic!("one payload, one execution") };
+    let row = db.execution(id);
+    let said = (row.schedule.as_str(), row.job.as_str(), row.state.as_str(), row.reason.as_str());
+    assert_eq!(said, ("queue:work", "work", "PENDING", "enqueued"));
+    assert_eq!((row.attempt, row.due, row.scheduled, row.fence), (1, db.base, db.base, 0));
+    let pending = db.find_pending(id).unwrap();
+    assert_eq!((pending.payload.as_deref(), &pending.cause), (Some("7"), &Cause::Enqueued));
+    assert!(pending.entry.is_queue && pending.entry.state == ScheduleState::Complete);
+    let claimed = db.run_enqueued(id);
+    assert_eq!((claimed.execution(), claimed.payload(), claimed.fence()), (id, "7", 1));
+    assert_eq!(db.execution(id).state, "RUNNING");
+    assert_eq!(db.settle(&succeeded(claimed, db.now)), Applied::Done);
+    assert_eq!(db.execution(id).state, "SUCCEEDED");
+    assert!(db.poll(Millis::MAX).pendings.is_empty());
+}
+
+pub(crate) fn many_are_stored_in_the_order_of_their_payloads(db: &Bench) {
+    let payloads: Vec<String> = (0..2_500).map(|n| n.to_string()).collect();
+    let texts: Vec<&str> = payloads.iter().map(String::as_str).collect();
+    let ids = db.enqueue(&texts);
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2_500);
+    let query = PollQuery { limit: 5_000, ..db.query(Millis::MAX) };
+    let pendings = db.store.poll(&query).unwrap().pendings;
+    let payload =
+        |id: &ExecutionId| pendings.iter().find(|it| it.id == *id).and_then(|it| it.payload.clone());
+    for n in [0, 1, 255, 256, 999, 1_000, 2_499] {
+        assert_eq!(payload(&ids[n]).as_deref(), Some(texts[n]));
+    }
+    assert!(db.enqueue(&[]).is_empty());
+}
+
+pub(crate) fn an_enqueued_execution_is_due_when_it_is_said_to_be(db: &Bench) {
+    let order = EnqueueOrder { due: DueAt::After(90_000), priority: Some(9), ..db.enqueue_order(&["1"]) };
+    let [later] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
+    let row = db.execution(later);
+    assert!((row.due - db.now - 90_000).abs() < 60_000 && row.due == row.scheduled, "{row:?}");
+    let pending = db.find_pending(later).unwrap();
+    assert_eq!((pending.priority, Candidate::Pending(pending.clone()).priority()), (Some(9), 9));
+    let [plain] = db.enqueue(&["1"])[..] else { panic!() };
+    let plain = db.find_pending(plain).unwrap();
+    assert_eq!((plain.priority, Candidate::Pending(plain.clone()).priority()), (None, 5));
+    assert!(db.poll(db.base).pendings.iter().all(|it| it.id != plain.id), "it is not due before its instant");
+}
+
+pub(crate) fn those_of_one_job_are_claimed_in_one_batch(db: &Bench) {
+    let ids = db.enqueue(&["0", "1", "2"]);
+    let planned = db.schedule("s");
+    let mut requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();
+    requests.insert(1, db.head(&planned));
+    let claims = db.store.claim(&requests).unwrap();
+    let won: Vec<ExecutionId> = claims.into_iter().map(drop_claimed).collect();
+    assert_eq!([won[0], won[2], won[3]], ids[..]);
+}
+
+pub(crate) fn a_retry_keeps_payload_priority_and_fence(db: &Bench) {
+    let order = EnqueueOrder { priority: Some(2), ..db.enqueue_order(&["7"]) };
+    let [id] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
+    let first = db.run_enqueued(id);
+    let failed = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    assert_eq!((retry.attempt, retry.payload.as_deref(), retry.priority), (2, Some("7"), Some(2)));
+    assert_eq!(&retry.cause, &Cause::Retry);
+    let second = db.run_enqueued(retry.id);
+    assert_eq!(second.fence(), 2, "it goes on from the first attempt's");
+    let back = second.finish(Answer::Snooze(Duration::ZERO), None, db.now);
+    assert_eq!(db.settle(&back), Applied::Done);
+    assert_eq!(db.run_enqueued(retry.id).fence(), 3);
+}
+
+/// Not all by one node: a queue is one row, and lies in one shard.
+pub(crate) fn each_shard_brings_its_own_enqueued_executions(db: &Bench) {
+    let payloads = vec!["1"; 40];
+    let ids: BTreeSet<ExecutionId> = db.enqueue(&payloads).into_iter().collect();
+    let in_shards = |shards: std::ops::Range<i64>| {
+        let share = Share { jobs: vec![JOB.to_owned()], shards: shards.collect() };
+        let query = PollQuery { shares: vec![share], ..db.query(Millis::MAX) };
+        db.store.poll(&query).unwrap().pendings.into_iter().map(|it| it.id).collect::<BTreeSet<_>>()
+    };
+    let (some, others) = (in_shards(0..5), in_shards(5..16));
+    assert!(!some.is_empty() && !others.is_empty() && some.is_disjoint(&others), "{some:?} {others:?}");
+    assert_eq!(some.union(&others).copied().collect::<BTreeSet<_>>(), ids);
+    let share = Share { jobs: vec![JOB.to_owned()], shards: vec![0] };
+    let query = PollQuery { shares: vec![share], names: vec![queue_of(JOB)], ..db.query(Millis::MAX) };
+    assert_eq!(db.store.poll(&query).unwrap().pendings.len(), 40, "asked for by the queue's name");
+}
+
+pub(crate) fn an_enqueued_claim_loses_if_only_the_token_differs(db: &Bench) {
+    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let request = db.taken(id);
+    db.set(RowKey::Execution(id), "claim_token", &format!("'{}'", Token::fresh()));
+    assert!(is_lost(&db.claim(&request)));
+    assert_eq!(db.execution(id).state, "PENDING");
+}
+
+pub(crate) fn one_of_many_claimants_wins_an_enqueued_execution(db: &Bench) {
+    const THREADS: usize = 4;
+    let payloads = vec!["1"; 30];
+    let ids = db.enqueue(&payloads);
+    let pendings: Vec<Pending> = ids.iter().filter_map(|id| db.find_pending(*id)).collect();
+    let start = Barrier::new(THREADS);
+    let claim = |number: usize| {
+        let mut mine = pendings.clone();
+        mine.rotate_left(number * 7);
+        let node = NodeId::fresh();
+        let request = |it: Pending| ClaimRequest { node, ..db.request(Candidate::Pending(it)) };
+        let requests: Vec<ClaimRequest> = mine.into_iter().map(request).collect();
+        start.wait();
+        let claims = db.store.claim(&requests).unwrap();
+        claims
+            .into_iter()
+            .filter_map(|claim| match claim {
+                Claim::Won(claimed) => Some(claimed.execution()),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    let wins: Vec<ExecutionId> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || claim(n))).collect();
+        racers.into_iter().flat_map(|racer| racer.join().unwrap()).collect()
+    });
+    assert_eq!(wins.len(), wins.iter().collect::<BTreeSet<_>>().len(), "{wins:?}");
+    let claimed = db.executions().iter().filter(|row| row.state == "CLAIMED").count();
+    assert!(claimed == wins.len() && claimed > 0, "{claimed} of {}", wins.len());
+}
+
+pub(crate) fn an_enqueued_claim_that_was_given_up_is_lost_however_late_it_comes(db: &Bench) {
+    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let request = db.taken(id);
+    let claims = db.store.resolve(std::slice::from_ref(&request), false).unwrap();
+    assert!(matches!(claims[..], [Claim::Lost]), "{claims:?}");
+    assert!(is_lost(&db.claim(&request)));
+    drop_claimed(db.claim(&db.taken(id)));
+}
+
+pub(crate) fn an_unknown_claim_of_enqueued_executions_is_settled_by_itself(db: &Bench) {
+    let ids = db.enqueue(&["0", "1", "2"]);
+    let requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();
+    drop_claimed(db.claim(&requests[0]));
+    drop_claimed(db.claim(&db.taken(ids[1])));
+    let claims = db.resolve_all(&requests);
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Lost, Claim::Won(_)]), "{claims:?}");
+}
+
+pub(crate) fn an_enqueued_execution_of_a_dead_node_is_taken_back(db: &Bench) {
+    let [id] = db.enqueue(&["7"])[..] else { panic!() };
+    let dead = db.another_node();
+    let claimed = db.claim(&ClaimRequest { node: dead, at_once: true, ..db.taken(id) });
+    drop_claimed(claimed);
+    assert!(db.applied(&Change::End(crate::store::NodeEnd { node: dead, beat: None, now: db.now })));
+    let [stranded] = &db.stranded()[..] else { panic!("one") };
+    assert_eq!((stranded.id, &*stranded.name, &*stranded.job), (id, "queue:work", JOB));
+    assert!(db.revoked(&crate::repair::recover(stranded.clone(), db.now, db.now)));
+    assert_eq!(db.execution(id).state, ExecutionState::Abandoned.as_str());
+    let [again] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    assert_eq!((again.attempt, again.payload.as_deref(), &again.cause), (2, Some("7"), &Cause::Recovery));
+}
+
+pub(crate) fn no_more_enqueued_executions_of_a_job_run_than_may(db: &Bench) {
+    let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
+    let policy = JobPolicy { concurrency: Some(2), ..JobPolicy::DEFAULT };
+    node.jobs = vec![JobSpec { name: JOB.to_owned(), policy }];
+    db.store.register(&node).unwrap();
+    let ids = db.enqueue(&["0", "1", "2"]);
+    let requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_), Claim::Full]), "{claims:?}");
+}
+
+pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {
+    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let (application, scope) = (db.app.clone(), Scope::Job(JOB.to_owned()));
+    let (verb, order) = (SwitchVerb::Pause { until: None }, Order::default());
+    let pause = SwitchOrder { application, scope, verb, order };
+    assert_eq!(db.store.switch(&pause).unwrap(), Switched::Done);
+    assert_eq!(db.find_pending(id), None);
+}
+
+pub(crate) fn an_enqueued_execution_that_has_not_begun_is_cancelled(db: &Bench) {
+    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let order = ExecutionOrder { application: db.app.clone(), execution: id, order: Order::default() };
+    assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
+    assert_eq!(db.execution(id).state, "CANCELLED");
+}
+
+pub(crate) fn ended_ones_leave_with_the_retention_and_open_ones_stay(db: &Bench) {
+    let ids = db.enqueue(&["0", "1", "2", "3", "4"]);
+    let old = db.now - 3 * DAY;
+    for id in &ids[..4] {
+        let claimed = db.run_enqueued(*id);
+        let answer = if *id == ids[1] { Answer::Failed("no".to_owned()) } else { Answer::Done };
+        let retry = (*id == ids[1]).then_some(db.base);
+        assert_eq!(db.settle(&claimed.finish(answer, retry, db.now)), Applied::Done);
+    }
+    let second = db.executions().into_iter().find(|row| row.attempt == 2).expect("a retry");
+    for (n, row) in db.executions().iter().enumerate() {
+        // They were enqueued long ago, and all but one ended then.
+        let age = first_origin(old, n as u128);
+        let key = RowKey::Execution(ExecutionId(row.id));
+        if row.attempt == 1 {
+            db.set(key, "origin", &age.to_string());
+        }
+        if ExecutionState::Succeeded.as_str() == row.state && row.id != ids[3].0 {
+            db.set(key, "finished_time", &old.to_string());
+            db.set(key, "scheduled_time", &old.to_string());
+        }
+    }
+    let origin = db.execution(ids[1]).origin;
+    db.set(RowKey::Execution(ExecutionId(second.id)), "origin", &origin.to_string());
+    assert_eq!(db.purge_queues(4 * DAY, 2), 0);
+    assert_eq!(db.purge_queues(DAY, 2), 2, "0 and 2 ended long ago");
+    let left: BTreeSet<i64> = db.executions().iter().map(|row| row.id).collect();
+    assert!([ids[1], ids[3], ids[4]].iter().all(|id| left.contains(&id.0)) && left.len() == 4, "{left:?}");
+    assert_eq!(db.purge_queues(DAY, 100), 0);
+}
+
+pub(crate) fn a_queue_is_no_schedule(db: &Bench) {
+    db.enqueue(&["1"]);
+    assert!(db.store.schedules(Some(&db.app)).unwrap().is_empty());
+    assert!(db.store.schedule(&db.app, &queue_of(JOB)).unwrap().is_none());
+    assert_eq!(db.store.jobs(&db.app).unwrap().iter().map(|job| job.schedules).sum::<i64>(), 0);
+    assert!(db.polled(Millis::MAX).is_empty() && db.overdue(Millis::MAX).is_empty());
+    assert_eq!(db.unreadable(), []);
+}
+
+pub(crate) fn a_held_enqueued_execution_is_skipped_and_the_others_win(db: &Bench) {
+    let ids = db.enqueue(&["0", "1", "2"]);
+    let requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();
+    let held = db.lock_row(RowKey::Execution(ids[1]));
+    let claims = db.store.claim(&requests).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Skipped, Claim::Won(_)]), "{claims:?}");
+    let claims = db.store.resolve(&requests, true).unwrap();
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Skipped, Claim::Won(_)]), "{claims:?}");
+    drop(held);
+    let free = |claims: &[Claim]| matches!(claims, [Claim::Won(_), Claim::Won(_), Claim::Won(_)]);
+    db.resolve_until(&requests, free);
+}

@@ -1,0 +1,118 @@
+//! Executions that are enqueued: each is one row of QRTZ_RUN, without a schedule of its own.
+//!
+//! They are stored under the queue of their job: a row of QRTZ_EXECUTE that never fires, made with the first
+//! of them. So whatever is joined with an execution's schedule finds its name, job and settings there. Nothing
+//! locks or changes that row: each execution is claimed by itself, and its fence counts its own claims.
+
+use super::columns::{Settings, When};
+use super::definition::Definition;
+use super::when::NONE;
+use crate::domain::{JobSpec, Millis, ScheduleState};
+use crate::trigger::{Simple, Timing, Trigger, TriggerError};
+
+/// The names of queues begin with it, those of schedules never.
+pub(crate) const QUEUE_PREFIX: &str = "queue:";
+/// The most executions of one [`EnqueueOrder`].
+pub(crate) const MOST_AT_ONCE: usize = 100_000;
+
+/// The bits of chance in an origin.
+const BITS: u32 = 21;
+const CHANCE: u128 = (1 << BITS) - 1;
+/// What fits into the others: a day in 2109.
+const LAST_MILLI: Millis = (1 << 42) - 1;
+
+/// The name of a job's queue.
+pub(crate) fn queue_of(job: &str) -> String {
+    format!("{QUEUE_PREFIX}{job}")
+}
+
+/// When an enqueued execution is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DueAt {
+    /// Database time.
+    Instant(Millis),
+    /// So long after it is stored.
+    After(Millis),
+}
+
+/// Executions of a job that are enqueued together, at most [`MOST_AT_ONCE`].
+#[derive(Clone, Debug)]
+pub(crate) struct EnqueueOrder {
+    pub application: String,
+    pub job: JobSpec,
+    /// JSON, one for each.
+    pub payloads: Vec<String>,
+    pub due: DueAt,
+    pub priority: Option<i32>,
+}
+
+/// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
+/// told from all others of the same job and due time, and found from the oldest on. It is the time in
+/// milliseconds, and 21 bits of `chance`; if others have drawn
+/// the same, the database refuses it.
+pub(crate) fn first_origin(now: Millis, chance: u128) -> i64 {
+    let chance = i64::try_from(chance & CHANCE).unwrap_or(0);
+    (now.clamp(0, LAST_MILLI) << BITS | chance).max(1)
+}
+
+/// All origins that were drawn before this instant are smaller.
+pub(crate) fn origins_before(instant: Millis) -> i64 {
+    first_origin(instant, 0)
+}
+
+/// What every queue's row says.
+pub(crate) struct QueueRow {
+    pub name: String,
+    pub settings: Settings,
+    pub when: When,
+}
+
+impl QueueRow {
+    /// The queue of the job whose row this is. In its state PENDING executions may be claimed, and nothing is
+    /// planned.
+    pub(crate) const STATE: ScheduleState = ScheduleState::Complete;
+
+    pub(crate) fn new(job: &JobSpec, id: i64) -> Result<Self, TriggerError> {
+        let definition = Definition::new(&queue_of(&job.name), &job.name, Self::trigger()?);
+        let timing = Timing::new(definition.trigger.clone(), None, None)?;
+        let when = When { job_type: super::columns::QUEUE.to_owned(), ..When::of(&timing) };
+        Ok(Self { settings: Settings::of(&definition, id), when, name: definition.name })
+    }
+
+    /// One that has nothing left to fire.
+    pub(crate) fn trigger() -> Result<Trigger, TriggerError> {
+        Simple::new(Some(0), 0, 0).map(Trigger::Simple)
+    }
+}
+
+impl EnqueueOrder {
+    /// When an execution is due that is stored at `now`.
+    #[cfg(test)]
+    pub(crate) fn due(&self, now: Millis) -> Millis {
+        match self.due {
+            DueAt::Instant(at) => at,
+            DueAt::After(delay) => now.saturating_add(delay),
+        }
+    }
+
+    /// The instant and the delay as a statement takes them: one of them, and none for the other.
+    pub(crate) fn due_columns(&self) -> (Millis, Millis) {
+        match self.due {
+            DueAt::Instant(at) => (at, 0),
+            DueAt::After(delay) => (NONE, delay),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_follow_the_time_and_are_numbers_above_zero() {
+        let (early, late) = (first_origin(1_767_225_600_000, u128::MAX), first_origin(1_767_225_600_001, 0));
+        assert!(0 < early && early < late, "{early} {late}");
+        assert!([i64::MIN, 0, i64::MAX].into_iter().all(|now| first_origin(now, 0) > 0));
+        assert_eq!(early >> BITS, 1_767_225_600_000);
+    }
+}

@@ -1,0 +1,217 @@
+//! Executions that are enqueued, and their removal.
+
+use std::collections::HashMap;
+
+use super::batch::{BatchRows, delete};
+use super::fault::{Fault, FaultKind, Step};
+use super::node;
+use super::purge;
+use super::session::{Session, now};
+use super::statement::{Row, Statement, listed, sql};
+use crate::domain::{ExecutionId, JobSpec, Millis, Reason, Token};
+use crate::store::columns::{Settings, When};
+use crate::store::enqueue::{EnqueueOrder, QueueRow, first_origin, origins_before, queue_of};
+use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
+use crate::time::Clock;
+
+/// Inserts the executions, and before the first of a job its queue.
+pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
+    if order.payloads.is_empty() {
+        return Ok(Vec::new());
+    }
+    // The host's time: it only keeps neighbours in time together.
+    let first = first_origin(Clock::default().now().db, Token::fresh().0.as_u128());
+    let origins: Vec<i64> = (first..).take(order.payloads.len()).collect();
+    if let Some(ids) = insert(session, order, &origins)? {
+        return Ok(ids);
+    }
+    make_queue(session, &order.application, &order.job)?;
+    let gone = || Fault::undecodable(format!("the queue of job {:?} is not there", order.job.name));
+    insert(session, order, &origins)?.ok_or_else(gone)
+}
+
+/// The ids, or none if the job has no queue yet.
+fn insert(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    origins: &[i64],
+) -> Step<Option<Vec<ExecutionId>>> {
+    let mut ids = Vec::with_capacity(order.payloads.len());
+    let size = session.dialect().batch();
+    for (payloads, origins) in order.payloads.chunks(size).zip(origins.chunks(size)) {
+        let inserted = insert_some(session, order, payloads, origins)?;
+        if inserted.is_empty() {
+            return Ok(None);
+        }
+        ids.extend(inserted);
+    }
+    Ok(Some(ids))
+}
+
+fn insert_some(
+    session: &mut dyn Session,
+    order: &EnqueueOrder,
+    payloads: &[String],
+    origins: &[i64],
+) -> Step<Vec<ExecutionId>> {
+    let dialect = session.dialect();
+    let (at, delay) = order.due_columns();
+    let tokens = payloads.iter().map(|_| Token::fresh().to_string());
+    let want = BatchRows::new(origins.iter().copied())
+        .texts("payload", payloads.iter().cloned())
+        .texts("token", tokens)
+        .same("at", at)
+        .same("delay", delay)
+        .same("reason", Reason::Enqueued.as_str())
+        .same("priority", order.priority.map_or(i64::MIN, i64::from));
+    // The limit keeps the clock from being read for each row and column anew.
+    let insert = sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
+                      state, reason, cause, due_time, claim_token, payload, priority) \
+                      SELECT e.application, e.id, 0, w.id, CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END, 1, \
+                      'PENDING', w.reason, w.reason, CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END, \
+                      w.token, w.payload, NULLIF(w.priority, -9223372036854775808) FROM ")
+    .want(dialect, &want)
+    .push(&format!(
+        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 {join} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? \
+         WHERE w.id <> -1",
+        dialect.clock(),
+        join = dialect.join()
+    ))
+    .bind(order.application.as_str())
+    .bind(queue_of(&order.job.name));
+    let taken = |fault: Fault| match fault.kind {
+        FaultKind::Duplicate => Fault::new(FaultKind::Conflict, "others have drawn the same origins"),
+        _ => fault,
+    };
+    let mut rows = if dialect.returns_inserted_rows() {
+        session.rows(&insert.push(" RETURNING id, origin")).map_err(taken)?
+    } else {
+        session.execute(&insert).map_err(taken)?;
+        session.rows(&inserted(order, origins))?
+    };
+    let mut ids: Vec<(i64, i64)> =
+        rows.iter_mut().map(|row| row.int().and_then(|id| Ok((row.int()?, id)))).collect::<Step<_>>()?;
+    ids.sort_unstable();
+    Ok(ids.into_iter().map(|(_, id)| ExecutionId(id)).collect())
+}
+
+/// What was inserted with these origins, which follow each other.
+fn inserted(order: &EnqueueOrder, origins: &[i64]) -> Statement {
+    sql("SELECT r.id, r.origin FROM QRTZ_RUN r WHERE r.execute_id = \
+         (SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?) \
+         AND r.generation = 0 AND r.origin >= ? AND r.origin <= ?")
+    .bind(order.application.as_str())
+    .bind(queue_of(&order.job.name))
+    .bind(origins.first().copied().unwrap_or_default())
+    .bind(origins.last().copied().unwrap_or_default())
+}
+
+/// The job's queue, unless another has made it meanwhile.
+fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> Step<()> {
+    let now = now(session)?;
+    let (id, _) = node::job(session, application, job, now)?;
+    let row = QueueRow::new(job, id).map_err(|error| Fault::undecodable(error.to_string()))?;
+    let cells = [row.settings.cells(), row.when.cells()].concat();
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_EXECUTE (application, name, shard, state, {}, {}) VALUES (?, ?, 0, ?{})",
+        listed("", Settings::COLUMNS),
+        listed("", When::COLUMNS),
+        ", ?".repeat(cells.len())
+    ));
+    let insert = insert.bind(application).bind(row.name).bind(QueueRow::STATE.as_str());
+    let insert = cells.into_iter().fold(insert, Statement::bind);
+    session.execute(&insert.push(&session.dialect().or_leave("QRTZ_EXECUTE", "name")))?;
+    Ok(())
+}
+
+/// An attempt at an enqueued execution.
+struct Attempt {
+    origin: i64,
+    /// None while it has not ended.
+    ended: Option<Millis>,
+}
+
+pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
+    let before = now(session)?.saturating_sub(walk.keep);
+    let (job, queue) = match next_queue(session, walk)? {
+        NextQueue::Of { job, queue } => (job, queue),
+        NextQueue::NoneUpTo(job) => {
+            return Ok(PurgedQueues { executions: 0, next: job.map(QueuePlace::behind) });
+        }
+    };
+    let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
+    let page = session.rows(&oldest((queue, after), before, walk.limit))?;
+    let is_last = page.len() < walk.limit;
+    let read = |mut row: Row| {
+        let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
+        Ok(Attempt { origin, ended: finished.filter(|_| is_over) })
+    };
+    let mut attempts: Vec<Attempt> = page.into_iter().map(read).collect::<Step<_>>()?;
+    let last = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
+    // More attempts of the last one may follow: the next page begins with it.
+    if !is_last && attempts.iter().any(|attempt| attempt.origin != last) {
+        attempts.retain(|attempt| attempt.origin != last);
+    }
+    let reached = attempts.last().map_or(last, |attempt| attempt.origin);
+    let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
+    let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
+    let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
+    let origins: Vec<i64> = old.iter().filter_map(|attempts| Some(attempts.first()?.origin)).collect();
+    let removed = purge::remove(session, &origins, |dialect, origins| {
+        let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
+        let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
+        delete(dialect, ("QRTZ_RUN", "r"), &want, &condition)
+    })?;
+    if removed != old.iter().map(|attempts| attempts.len()).sum::<usize>() {
+        return Err(Fault::new(FaultKind::Conflict, "rows to be purged are no longer as they were seen"));
+    }
+    let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
+    Ok(PurgedQueues { executions: origins.len(), next: Some(next) })
+}
+
+/// Where a walk goes on.
+enum NextQueue {
+    Of {
+        job: i64,
+        queue: i64,
+    },
+    /// The jobs up to this one have none; all that are left if it is none.
+    NoneUpTo(Option<i64>),
+}
+
+fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
+    /// How many jobs are looked at.
+    const PAGE: usize = 256;
+    let from = walk.after.job.saturating_add(i64::from(walk.after.origin == i64::MAX));
+    let jobs = sql("SELECT j.id, j.job_class FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? \
+                    ORDER BY j.id LIMIT ?");
+    let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);
+    let read = |mut row: Row| Ok((row.int()?, queue_of(&row.loose_text()?)));
+    let jobs: Vec<(i64, String)> = session.rows(&jobs)?.into_iter().map(read).collect::<Step<_>>()?;
+    let Some((last, _)) = jobs.last() else {
+        return Ok(NextQueue::NoneUpTo(None));
+    };
+    let queues =
+        sql("SELECT e.name, e.id FROM QRTZ_EXECUTE e WHERE e.job_type = 'QUEUE' AND e.application = ? \
+                      AND e.name IN ");
+    let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name)| name.as_str()));
+    let read = |mut row: Row| Ok((row.loose_text()?, row.int()?));
+    let queues: HashMap<String, i64> = session.rows(&queues)?.into_iter().map(read).collect::<Step<_>>()?;
+    let mut of_jobs = jobs.iter().filter_map(|(job, name)| Some((*job, *queues.get(name)?)));
+    Ok(match of_jobs.next() {
+        Some((job, queue)) => NextQueue::Of { job, queue },
+        None => NextQueue::NoneUpTo((jobs.len() == PAGE).then_some(*last)),
+    })
+}
+
+/// The attempts at executions that were enqueued before, the oldest first, behind an origin.
+pub(super) fn oldest((queue, after): (i64, i64), before: Millis, limit: usize) -> Statement {
+    sql("SELECT r.origin, CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 \
+         ELSE 1 END AS is_over, r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 AND r.origin > ? \
+         AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
+    .bind(before)
+    .bind(queue)
+    .bind(after)
+    .bind(origins_before(before))
+    .bind(limit)
+}
