@@ -68,9 +68,9 @@ pub use domain::{
     MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Cancellation, Context, HandlerError};
-pub use store::Ensured;
 #[cfg(feature = "sql")]
 pub use store::{CallerConnection, MigrationReport};
+pub use store::{Ensured, OnConflict};
 #[doc(inline)]
 pub use trigger::{Cron, Delay, Fold, Gap, Simple, Trigger, TriggerError};
 

@@ -143,6 +143,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     failures BIGINT,
     snoozes BIGINT,
     priority BIGINT,
+    key_period BIGINT,
+    unique_key VARCHAR(200),
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -176,6 +178,17 @@ CREATE TABLE IF NOT EXISTS QRTZ_CONCURRENT (
     job_id BIGINT NOT NULL,
     execution_id BIGINT NOT NULL,
     PRIMARY KEY (job_id, execution_id)
+);
+
+-- Unique keys of enqueued executions: the execution (by its origin) that was enqueued last with each. Whether
+-- it still keeps others away says its own state. key_period is when the period of its due time begins; -1
+-- where the key is for all times.
+CREATE TABLE IF NOT EXISTS QRTZ_KEY (
+    job_id BIGINT NOT NULL,
+    unique_key VARCHAR(200) NOT NULL,
+    key_period BIGINT NOT NULL DEFAULT -1,
+    origin BIGINT NOT NULL,
+    PRIMARY KEY (job_id, unique_key, key_period)
 );
 
 -- Who changed what by a client or the program: written in the transaction of the change.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Covering, Delay, Effect, Execution, History, Order, Pause, Plan, Switch, is_legal, judge,
+    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Order, Pause, Plan, Switch, is_legal,
+    judge,
 };
 use crate::domain::ExecutionState;
 
@@ -509,6 +510,29 @@ fn an_order_that_is_lost_or_run_otherwise_is_caught() {
         ordered(history);
         history.orders.as_mut().unwrap().push(Order { execution: 99, payload: None });
     });
+}
+
+#[test]
+fn two_executions_of_one_key_at_once_are_caught() {
+    let keyed = |history: &mut History, second: i64| {
+        for (id, origin, at) in [(61, 7, 6_000), (71, 8, second)] {
+            run(history, id / 10, 1, "SUCCEEDED");
+            let row = row(history, id);
+            (row.origin, row.prev, row.following) = (origin, None, None);
+            effect(history, id).payload = "own".into();
+            let own =
+                history.changes.iter_mut().filter(|change| change.execution == id && change.from.is_none());
+            own.for_each(|change| change.at = at);
+            history.keyed.push(Keyed { execution: id, key: "k".into() });
+        }
+        let order = |execution| Order { execution, payload: Some("own".into()) };
+        history.orders = Some(vec![order(61), order(71)]);
+        history.changes.sort_by_key(|change| change.at);
+    };
+    let mut history = good();
+    keyed(&mut history, 7_000);
+    judge(&history).assert_clean();
+    caught("two of one key", |history| keyed(history, 6_001));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::domain::{
 use crate::fixtures::Changes;
 use crate::repair::{resume, skip};
 use crate::store::audit::Order;
-use crate::store::enqueue::{DueAt, EnqueueOrder, queue_of};
+use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, queue_of};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::{Change, Definition, Ensured, ExecutionQuery, RemoveChange, Store};
 use crate::trigger::{AWAITED, Delay, Simple, Trigger};
@@ -54,6 +54,7 @@ pub(super) struct Plans {
     removals: Vec<Pause>,
     /// What was asked for beside what is planned.
     orders: Vec<judge::Order>,
+    keyed: Vec<judge::Keyed>,
     cancels: Vec<judge::Cancel>,
     skips: Vec<(String, Millis)>,
     retries: BTreeSet<i64>,
@@ -73,6 +74,7 @@ impl Plans {
             ends,
             removals: Vec::new(),
             orders: Vec::new(),
+            keyed: Vec::new(),
             cancels: Vec::new(),
             skips: Vec::new(),
             retries: BTreeSet::new(),
@@ -347,12 +349,36 @@ impl Plans {
         };
         let priority = self.dice.one_in(3).then(|| i32::try_from(self.dice.below(10)).unwrap());
         let (application, stored) = (APPLICATION.to_owned(), payloads.clone());
-        let order = EnqueueOrder { application, job, payloads: stored, due, priority };
+        let order = EnqueueOrder { application, job, payloads: stored, due, priority, key: None };
+        if self.dice.one_in(2) {
+            return self.enqueue_keyed(order, wire);
+        }
         // The store itself: a client's call is whole. Others may have drawn the same origins.
         let Ok(made) = wire.store.enqueue(&order) else { return };
         let orders = made.into_iter().zip(payloads);
         self.orders
             .extend(orders.map(|(id, payload)| judge::Order { execution: id.0, payload: Some(payload) }));
+    }
+
+    /// Somebody enqueues one with a key of which there are few.
+    fn enqueue_keyed(&mut self, order: EnqueueOrder, wire: &Wire<'_>) {
+        let key = format!("key-{}", self.dice.below(3));
+        let on_conflict = if self.dice.one_in(2) { OnConflict::Replace } else { OnConflict::Existing };
+        let payload = Some(order.payloads[0].clone());
+        let unique = UniqueKey { key: key.clone(), per: None, on_conflict };
+        let order = EnqueueOrder { payloads: order.payloads[..1].to_vec(), key: Some(unique), ..order };
+        // The store itself: a client's call is whole. Others may have drawn the same origin.
+        match wire.store.enqueue_unique(&order) {
+            Ok(Keyed::Created(id)) => {
+                self.orders.push(judge::Order { execution: id.0, payload });
+                self.keyed.push(judge::Keyed { execution: id.0, key });
+            }
+            Ok(Keyed::Replaced(id)) => {
+                let replaced = self.orders.iter_mut().filter(|order| order.execution == id.0);
+                replaced.for_each(|order| order.payload.clone_from(&payload));
+            }
+            Ok(Keyed::Existing(_)) | Err(_) => {}
+        }
     }
 
     /// Somebody asks for an extra execution of some schedule, at once or in a while, mostly with a payload of
@@ -456,6 +482,11 @@ impl Plans {
     /// What somebody cancelled.
     pub(super) fn cancels(&self) -> Vec<judge::Cancel> {
         self.cancels.clone()
+    }
+
+    /// What was enqueued with a key.
+    pub(super) fn keyed(&self) -> Vec<judge::Keyed> {
+        self.keyed.clone()
     }
 
     /// What was asked for.

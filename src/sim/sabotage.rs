@@ -110,6 +110,8 @@ pub(super) enum Sabotage {
     CountNoDeaths,
     /// Streaks go back beyond the ends of pauses.
     ForgetResumes,
+    /// Unique keys keep nobody away.
+    ForgetKeys,
     /// A failure is never retried.
     NoRetries,
     /// Outputs of this kind reach nobody.
@@ -247,6 +249,7 @@ impl Sabotage {
             ("the queue given back at a stop", Faults::LEAVING, vec![Self::DropTheQueue]),
             ("the end of what runs before a node leaves", Faults::LEAVING, vec![Self::LeaveEarly]),
             ("the retry of a failure", MANY, vec![Self::NoRetries]),
+            ("the keys of enqueued executions", MANY, vec![Self::ForgetKeys]),
             ("an order's own payload", MANY, vec![Self::ForgetOwnPayloads]),
             ("the end of what removed schedules leave", Faults::REMOVED, vec![Self::LeaveWithdrawn]),
         ];
@@ -265,6 +268,7 @@ impl Sabotage {
             Self::FollowTheCancelled => store.follow_cancelled(),
             Self::ForgetResumes => store.forget_resumes(),
             Self::LiftLimits => store.lift_limits(),
+            Self::ForgetKeys => store.forget_keys(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),
             Self::Covers(fault) => store.break_covers(*fault),

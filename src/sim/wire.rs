@@ -14,7 +14,7 @@ use crate::domain::{
     Covers, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Millis, NodeId, Reason, ScheduleId,
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
-use crate::store::enqueue::EnqueueOrder;
+use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
@@ -523,6 +523,10 @@ impl Store for Wire<'_> {
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.store.enqueue(order)
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.store.enqueue_unique(order)
     }
 
     fn purge_queues(&self, walk: &QueueWalk) -> Result<PurgedQueues> {

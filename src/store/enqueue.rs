@@ -1,13 +1,14 @@
 //! Executions that are enqueued: each is one row of QRTZ_RUN, without a schedule of its own.
 //!
 //! They are stored under the queue of their job: a row of QRTZ_EXECUTE that never fires, made with the first
-//! of them. So whatever is joined with an execution's schedule finds its name, job and settings there. Nothing
-//! locks or changes that row: each execution is claimed by itself, and its fence counts its own claims.
+//! of them. So whatever is joined with an execution's schedule finds its name, job and settings there.
+//! Nothing locks or changes that row: each execution is claimed by itself, and its fence counts its own
+//! claims.
 
 use super::columns::{Settings, When};
 use super::definition::Definition;
 use super::when::NONE;
-use crate::domain::{JobSpec, Millis, ScheduleState};
+use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
 use crate::trigger::{Simple, Timing, Trigger, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -44,6 +45,8 @@ pub(crate) struct EnqueueOrder {
     pub payloads: Vec<String>,
     pub due: DueAt,
     pub priority: Option<i32>,
+    /// Of one execution.
+    pub key: Option<UniqueKey>,
 }
 
 /// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
@@ -58,6 +61,46 @@ pub(crate) fn first_origin(now: Millis, chance: u128) -> i64 {
 /// All origins that were drawn before this instant are smaller.
 pub(crate) fn origins_before(instant: Millis) -> i64 {
     first_origin(instant, 0)
+}
+
+/// What becomes of an execution whose key another keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// It is not stored; the answer names the one that has the key:
+    /// [`Enqueued::Existing`](crate::Enqueued::Existing).
+    #[default]
+    Existing,
+    /// The other gets its payload, due time and priority, if it waits as it was enqueued; if it was claimed
+    /// once, as [`OnConflict::Existing`].
+    Replace,
+    /// As [`OnConflict::Existing`], but an error: [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
+    Reject,
+}
+
+/// A unique key: of all executions of a job that have not ended, one has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UniqueKey {
+    pub key: String,
+    /// Only among those that are due in the same period of so many milliseconds, counted from the epoch.
+    pub per: Option<Millis>,
+    pub on_conflict: OnConflict,
+}
+
+impl UniqueKey {
+    /// When the period of a due time begins; [`NONE`] where the key is for all times.
+    pub(crate) fn period(&self, due: Millis) -> Millis {
+        self.per.map_or(NONE, |per| due.saturating_sub(due.rem_euclid(per.max(1))))
+    }
+}
+
+/// The answer to an [`EnqueueOrder`] with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keyed {
+    Created(ExecutionId),
+    /// This one keeps the key.
+    Existing(ExecutionId),
+    Replaced(ExecutionId),
 }
 
 /// What every queue's row says.
@@ -87,7 +130,6 @@ impl QueueRow {
 
 impl EnqueueOrder {
     /// When an execution is due that is stored at `now`.
-    #[cfg(test)]
     pub(crate) fn due(&self, now: Millis) -> Millis {
         match self.due {
             DueAt::Instant(at) => at,

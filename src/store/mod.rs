@@ -50,7 +50,8 @@ pub use sql::{CallerConnection, MigrationReport};
 pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
 
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
-use self::enqueue::EnqueueOrder;
+pub use self::enqueue::OnConflict;
+use self::enqueue::{EnqueueOrder, Keyed};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
@@ -169,6 +170,10 @@ pub(crate) trait Store: Send + Sync {
     /// if others have drawn the same origins.
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
 
+    /// As [`Store::enqueue`], of one execution with a key: if another of its job that has not ended has that,
+    /// the order says what becomes of the two.
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
+
     /// Cancels an execution that has not begun, or asks the node that runs it to end it; and records that.
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
 
@@ -238,6 +243,7 @@ pub(crate) trait Verbs {
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied>;
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed>;
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel>;
     fn retry(&self, order: &ExecutionOrder) -> Result<Retry>;
     fn switch(&self, order: &SwitchOrder) -> Result<Switched>;
@@ -272,6 +278,10 @@ impl Verbs for Arc<dyn Store> {
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.as_ref().enqueue(order)
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.as_ref().enqueue_unique(order)
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

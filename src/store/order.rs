@@ -97,6 +97,8 @@ pub(crate) enum Retry {
     State(Option<ExecutionState>),
     /// Another attempt has followed it before.
     Followed,
+    /// Another execution that has not ended has its unique key.
+    KeyTaken(ExecutionId),
     /// Its schedule, in this state, runs nothing; none if it cannot be understood, or is gone.
     NotRunnable(Option<ScheduleState>),
     Unknown,

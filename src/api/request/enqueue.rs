@@ -10,7 +10,7 @@ use crate::api::config::check_name;
 use crate::api::{Client, Job};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
 use crate::store::Verbs;
-use crate::store::enqueue::{DueAt, EnqueueOrder, MOST_AT_ONCE, queue_of};
+use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, OnConflict, UniqueKey, queue_of};
 use crate::store::order::LARGEST_OWN_PAYLOAD;
 use crate::store::when::FIRST_PLAUSIBLE;
 use crate::time::millis;
@@ -22,16 +22,23 @@ struct Order {
     payloads: Result<Vec<String>, String>,
     due: DueAt,
     priority: Option<i32>,
+    key: Option<UniqueKey>,
 }
 
 impl Order {
     fn new<P: Serialize>(job: JobSpec, payloads: impl Iterator<Item = P>) -> Self {
         let encode = |payload: P| payload::encode(&payload).map_err(|error| error.to_string());
-        Self { job, payloads: payloads.map(encode).collect(), due: DueAt::After(0), priority: None }
+        Self {
+            job,
+            payloads: payloads.map(encode).collect(),
+            due: DueAt::After(0),
+            priority: None,
+            key: None,
+        }
     }
 
     fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
-        let Self { job, payloads, due, priority } = self;
+        let Self { job, payloads, due, priority, key } = self;
         check_name("job name", &job.name, 200)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
@@ -48,8 +55,8 @@ impl Order {
         }
         if let Some(large) = payloads.iter().map(String::len).find(|bytes| *bytes > LARGEST_OWN_PAYLOAD) {
             return refused(format!(
-                "a payload has {large} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere \
-                 and let the payload hold its key"
+                "a payload has {large} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data \
+                 elsewhere and let the payload hold its key"
             ));
         }
         if matches!(due, DueAt::Instant(at) if at < FIRST_PLAUSIBLE) {
@@ -57,7 +64,13 @@ impl Order {
                 "it is to run before 1973-03-03: are these seconds, not milliseconds?".to_owned(),
             );
         }
-        Ok(EnqueueOrder { application: client.application.clone(), job, payloads, due, priority })
+        if let Some(UniqueKey { key, per, .. }) = &key {
+            check_name("unique key", key, 200)?;
+            if per.is_some_and(|per| per < 1_000) {
+                return refused("the period of its key is shorter than a second".to_owned());
+            }
+        }
+        Ok(EnqueueOrder { application: client.application.clone(), job, payloads, due, priority, key })
     }
 }
 
@@ -87,9 +100,9 @@ macro_rules! options {
 
 /// Runs a job once, now or later, without a schedule. Made by [`Client::enqueue`].
 ///
-/// The execution is one row of `QRTZ_RUN`. It is claimed, retried, recovered, cancelled, shown and kept in the
-/// ledger as those of schedules are; [`Context::schedule`](crate::Context::schedule) names its job's queue,
-/// `queue:JOB`, and [`Context::cause`](crate::Context::cause) is [`Cause::Enqueued`](crate::Cause::Enqueued).
+/// The execution is one row of `QRTZ_RUN`. It is claimed, retried, recovered, cancelled, shown and kept in
+/// the ledger as those of schedules are; [`Context::schedule`](crate::Context::schedule) names its job's
+/// queue, `queue:JOB`, and [`Context::cause`](crate::Context::cause) is [`Cause::Enqueued`](crate::Cause::Enqueued).
 /// Its [fence](crate::Context::fence) counts the claims of this execution alone. What has no live node with a
 /// handler for its job waits. The node whose [client](crate::Scheduler::client) this is looks for it at once,
 /// others with their next poll.
@@ -126,9 +139,52 @@ impl<'a> Enqueue<'a> {
 
     options!();
 
+    /// Gives it a key: of all executions of its job that have not ended, one has it at most. It is kept from
+    /// when it is stored until the execution has ended for good, also while it waits for a retry, or its
+    /// handler runs on beyond its time limit. [`on_conflict`](Self::on_conflict) says what becomes of this
+    /// one if another has the key. 1 to 200 characters, none of them control characters. Default: no key.
+    ///
+    /// ```
+    /// use firetime::{Client, Enqueued, Job};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REMIND: Job<u64> = Job::new("remind");
+    /// let client = Client::connect("shop", &url)?;
+    /// let Enqueued::Created(first) = client.enqueue(REMIND, &7).key("customer-7").run()? else { panic!() };
+    /// assert_eq!(client.enqueue(REMIND, &7).key("customer-7").run()?, Enqueued::Existing(first));
+    /// client.cancel(first).run()?;
+    /// assert!(matches!(client.enqueue(REMIND, &7).key("customer-7").run()?, Enqueued::Created(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key(mut self, key: &str) -> Self {
+        self.unique().key = key.to_owned();
+        self
+    }
+
+    /// Lets its key count only among executions that are due in the same period: the whole spans of this
+    /// length since 1970-01-01 00:00 UTC, so that a day begins at midnight UTC. From one second on, to the
+    /// millisecond. Default: at any time.
+    pub fn key_per(mut self, period: Duration) -> Self {
+        self.unique().per = Some(millis(period));
+        self
+    }
+
+    /// What becomes of it if another execution has its key. Default: [`OnConflict::Existing`].
+    pub fn on_conflict(mut self, conflict: OnConflict) -> Self {
+        self.unique().on_conflict = conflict;
+        self
+    }
+
+    fn unique(&mut self) -> &mut UniqueKey {
+        let none = UniqueKey { key: String::new(), per: None, on_conflict: OnConflict::Existing };
+        self.order.key.get_or_insert(none)
+    }
+
     /// Runs the request.
     ///
     /// # Errors
+    /// [`ErrorKind::Conflict`] if another execution has its key, and that is [`OnConflict::Reject`];
     /// [`ErrorKind::Config`] if the payload has more than 8 KiB of JSON or cannot be written as JSON, the
     /// instant lies before 1973, or no job can have this name; or the database's failure.
     pub fn run(self) -> Result<Enqueued, Error> {
@@ -142,6 +198,18 @@ impl<'a> Enqueue<'a> {
 
     fn over(self, verbs: &dyn Verbs) -> Result<Enqueued, Error> {
         let order = self.order.resolved(self.client)?;
+        if let Some(UniqueKey { key, on_conflict, .. }) = &order.key {
+            return match verbs.enqueue_unique(&order)? {
+                Keyed::Created(id) => Ok(Enqueued::Created(id)),
+                Keyed::Replaced(id) => Ok(Enqueued::Replaced(id)),
+                Keyed::Existing(id) if *on_conflict == OnConflict::Reject => {
+                    let message =
+                        format!("enqueuing job {:?}: execution {id} has the key {key:?}", order.job.name);
+                    Err(Error::new(ErrorKind::Conflict, message))
+                }
+                Keyed::Existing(id) => Ok(Enqueued::Existing(id)),
+            };
+        }
         let stored = verbs.enqueue(&order)?.pop();
         let missing =
             || Error::new(ErrorKind::Data, format!("enqueuing job {:?}: nothing was stored", order.job.name));
@@ -208,6 +276,10 @@ impl<'a> EnqueueMany<'a> {
 pub enum Enqueued {
     /// The execution waits for a node; its row id in `QRTZ_RUN`.
     Created(ExecutionId),
+    /// This one has the key, and has not ended: nothing was stored.
+    Existing(ExecutionId),
+    /// This one has the key and waits; it has the payload, due time and priority of the request now.
+    Replaced(ExecutionId),
 }
 
 #[cfg(test)]
@@ -227,6 +299,9 @@ mod tests {
             (client.enqueue(MAIL, &large).run().map(|_| ()), "8192"),
             (client.enqueue(MAIL, &text).at(early).run().map(|_| ()), "seconds"),
             (client.enqueue(Job::new(""), &text).run().map(|_| ()), "name"),
+            (client.enqueue(MAIL, &text).key("").run().map(|_| ()), "key"),
+            (client.enqueue(MAIL, &text).on_conflict(OnConflict::Reject).run().map(|_| ()), "key"),
+            (client.enqueue(MAIL, &text).key("k").key_per(Duration::ZERO).run().map(|_| ()), "second"),
             (client.enqueue_many(MAIL, &many).run().map(|_| ()), "in parts"),
             (client.enqueue_many(MAIL, [&text, &large]).run().map(|_| ()), "8192"),
         ];
@@ -236,6 +311,30 @@ mod tests {
         }
         assert_eq!(client.enqueue_many(MAIL, &[]).run().unwrap(), []);
         assert!(client.executions(&crate::ExecutionFilter::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_key_is_kept_replaced_or_refused() {
+        let (client, _) = client();
+        let (text, other) = ("x".to_owned(), "y".to_owned());
+        let keyed = |payload| client.enqueue(MAIL, payload).key("k");
+        let Enqueued::Created(first) = keyed(&text).run().unwrap() else { panic!("it is new") };
+        assert_eq!(keyed(&other).run().unwrap(), Enqueued::Existing(first));
+        let refused = keyed(&other).on_conflict(OnConflict::Reject).run().unwrap_err();
+        assert!(
+            refused.kind() == ErrorKind::Conflict && refused.to_string().contains("has the key"),
+            "{refused}"
+        );
+        assert_eq!(client.execution(first).unwrap().payload.as_deref(), Some("\"x\""));
+        let replaced = keyed(&other).on_conflict(OnConflict::Replace).priority(9).run().unwrap();
+        assert_eq!(replaced, Enqueued::Replaced(first));
+        assert_eq!(client.execution(first).unwrap().payload.as_deref(), Some("\"y\""));
+        client.cancel(first).run().unwrap();
+        let Enqueued::Created(second) = keyed(&text).run().unwrap() else { panic!("the first has ended") };
+        assert_eq!(client.retry(first).run().unwrap(), crate::Retried::KeyTaken(second));
+        client.cancel(second).run().unwrap();
+        assert!(matches!(client.retry(first).run().unwrap(), crate::Retried::Pending(_)));
+        assert!(matches!(keyed(&text).run().unwrap(), Enqueued::Existing(_)), "the retry has the key again");
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl Retry<'_> {
             order::Retry::State(Some(state)) => Retried::NotRetryable(state),
             order::Retry::State(None) => return Err(client.unreadable_execution(execution)),
             order::Retry::Followed => Retried::Followed,
+            order::Retry::KeyTaken(keeper) => Retried::KeyTaken(keeper),
             order::Retry::NotRunnable(state) => Retried::NotRunnable(state.unwrap_or(ScheduleState::Error)),
             order::Retry::Unknown => return Err(client.unknown_execution(execution)),
         })
@@ -76,6 +77,9 @@ pub enum Retried {
     Pending(ExecutionId),
     /// Another attempt has followed it: look at that one.
     Followed,
+    /// It was enqueued with a [key](crate::request::Enqueue::key), which this execution has by now, and has
+    /// not ended.
+    KeyTaken(ExecutionId),
     /// It is in this state: it has not ended, has succeeded, or was skipped.
     NotRetryable(ExecutionState),
     /// Its schedule is in this state, in which nothing of it runs.

@@ -40,6 +40,7 @@ pub(crate) struct NewExecution {
     pub(crate) payload: serde_json::Value,
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) priority: Option<i32>,
+    pub(crate) key: Option<String>,
 }
 
 pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result<(), Failure> {
@@ -49,8 +50,12 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
     let enqueue = client.enqueue(job, &new.payload);
     let enqueue = new.at.iter().fold(enqueue, |enqueue, at| enqueue.at(*at));
     let enqueue = new.priority.iter().fold(enqueue, |enqueue, priority| enqueue.priority(*priority));
+    let enqueue = new.key.iter().fold(enqueue, |enqueue, key| enqueue.key(key));
     match enqueue.run()? {
         Enqueued::Created(execution) => writeln!(out, "execution {execution} waits for a node")?,
+        Enqueued::Existing(execution) => {
+            writeln!(out, "nothing was stored, execution {execution} has the key and has not ended")?;
+        }
         other => writeln!(out, "{other:?}")?,
     }
     warn_of_no_node(&client, &new.job)

@@ -320,6 +320,9 @@ fn one(client: &Client, change: Change, id: i64, reason: &str) -> Result<String,
         },
         Change::Retry => match client.retry(id).reason(reason).run().map_err(missing)? {
             Retried::Pending(attempt) => format!("execution {attempt} waits for a node"),
+            Retried::KeyTaken(keeper) => {
+                format!("nothing was changed, execution {keeper} has its key and has not ended")
+            }
             Retried::Followed => "nothing was changed, another attempt has followed it".to_owned(),
             Retried::NotRetryable(state) => {
                 format!("nothing was changed, it is {}", state.as_str().to_lowercase())

@@ -329,6 +329,7 @@ impl Cluster {
             changes,
             pauses: self.pauses,
             orders: Some(self.plans.orders()),
+            keyed: self.plans.keyed(),
             cancels: self.plans.cancels().into_iter().chain(self.wires.replaced()).collect(),
             retries: self.plans.retries(),
             skips: self.plans.skips(),

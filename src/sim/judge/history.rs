@@ -17,6 +17,8 @@ pub struct History {
     pub pauses: Vec<Pause>,
     /// What somebody asked for beside what was planned; none if nobody kept it.
     pub orders: Option<Vec<Order>>,
+    /// Of these, those with a unique key.
+    pub keyed: Vec<Keyed>,
     /// Attempts that somebody asked for beside what policies grant.
     pub retries: BTreeSet<i64>,
     /// Occurrences that somebody skipped: the schedule, the fire time.
@@ -210,6 +212,13 @@ pub struct Pause {
     pub schedule: String,
     pub from: Millis,
     pub until: Millis,
+}
+
+/// An enqueued execution with a unique key.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    pub execution: i64,
+    pub key: String,
 }
 
 /// An execution that somebody asked for, and the payload it was to have if not its schedule's.

@@ -73,6 +73,11 @@ macro_rules! conformance {
                 an_enqueued_execution_that_has_not_begun_is_cancelled,
                 ended_ones_leave_with_the_retention_and_open_ones_stay,
                 a_queue_is_no_schedule,
+                a_key_is_kept_until_its_execution_has_ended_for_good,
+                what_waits_is_replaced_and_its_claim_under_way_is_lost,
+                a_key_counts_within_its_period,
+                a_retry_by_hand_needs_its_key,
+                one_of_many_that_enqueue_one_key_stores_it,
             }
             concurrency {
                 no_more_of_a_job_run_than_may,

@@ -6,7 +6,8 @@ use std::sync::Barrier;
 use super::*;
 use crate::domain::{Cause, ExecutionState, ScheduleState};
 use crate::store::audit::Order;
-use crate::store::enqueue::{DueAt, EnqueueOrder, first_origin, queue_of};
+use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, OnConflict, UniqueKey, first_origin, queue_of};
+use crate::store::order::Retry;
 use crate::store::order::{Cancel, ExecutionOrder};
 use crate::store::switch::{Scope, SwitchOrder, SwitchVerb, Switched};
 use crate::store::{QueuePlace, QueueWalk};
@@ -21,7 +22,14 @@ impl Bench {
             payloads: payloads.iter().map(|payload| (*payload).to_owned()).collect(),
             due: DueAt::Instant(self.base),
             priority: None,
+            key: None,
         }
+    }
+
+    fn keyed(&self, payload: &str, key: &str, on_conflict: OnConflict) -> Keyed {
+        let unique = UniqueKey { key: key.to_owned(), per: None, on_conflict };
+        let order = EnqueueOrder { key: Some(unique), ..self.enqueue_order(&[payload]) };
+        self.store.enqueue_unique(&order).unwrap()
     }
 
     fn enqueue(&self, payloads: &[&str]) -> Vec<ExecutionId> {
@@ -290,4 +298,72 @@ pub(crate) fn a_held_enqueued_execution_is_skipped_and_the_others_win(db: &Bench
     drop(held);
     let free = |claims: &[Claim]| matches!(claims, [Claim::Won(_), Claim::Won(_), Claim::Won(_)]);
     db.resolve_until(&requests, free);
+}
+
+/// From its storing until it has ended for good: also while it runs, and while it waits for its retry.
+pub(crate) fn a_key_is_kept_until_its_execution_has_ended_for_good(db: &Bench) {
+    let Keyed::Created(id) = db.keyed("1", "k", OnConflict::Existing) else { panic!("it is new") };
+    assert_eq!(db.keyed("2", "k", OnConflict::Existing), Keyed::Existing(id), "it waits");
+    assert!(matches!(db.keyed("2", "other", OnConflict::Existing), Keyed::Created(_)));
+    let first = db.run_enqueued(id);
+    assert_eq!(db.keyed("2", "k", OnConflict::Replace), Keyed::Existing(id), "it runs");
+    let failed = first.finish(Answer::Failed("no".to_owned()), Some(db.base), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let Keyed::Existing(retry) = db.keyed("2", "k", OnConflict::Replace) else { panic!("its retry waits") };
+    assert_ne!(retry, id);
+    let second = db.run_enqueued(retry);
+    assert_eq!((second.payload(), second.attempt()), ("1", 2));
+    assert_eq!(db.settle(&succeeded(second, db.now)), Applied::Done);
+    let Keyed::Created(next) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it has ended") };
+    assert_eq!(db.find_pending(next).unwrap().payload.as_deref(), Some("2"));
+}
+
+pub(crate) fn what_waits_is_replaced_and_its_claim_under_way_is_lost(db: &Bench) {
+    let Keyed::Created(id) = db.keyed("1", "k", OnConflict::Existing) else { panic!("it is new") };
+    let before = db.taken(id);
+    assert_eq!(db.keyed("2", "k", OnConflict::Replace), Keyed::Replaced(id));
+    assert!(is_lost(&db.claim(&before)), "it would run with the payload of before");
+    assert_eq!(db.run_enqueued(id).payload(), "2");
+}
+
+pub(crate) fn a_key_counts_within_its_period(db: &Bench) {
+    let at = |due: Millis| {
+        let unique = UniqueKey { key: "k".to_owned(), per: Some(DAY), on_conflict: OnConflict::Existing };
+        let order = db.enqueue_order(&["1"]);
+        let order = EnqueueOrder { due: DueAt::Instant(due), key: Some(unique), ..order };
+        db.store.enqueue_unique(&order).unwrap()
+    };
+    let midnight = db.base - db.base % DAY;
+    let Keyed::Created(today) = at(midnight) else { panic!("it is new") };
+    assert_eq!(at(midnight + DAY - 1), Keyed::Existing(today));
+    assert!(matches!(at(midnight + DAY), Keyed::Created(_)), "the next day");
+}
+
+pub(crate) fn a_retry_by_hand_needs_its_key(db: &Bench) {
+    let order =
+        |execution| ExecutionOrder { application: db.app.clone(), execution, order: Order::default() };
+    let Keyed::Created(first) = db.keyed("1", "k", OnConflict::Existing) else { panic!("it is new") };
+    assert_eq!(db.store.cancel(&order(first)).unwrap(), Cancel::Done);
+    let Keyed::Created(second) = db.keyed("2", "k", OnConflict::Existing) else { panic!("it was cancelled") };
+    assert_eq!(db.store.retry(&order(first)).unwrap(), Retry::KeyTaken(second));
+    assert_eq!(db.store.cancel(&order(second)).unwrap(), Cancel::Done);
+    let Retry::Pending(again) = db.store.retry(&order(first)).unwrap() else { panic!("nobody has its key") };
+    assert_eq!(db.keyed("3", "k", OnConflict::Existing), Keyed::Existing(again));
+    assert_eq!(db.store.retry(&order(second)).unwrap(), Retry::KeyTaken(again));
+}
+
+pub(crate) fn one_of_many_that_enqueue_one_key_stores_it(db: &Bench) {
+    const THREADS: usize = 10;
+    db.enqueue(&["0"]);
+    let start = Barrier::new(THREADS);
+    let enqueue = || {
+        start.wait();
+        db.keyed("1", "k", OnConflict::Existing)
+    };
+    let answers: Vec<Keyed> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..THREADS).map(|_| scope.spawn(enqueue)).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    let created = answers.iter().filter(|answer| matches!(answer, Keyed::Created(_))).count();
+    assert_eq!((created, db.executions().len()), (1, 2), "{answers:?}");
 }

@@ -256,6 +256,7 @@ fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
         cause: line.cause.map(Reason::as_str),
         payload: None,
         priority: None,
+        key: None,
         due: line.due,
         token: line.token,
         fence: 0,

@@ -121,6 +121,7 @@ impl Tables {
             cause: None,
             payload: None,
             priority: None,
+            key: None,
             due: occurrence.at,
             token: Some(request.token),
             fence,

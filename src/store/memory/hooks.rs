@@ -30,6 +30,8 @@ pub(crate) struct Hooks {
     /// Any number of a job's executions run at once.
     pub(super) no_limits: bool,
     pub(super) forgets_resumes: bool,
+    /// Keys of enqueued executions keep nobody away.
+    pub(super) forgets_keys: bool,
     /// A protection of slots that is switched off.
     pub(super) slot_fault: Option<SlotFault>,
     /// How the answer to what an execution covers is wrong.
@@ -151,6 +153,11 @@ impl MemoryStore {
     /// Attempts follow also those that were cancelled as they ran.
     pub(crate) fn follow_cancelled(&self) {
         self.tables().hooks.follows_cancelled = true;
+    }
+
+    /// Keys of enqueued executions keep nobody away any more.
+    pub(crate) fn forget_keys(&self) {
+        self.tables().hooks.forgets_keys = true;
     }
 
     /// Streaks go back beyond the ends of pauses.

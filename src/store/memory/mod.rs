@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::enqueue::EnqueueOrder;
+use super::enqueue::{EnqueueOrder, Keyed};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
@@ -226,6 +226,10 @@ impl Store for MemoryStore {
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.transaction(|tables| tables.enqueue(order))
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.transaction(|tables| tables.enqueue_unique(order))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

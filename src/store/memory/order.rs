@@ -1,11 +1,12 @@
 //! Executions that somebody asks for, or asks to cancel.
 
-use super::rows::Run;
+use super::rows::{Run, Schedule};
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
+use crate::store::when::NONE;
 use crate::store::{Applied, ExecutionChange, Result};
 
 impl Tables {
@@ -32,6 +33,7 @@ impl Tables {
             cause: Some(Reason::ByHand.as_str()),
             payload: order.payload.as_deref().map(Into::into),
             priority: None,
+            key: None,
             due,
             token: Some(Token::fresh()),
             fence: 0,
@@ -102,6 +104,12 @@ impl Tables {
         if *run.application != *order.application {
             return Ok(Retry::Unknown);
         }
+        let job = self.schedule(run.schedule).map_or(NONE, Schedule::job);
+        let key = run.key.clone().map(|(key, period)| (job, key, period));
+        let other = key.as_ref().filter(|key| self.keys.get(*key) != Some(&run.origin));
+        if let Some(keeper) = other.and_then(|key| self.keeper(run.schedule, key)) {
+            return Ok(Retry::KeyTaken(keeper));
+        }
         let row = self.schedule(run.schedule);
         let schedule = row.map(|row| row.state.to_string()).unwrap_or_default();
         let name = row.map(|row| row.name.to_string()).unwrap_or_default();
@@ -110,8 +118,9 @@ impl Tables {
             return Ok(refusal);
         }
         let Some(state) = state else { return Ok(Retry::State(None)) };
-        let key = |it: &Run| (it.generation, it.origin, it.scheduled);
-        if self.ledger(run.schedule).any(|(_, it)| key(it) == key(&run) && it.attempt > run.attempt) {
+        let occurrence = |it: &Run| (it.generation, it.origin, it.scheduled);
+        let follows = |it: &Run| occurrence(it) == occurrence(&run) && it.attempt > run.attempt;
+        if self.ledger(run.schedule).any(|(_, it)| follows(it)) {
             return Ok(Retry::Followed);
         }
         if self.stuck.contains(&order.execution.0) {
@@ -120,7 +129,10 @@ impl Tables {
         let due = self.now.max(run.scheduled);
         let again = run.again((Reason::ByHand.as_str(), Reason::Retry.as_str()), due, Token::fresh());
         self.record(&order.retry_entry(&name, state, i64::from(again.attempt)));
-        self.insert_run(again).map(Retry::Pending)
+        let origin = again.origin;
+        let id = self.insert_run(again)?;
+        key.map(|key| self.keys.insert(key, origin));
+        Ok(Retry::Pending(id))
     }
 
     pub(super) fn saw_cancels(&mut self, executions: &[ExecutionId]) {

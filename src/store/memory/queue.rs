@@ -4,13 +4,63 @@ use std::sync::Arc;
 
 use super::rows::{Run, Schedule, Shape, Text};
 use super::tables::Tables;
-use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Reason, Token};
-use crate::store::enqueue::{EnqueueOrder, QueueRow, first_origin, origins_before, queue_of};
+use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
+use crate::store::enqueue::{
+    EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
+};
 use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk, Result};
 
 impl Tables {
     pub(super) fn enqueue(&mut self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
+        let chance = self.fresh_id();
+        self.enqueue_from(order, first_origin(self.now, u128::from(chance.unsigned_abs())), None)
+    }
+
+    /// One execution with a key, unless another keeps that.
+    pub(super) fn enqueue_unique(&mut self, order: &EnqueueOrder) -> Result<Keyed> {
+        let missing = || Error::new(ErrorKind::Data, "enqueue: an execution without a key");
+        let unique = order.key.as_ref().ok_or_else(missing)?;
+        let queue = self.queue(&order.application, &order.job)?;
+        let job = self.schedule(queue).map_or(NONE, Schedule::job);
+        let (due, chance) = (order.due(self.now), self.fresh_id());
+        let key = (job, Arc::<str>::from(unique.key.as_str()), unique.period(due));
+        if let Some(open) = self.keeper(queue, &key) {
+            let is_as_enqueued =
+                |run: &Run| run.is(ExecutionState::Pending) && run.reason == Reason::Enqueued.as_str();
+            let is_waiting = self.run(open).is_some_and(is_as_enqueued);
+            if unique.on_conflict != OnConflict::Replace || !is_waiting {
+                return Ok(Keyed::Existing(open));
+            }
+            self.edit_run(open, |run| {
+                run.payload = order.payloads.first().map(|payload| payload.as_str().into());
+                (run.priority, run.scheduled, run.due) = (order.priority, due, due);
+                run.token = Some(Token::fresh());
+            });
+            return Ok(Keyed::Replaced(open));
+        }
+        let origin = first_origin(self.now, u128::from(chance.unsigned_abs()));
+        let ids = self.enqueue_from(order, origin, Some((Arc::clone(&key.1), key.2)))?;
+        self.keys.insert(key, origin);
+        ids.first().copied().map(Keyed::Created).ok_or_else(missing)
+    }
+
+    /// The last attempt at the execution that was enqueued last with a key, if it has not ended.
+    pub(super) fn keeper(&self, queue: i64, key: &(i64, Arc<str>, Millis)) -> Option<ExecutionId> {
+        let origin = *self.keys.get(key)?;
+        let own = self.ledger(queue).filter(|(_, run)| run.origin == origin);
+        let (id, last) = own.max_by_key(|(_, run)| run.attempt)?;
+        let runs_on = last.is(ExecutionState::TimedOut) && last.finished.is_none();
+        let is_over = last.state.parse().is_ok_and(ExecutionState::is_terminal);
+        (!is_over || runs_on).then_some(id).filter(|_| !self.hooks.forgets_keys)
+    }
+
+    fn enqueue_from(
+        &mut self,
+        order: &EnqueueOrder,
+        origin: i64,
+        key: Option<(Arc<str>, Millis)>,
+    ) -> Result<Vec<ExecutionId>> {
         let queue = self.queue(&order.application, &order.job)?;
         let (application, due) = (self.application(&order.application), order.due(self.now));
         let run = |(payload, origin): (&String, i64)| Run {
@@ -27,6 +77,7 @@ impl Tables {
             cause: Some(Reason::Enqueued.as_str()),
             payload: Some(payload.as_str().into()),
             priority: order.priority,
+            key: key.clone(),
             due,
             token: Some(Token::fresh()),
             fence: 0,
@@ -42,9 +93,7 @@ impl Tables {
             snoozes: 0,
         };
         let taken = |_| Error::new(ErrorKind::Conflict, "enqueue: others have drawn the same origins");
-        let chance = self.fresh_id();
-        let origins = first_origin(self.now, u128::from(chance.unsigned_abs()))..;
-        let runs: Vec<Run> = order.payloads.iter().zip(origins).map(run).collect();
+        let runs: Vec<Run> = order.payloads.iter().zip(origin..).map(run).collect();
         runs.into_iter().map(|run| self.insert_run(run).map_err(taken)).collect()
     }
 
@@ -100,7 +149,15 @@ impl Tables {
         let old: Vec<_> = of_one.iter().filter(|rows| rows.iter().all(|row| row.2)).collect();
         let reached = of_one.last().and_then(|rows| rows.first()).map_or(i64::MAX, |row| row.1);
         let is_last = of_one.len() < walk.limit;
-        old.iter().for_each(|rows| rows.iter().for_each(|row| self.remove_run(row.0)));
+        for row in old.iter().flat_map(|rows| rows.iter()) {
+            let key = self.run(row.0).and_then(|run| run.key.clone());
+            if let Some(key) = key.map(|(key, period)| (job, key, period))
+                && self.keys.get(&key) == Some(&row.1)
+            {
+                self.keys.remove(&key);
+            }
+            self.remove_run(row.0);
+        }
         let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
         PurgedQueues { executions: old.len(), next: Some(next) }
     }

@@ -354,6 +354,8 @@ pub(super) struct Run {
     /// Its own payload and priority, in place of its schedule's.
     pub payload: Option<Arc<str>>,
     pub priority: Option<i32>,
+    /// Its unique key among those of its job, and the period that this is for.
+    pub key: Option<(Arc<str>, Millis)>,
     pub due: Millis,
     pub token: Option<Token>,
     pub fence: i64,

@@ -392,7 +392,8 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload, cause, failures, snoozes, priority, fence) SELECT "
+                      following_fire_time, payload, cause, failures, snoozes, priority, fence, unique_key, \
+                      key_period) SELECT "
             .to_owned()
             + &again("w.reason", "w.reason", "w.due", "w.fresh")
             + " FROM ",
@@ -416,7 +417,7 @@ pub(super) fn again(reason: &str, cause: &str, due: &str, token: &str) -> String
         "r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
          r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, r.following_fire_time, r.payload, \
          {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') THEN COALESCE(r.failures, 0) + 1 \
-         ELSE r.failures END, r.snoozes, r.priority, r.fence"
+         ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, r.key_period"
     )
 }
 

@@ -8,7 +8,7 @@ use super::session::{Session, now};
 use super::{change, inspect, order, poll, queue, switch};
 use crate::domain::{Entry, Error, ExecutionId, Millis};
 use crate::store::audit::AuditEntry;
-use crate::store::enqueue::EnqueueOrder;
+use crate::store::enqueue::{EnqueueOrder, Keyed};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::switch::{PassedQuery, SwitchOrder, Switched};
 use crate::store::{Applied, Change, ExecutionQuery, ExecutionRow, Result, SeenSchedule, Verbs};
@@ -89,6 +89,10 @@ impl Verbs for Joined<'_> {
 
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>> {
         self.with(|session| queue::enqueue(session, order))
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.with(|session| queue::enqueue_unique(session, order))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

@@ -84,7 +84,7 @@ use session::Session;
 use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
-use super::enqueue::EnqueueOrder;
+use super::enqueue::{EnqueueOrder, Keyed};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
@@ -285,6 +285,10 @@ impl Store for SqlStore {
         let settled =
             |result: &Result<_>| !matches!(result, Err(error) if error.kind() == ErrorKind::Conflict);
         tries.find(settled).unwrap_or_else(enqueue)
+    }
+
+    fn enqueue_unique(&self, order: &EnqueueOrder) -> Result<Keyed> {
+        self.write("enqueue", |session| queue::enqueue_unique(session, order))
     }
 
     fn cancel(&self, order: &ExecutionOrder) -> Result<Cancel> {

@@ -5,7 +5,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::planned::holding;
 use super::session::{Session, now};
 use super::statement::{Value, single, sql};
-use super::{audit, change};
+use super::{audit, change, queue};
 use crate::domain::{ExecutionId, ExecutionState, Reason, ScheduleId, Token};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
@@ -144,6 +144,13 @@ fn schedule_of(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Option
 
 /// Makes another attempt at an execution, whose row is locked: of two requests one is the first.
 pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Retry> {
+    // The key's row before the execution's.
+    let keyed = queue::key_of(session, order.execution)?;
+    if let Some(keyed) = &keyed
+        && let Some(keeper) = keyed.keeper(session)?
+    {
+        return Ok(Retry::KeyTaken(keeper));
+    }
     let question = sql(format!(
         "SELECT r.state, r.attempt, r.scheduled_time, r.execute_id FROM QRTZ_RUN r \
          WHERE r.id = ? AND r.application = ?{}",
@@ -175,7 +182,8 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     let insert = sql(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
                       occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload, cause, failures, snoozes, priority, fence) SELECT "
+                      following_fire_time, payload, cause, failures, snoozes, priority, fence, unique_key, \
+                      key_period) SELECT "
             .to_owned()
             + &again("?", "'retry'", "?", "?")
             + " FROM QRTZ_RUN r WHERE r.id = ?",
@@ -183,7 +191,9 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
     // One that was cancelled ahead of its time still waits for it.
     let due = now(session)?.max(scheduled);
     let insert = insert.bind(Reason::ByHand.as_str()).bind(due).bind(Token::fresh().to_string());
-    audit::insert_with_id(session, insert.bind(order.execution.0)).map(|id| Retry::Pending(ExecutionId(id)))
+    let id = audit::insert_with_id(session, insert.bind(order.execution.0))?;
+    keyed.map_or(Ok(()), |keyed| keyed.retake(session))?;
+    Ok(Retry::Pending(ExecutionId(id)))
 }
 
 /// Whether the request is new.

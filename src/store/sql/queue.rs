@@ -7,10 +7,13 @@ use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::purge;
 use super::session::{Session, now};
-use super::statement::{Row, Statement, listed, sql};
-use crate::domain::{ExecutionId, JobSpec, Millis, Reason, Token};
+use super::statement::{Row, Statement, listed, single, sql};
+use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
-use crate::store::enqueue::{EnqueueOrder, QueueRow, first_origin, origins_before, queue_of};
+use crate::store::enqueue::{
+    DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
+};
+use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::Clock;
 
@@ -19,15 +22,169 @@ pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<V
     if order.payloads.is_empty() {
         return Ok(Vec::new());
     }
-    // The host's time: it only keeps neighbours in time together.
-    let first = first_origin(Clock::default().now().db, Token::fresh().0.as_u128());
-    let origins: Vec<i64> = (first..).take(order.payloads.len()).collect();
+    let origins: Vec<i64> = (fresh_origin()..).take(order.payloads.len()).collect();
     if let Some(ids) = insert(session, order, &origins)? {
         return Ok(ids);
     }
     make_queue(session, &order.application, &order.job)?;
     let gone = || Fault::undecodable(format!("the queue of job {:?} is not there", order.job.name));
     insert(session, order, &origins)?.ok_or_else(gone)
+}
+
+/// The host's time: it only keeps neighbours in time together.
+fn fresh_origin() -> i64 {
+    first_origin(Clock::default().now().db, Token::fresh().0.as_u128())
+}
+
+/// Inserts one execution with a key, unless another keeps that. Two of one key follow each other: the key's
+/// row is locked, and before its execution's, as everywhere.
+pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Keyed> {
+    let missing = |what: &str| Fault::undecodable(format!("job {:?}: {what}", order.job.name));
+    let unique = order.key.as_ref().ok_or_else(|| missing("an execution without a key"))?;
+    let place = match queue_and_job(session, order)? {
+        Some(place) => place,
+        None => {
+            make_queue(session, &order.application, &order.job)?;
+            queue_and_job(session, order)?.ok_or_else(|| missing("its queue is not there"))?
+        }
+    };
+    let (queue, job) = place;
+    let due = order.due(now(session)?);
+    let (key, origin) = (KeyRow { job, key: &unique.key, period: unique.period(due) }, fresh_origin());
+    let keeper = key.take(session, origin)?;
+    if keeper != origin
+        && let Some(open) = open_attempt(session, queue, keeper)?
+    {
+        let is_replaced = unique.on_conflict == OnConflict::Replace && replace(session, order, &open, due)?;
+        return Ok(if is_replaced { Keyed::Replaced(open.id) } else { Keyed::Existing(open.id) });
+    }
+    key.give(session, keeper, origin)?;
+    let order = EnqueueOrder { due: DueAt::Instant(due), ..order.clone() };
+    let ids = insert_some(session, &order, &order.payloads, &[origin], Some((key.key, key.period)))?;
+    ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
+}
+
+/// The ids of a job's queue and of the job, if it has a queue.
+fn queue_and_job(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<(i64, i64)>> {
+    let question = sql("SELECT e.id, e.pid FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
+    let question = question.bind(order.application.as_str()).bind(queue_of(&order.job.name));
+    session.rows(&question)?.pop().map(|mut row| Ok((row.int()?, row.int()?))).transpose()
+}
+
+/// A row of QRTZ_KEY.
+struct KeyRow<'a> {
+    job: i64,
+    key: &'a str,
+    period: Millis,
+}
+
+impl KeyRow<'_> {
+    /// Makes the row if it is missing, and locks it: the origin of the execution that it names.
+    fn take(&self, session: &mut dyn Session, origin: i64) -> Step<i64> {
+        let dialect = session.dialect();
+        let insert = sql("INSERT INTO QRTZ_KEY (job_id, unique_key, key_period, origin) VALUES (?, ?, ?, ?)");
+        let insert = insert.bind(self.job).bind(self.key).bind(self.period).bind(origin);
+        session.execute(&insert.push(&dialect.or_leave("QRTZ_KEY", "origin")))?;
+        let row =
+            "SELECT k.origin FROM QRTZ_KEY k WHERE k.job_id = ? AND k.unique_key = ? AND k.key_period = ?";
+        let row = sql(row).bind(self.job).bind(self.key).bind(self.period).push(&dialect.lock("k"));
+        single(session.rows(&row)?)
+    }
+
+    /// The key, whose row is locked, is another execution's from now on.
+    fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
+        if from == to {
+            return Ok(());
+        }
+        let update =
+            sql("UPDATE QRTZ_KEY SET origin = ? WHERE job_id = ? AND unique_key = ? AND key_period = ? \
+                          AND origin = ?");
+        let update = update.bind(to).bind(self.job).bind(self.key).bind(self.period).bind(from);
+        session.execute(&update)?;
+        Ok(())
+    }
+}
+
+/// The last attempt at an enqueued execution, which has not ended, locked.
+struct OpenAttempt {
+    id: ExecutionId,
+    /// It waits as it was enqueued.
+    is_waiting: bool,
+    token: String,
+}
+
+fn open_attempt(session: &mut dyn Session, queue: i64, origin: i64) -> Step<Option<OpenAttempt>> {
+    let question = sql(format!(
+        "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = ? \
+         AND r.generation = 0 AND r.origin = ? ORDER BY r.attempt DESC LIMIT 1{}",
+        session.dialect().lock("r")
+    ));
+    let Some(mut row) = session.rows(&question.bind(queue).bind(origin))?.pop() else { return Ok(None) };
+    let (id, reason, state) = (ExecutionId(row.int()?), row.loose_text()?, row.loose_text()?.parse().ok());
+    let (token, finished) = (row.loose_text()?, row.time()?);
+    let is_open = match state {
+        Some(ExecutionState::TimedOut) => finished.is_none(),
+        Some(state) => !state.is_terminal(),
+        None => true,
+    };
+    let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
+    Ok(is_open.then_some(OpenAttempt { id, is_waiting, token }))
+}
+
+/// Gives an execution that waits the payload, due time and priority of another; whether it waits.
+fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, due: Millis) -> Step<bool> {
+    if !open.is_waiting {
+        return Ok(false);
+    }
+    let payload = order.payloads.first().map_or("null", String::as_str);
+    let update = sql("UPDATE QRTZ_RUN SET payload = ?, priority = NULLIF(?, -9223372036854775808), \
+                      scheduled_time = ?, due_time = ?, claim_token = ? WHERE id = ? AND state = 'PENDING' AND claim_token = ?")
+    .bind(payload)
+    .bind(order.priority.map_or(i64::MIN, i64::from))
+    .bind(due)
+    .bind(due)
+    .bind(Token::fresh().to_string())
+    .bind(open.id.0)
+    .bind(open.token.as_str());
+    Ok(session.execute(&update)? == 1)
+}
+
+/// An enqueued execution that has a key.
+pub(super) struct KeyedExecution {
+    queue: i64,
+    origin: i64,
+    job: i64,
+    key: String,
+    period: Millis,
+    /// The origin of the execution that the key's row names.
+    named: i64,
+}
+
+/// The key of an execution, if it has one, with its row locked.
+pub(super) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<KeyedExecution>> {
+    let question = sql("SELECT r.execute_id, r.origin, e.pid, r.unique_key, r.key_period FROM QRTZ_RUN r \
+                        JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ? AND r.unique_key IS NOT NULL");
+    let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
+    let (queue, origin, job) = (row.int()?, row.int()?, row.int()?);
+    let (key, period) = (row.text()?, row.maybe_int()?.unwrap_or(NONE));
+    let named = KeyRow { job, key: &key, period }.take(session, origin)?;
+    Ok(Some(KeyedExecution { queue, origin, job, key, period, named }))
+}
+
+impl KeyedExecution {
+    /// Another execution that has not ended and has its key.
+    pub(super) fn keeper(&self, session: &mut dyn Session) -> Step<Option<ExecutionId>> {
+        if self.named == self.origin {
+            return Ok(None);
+        }
+        Ok(open_attempt(session, self.queue, self.named)?.map(|open| open.id))
+    }
+
+    /// It goes on, and has the key again.
+    pub(super) fn retake(&self, session: &mut dyn Session) -> Step<()> {
+        let Self { job, ref key, period, .. } = *self;
+        KeyRow { job, key, period }.give(session, self.named, self.origin)
+    }
 }
 
 /// The ids, or none if the job has no queue yet.
@@ -39,7 +196,7 @@ fn insert(
     let mut ids = Vec::with_capacity(order.payloads.len());
     let size = session.dialect().batch();
     for (payloads, origins) in order.payloads.chunks(size).zip(origins.chunks(size)) {
-        let inserted = insert_some(session, order, payloads, origins)?;
+        let inserted = insert_some(session, order, payloads, origins, None)?;
         if inserted.is_empty() {
             return Ok(None);
         }
@@ -53,6 +210,7 @@ fn insert_some(
     order: &EnqueueOrder,
     payloads: &[String],
     origins: &[i64],
+    key: Option<(&str, Millis)>,
 ) -> Step<Vec<ExecutionId>> {
     let dialect = session.dialect();
     let (at, delay) = order.due_columns();
@@ -63,17 +221,21 @@ fn insert_some(
         .same("at", at)
         .same("delay", delay)
         .same("reason", Reason::Enqueued.as_str())
-        .same("priority", order.priority.map_or(i64::MIN, i64::from));
+        .same("priority", order.priority.map_or(i64::MIN, i64::from))
+        .same("unique_key", key.map_or("", |key| key.0))
+        .same("key_period", key.map_or(NONE, |key| key.1));
     // The limit keeps the clock from being read for each row and column anew.
-    let insert = sql("INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, \
-                      state, reason, cause, due_time, claim_token, payload, priority) \
-                      SELECT e.application, e.id, 0, w.id, CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END, 1, \
-                      'PENDING', w.reason, w.reason, CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END, \
-                      w.token, w.payload, NULLIF(w.priority, -9223372036854775808) FROM ")
+    let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
+    let insert = sql(format!(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
+         cause, due_time, claim_token, payload, priority, unique_key, key_period) \
+         SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
+         NULLIF(w.priority, -9223372036854775808), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}) FROM "
+    ))
     .want(dialect, &want)
     .push(&format!(
-        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 {join} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? \
-         WHERE w.id <> -1",
+        " {join} (SELECT {} AS now LIMIT 1) AS c ON 1 = 1 \
+         {join} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
         dialect.clock(),
         join = dialect.join()
     ))
@@ -129,6 +291,8 @@ struct Attempt {
     origin: i64,
     /// None while it has not ended.
     ended: Option<Millis>,
+    /// Its key and that one's period.
+    key: Option<(String, Millis)>,
 }
 
 pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
@@ -144,7 +308,8 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     let is_last = page.len() < walk.limit;
     let read = |mut row: Row| {
         let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
-        Ok(Attempt { origin, ended: finished.filter(|_| is_over) })
+        let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
+        Ok(Attempt { origin, ended: finished.filter(|_| is_over), key: key.map(|key| (key, period)) })
     };
     let mut attempts: Vec<Attempt> = page.into_iter().map(read).collect::<Step<_>>()?;
     let last = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
@@ -157,6 +322,13 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
     let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
     let origins: Vec<i64> = old.iter().filter_map(|attempts| Some(attempts.first()?.origin)).collect();
+    let keys: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
+    for Attempt { origin, key, .. } in keys {
+        let Some((key, period)) = key else { continue };
+        let delete =
+            sql("DELETE FROM QRTZ_KEY WHERE job_id = ? AND unique_key = ? AND key_period = ? AND origin = ?");
+        session.execute(&delete.bind(job).bind(key.as_str()).bind(*period).bind(*origin))?;
+    }
     let removed = purge::remove(session, &origins, |dialect, origins| {
         let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
         let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
@@ -206,9 +378,10 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
 
 /// The attempts at executions that were enqueued before, the oldest first, behind an origin.
 pub(super) fn oldest((queue, after): (i64, i64), before: Millis, limit: usize) -> Statement {
-    sql("SELECT r.origin, CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 \
-         ELSE 1 END AS is_over, r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 AND r.origin > ? \
-         AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
+    sql("SELECT r.origin, \
+         CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
+         r.finished_time, r.unique_key, r.key_period FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
+         AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
     .bind(before)
     .bind(queue)
     .bind(after)

@@ -405,6 +405,7 @@ impl Cluster {
             coverings: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
+            keyed: Vec::new(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),
             contained: Vec::new(),

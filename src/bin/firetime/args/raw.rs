@@ -292,6 +292,9 @@ pub(super) struct RawEnqueue {
     /// Of executions that are due at the same millisecond those with the highest begin first [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) priority: Option<i32>,
+    /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
