@@ -4,6 +4,8 @@
 //! the simulator) decides nothing.
 
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
+#[cfg(any(test, feature = "tokio"))]
+use crate::node::handlers::Cancellation;
 use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
@@ -30,6 +32,83 @@ pub(crate) struct Running {
     claimed: Claimed,
     /// If it has a time limit.
     end: Option<RunEnd>,
+}
+
+/// Why the future of an async handler was dropped before it answered.
+#[cfg(any(test, feature = "tokio"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It was to end, and did not within its grace (milliseconds).
+    Told(Cancellation, Millis),
+    /// The runtime that polled it was shut down.
+    RuntimeEnded,
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl Interruption {
+    fn text(self) -> String {
+        let (why, grace) = match self {
+            Self::Told(Cancellation::Shutdown, _) => {
+                return "dropped: the shutdown's deadline came before its end".to_owned();
+            }
+            Self::RuntimeEnded => return "dropped: its tokio runtime was shut down".to_owned(),
+            Self::Told(why, grace) => (why, grace),
+        };
+        let since = match why {
+            Cancellation::TimeLimit => "its time limit had passed",
+            Cancellation::ByHand => "somebody asked for its end",
+            Cancellation::ExecutionLost => "it was taken from this node",
+            Cancellation::LeaseLost | Cancellation::Shutdown => "this node's lease had ended",
+        };
+        format!("dropped {grace} ms after {since}")
+    }
+}
+
+/// How long an async handler may go on once it is told to end.
+#[cfg(any(test, feature = "tokio"))]
+pub(crate) struct Patience {
+    grace: Millis,
+    /// Since when (boot clock) it is to end.
+    told: Option<Millis>,
+}
+
+/// What to do with a handler's future.
+#[cfg(any(test, feature = "tokio"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Drop(Interruption),
+    /// Look again at this instant (boot clock), or when the standing's bell rings.
+    Again(Millis),
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl Patience {
+    pub(crate) fn new(grace: Millis) -> Self {
+        Self { grace, told: None }
+    }
+
+    /// `why` it is to end now, which may become another answer at `changes_at`. A shutdown lets it run until
+    /// `drops_at`. Instants of the boot clock.
+    pub(crate) fn look(
+        &mut self,
+        why: Option<Cancellation>,
+        (changes_at, drops_at): (Millis, Millis),
+        boot: Millis,
+    ) -> Look {
+        let why = why.filter(|why| *why != Cancellation::Shutdown);
+        let Some(why) = why else {
+            self.told = None;
+            let stops = Interruption::Told(Cancellation::Shutdown, self.grace);
+            return if boot >= drops_at { Look::Drop(stops) } else { Look::Again(changes_at.min(drops_at)) };
+        };
+        let since = *self.told.get_or_insert(boot);
+        let ends = since.saturating_add(self.grace).min(drops_at);
+        if boot >= ends {
+            Look::Drop(Interruption::Told(why, boot - since))
+        } else {
+            Look::Again(ends.min(changes_at))
+        }
+    }
 }
 
 impl Lifecycle {
@@ -70,6 +149,14 @@ impl Starting {
             }
             Some(Applied::Lost | Applied::Held) | None => Lifecycle::Lost,
         }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Starting {
+    /// Nobody waits for its start any more: it goes back, whatever comes of that.
+    pub(crate) fn give_back(self, now: Now) -> ExecutionChange {
+        self.0.give_back(now.db)
     }
 }
 
@@ -116,6 +203,25 @@ impl Running {
         let retry = policy.filter(|_| answer.may_be_retried());
         let retry = retry.and_then(|policy| due(policy, answer.own_pause(), now.db));
         claimed.finish(answer, retry, now.db)
+    }
+
+    /// What is stored of an execution whose async handler was dropped at `now`. If its time was up, that is
+    /// the return it waited for. One that was asked to cancel is cancelled. Another is interrupted: with
+    /// recovery it goes back to PENDING, to be run anew; without, nothing follows it.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn dropped(
+        self,
+        why: Interruption,
+        is_cancelled: bool,
+        policy: Option<JobPolicy>,
+        now: Now,
+    ) -> ExecutionChange {
+        let recovers = policy.is_some_and(|policy| policy.recover);
+        let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
+        if is_in_time && !is_cancelled && recovers {
+            return self.claimed.interrupt(now.db);
+        }
+        self.ended(Answer::GiveUp(why.text()), is_cancelled, policy, now)
     }
 }
 
