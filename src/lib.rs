@@ -123,3 +123,7 @@ struct Lanes;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/concurrency.md")]
 struct Concurrency;
+
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
+#[doc = include_str!("../docs/guide/async.md")]
+struct Async;

@@ -61,10 +61,10 @@ impl Builder {
     /// once hold no thread each. The rest is as for [`Builder::handler`]: each job has one handler of either
     /// kind, an error is a failure, and so is a panic.
     ///
-    /// How many run at once is [`Builder::concurrency`], or [`Lane::concurrency`] for a job that names a lane.
-    /// The future is dropped where it waits once it was to end for as long as its [`Job::grace`]; until then
-    /// [`Context::cancelled`] tells it. A shutdown drops what still runs a little before its deadline. What
-    /// blocks the thread it is polled on can neither be dropped nor let others run: leave that to
+    /// How many run at once is [`Builder::concurrency`], or [`Lane::concurrency`] for a job that names a
+    /// lane. The future is dropped where it waits once it was to end for as long as its [`Job::grace`]; until
+    /// then [`Context::cancelled`] tells it. A shutdown drops what still runs a little before its deadline.
+    /// What blocks the thread it is polled on can neither be dropped nor let others run: leave that to
     /// `tokio::task::spawn_blocking`, or to a [`Builder::handler`].
     ///
     /// The runtime is the one around [`Builder::start`] or [`Builder::start_async`], or that of
@@ -260,8 +260,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a configuration that cannot work, also if some handlers are async and there
-    /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if the
-    /// database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
+    /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if
+    /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         if let Some(job) = self.twice {
@@ -285,8 +285,8 @@ impl Builder {
         Node::start(config, self.handlers, self.observers).map(Scheduler::over)
     }
 
-    /// As [`Builder::start`], which waits on the runtime's blocking pool. Its async handlers run on the runtime
-    /// that it is awaited in, unless [`Builder::runtime`] names another.
+    /// As [`Builder::start`], which waits on the runtime's blocking pool. Its async handlers run on the
+    /// runtime that it is awaited in, unless [`Builder::runtime`] names another.
     ///
     /// ```
     /// use firetime::{Job, Scheduler};

@@ -47,8 +47,8 @@ pub struct LaneHealth {
     pub concurrency: usize,
     /// Async handlers that run.
     pub tasks: usize,
-    /// Those of them that go on beyond their time limits: within their grace, or because they do not let go of
-    /// the runtime's thread.
+    /// Those of them that go on beyond their time limits: within their grace, or because they do not let go
+    /// of the runtime's thread.
     pub stuck_tasks: usize,
 }
 

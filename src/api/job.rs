@@ -93,8 +93,8 @@ impl<P> Job<P> {
     /// At the limit the execution is TIMED_OUT, whether or not its handler returns, and
     /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true. That is a failure, and [`Job::retry`]
     /// decides about a retry, which waits until the handler has returned or its node is gone. Until then it
-    /// keeps its thread, and is shown as stuck. What it answers then changes nothing. An async handler's future
-    /// is dropped once its grace is over, which is its return.
+    /// keeps its thread, and is shown as stuck. What it answers then changes nothing. An async handler's
+    /// future is dropped once its grace is over, which is its return.
     #[must_use]
     pub const fn timeout(mut self, limit: Duration) -> Self {
         const LEAST: Duration = Duration::from_millis(1);
@@ -137,8 +137,8 @@ impl<P> Job<P> {
 
     /// How long an async handler may go on once it is to end: at its time limit, when somebody asked for its
     /// end, when the execution or the node's lease is lost ([`Context::cancelled`]). Then its future is
-    /// dropped at the next point where it waits. Default: 5 s; zero drops it at once. Not stored: it holds for
-    /// the nodes whose handler was given this job, and handlers on threads have none.
+    /// dropped at the next point where it waits. Default: 5 s; zero drops it at once. Not stored: it holds
+    /// for the nodes whose handler was given this job, and handlers on threads have none.
     ///
     /// What is dropped at its time limit is TIMED_OUT, as it was from the limit on; by hand it is CANCELLED.
     /// One whose node has lost its lease is run anew ([`Event::Interrupted`]), or FAILED without

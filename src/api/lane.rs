@@ -52,8 +52,8 @@ impl Lane {
         self
     }
 
-    /// How many async handlers of this lane run at once ([`Builder::async_handler`]). They have no threads and
-    /// no queue; what finds no place is left to other nodes, or waits in the database. Default: 100; 1 to
+    /// How many async handlers of this lane run at once ([`Builder::async_handler`]). They have no threads
+    /// and no queue; what finds no place is left to other nodes, or waits in the database. Default: 100; 1 to
     /// 100,000.
     ///
     /// [`Builder::async_handler`]: crate::Builder::async_handler

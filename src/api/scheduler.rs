@@ -82,8 +82,8 @@ impl Scheduler {
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
     ///
     /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), a SQLite file that is replaced under it
-    /// ([`Event::DatabaseReplaced`]), or the end of its async handlers' runtime ([`Event::RuntimeEnded`]) ends
-    /// the node and the wait: false. A shutdown then lets running jobs end.
+    /// ([`Event::DatabaseReplaced`]), or the end of its async handlers' runtime ([`Event::RuntimeEnded`])
+    /// ends the node and the wait: false. A shutdown then lets running jobs end.
     ///
     /// [`Event::RuntimeEnded`]: crate::Event::RuntimeEnded
     /// [`Event::LoopPanicked`]: crate::Event::LoopPanicked
@@ -101,8 +101,8 @@ impl Scheduler {
     /// deadline. Called by a handler of this scheduler it cannot wait for that handler: the shutdown goes on
     /// behind it, with this deadline, and the answer is false at once.
     ///
-    /// Async handlers that still run at three quarters of the time, or as late as one store timeout before the
-    /// deadline, are dropped, and with recovery their executions wait to be run anew by other nodes.
+    /// Async handlers that still run at three quarters of the time, or as late as one store timeout before
+    /// the deadline, are dropped, and with recovery their executions wait to be run anew by other nodes.
     pub fn shutdown(&self, deadline: Duration) -> bool {
         self.node.shutdown_or_begin(deadline)
     }

@@ -320,6 +320,60 @@ mod tests {
     }
 
     #[test]
+    fn a_grace_begins_when_it_is_told_and_again_when_it_is_told_anew() {
+        use Cancellation::{ByHand, LeaseLost, Shutdown, TimeLimit};
+        const NEVER: Millis = Millis::MAX;
+        let again = Look::Again;
+        let drop = |why, after| Look::Drop(Interruption::Told(why, after));
+        let mut patience = Patience::new(100);
+        assert_eq!(patience.look(None, (40, NEVER), 0), again(40));
+        assert_eq!(patience.look(Some(LeaseLost), (NEVER, NEVER), 40), again(140));
+        assert_eq!(patience.look(Some(LeaseLost), (90, NEVER), 60), again(90), "another reason may come");
+        assert_eq!(patience.look(None, (900, NEVER), 139), again(900), "the lease is back");
+        assert_eq!(patience.look(Some(ByHand), (NEVER, NEVER), 200), again(300));
+        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 299), again(300));
+        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 300), drop(TimeLimit, 100));
+        let mut stopped = Patience::new(100);
+        assert_eq!(stopped.look(Some(Shutdown), (70, 50), 0), again(50), "it runs until the deadline");
+        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 10), again(50));
+        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 50), drop(ByHand, 40));
+        assert_eq!(stopped.look(Some(Shutdown), (NEVER, 50), 50), drop(Shutdown, 100));
+        assert_eq!(Patience::new(0).look(Some(ByHand), (NEVER, NEVER), 7), drop(ByHand, 0));
+    }
+
+    #[test]
+    fn what_is_dropped_is_run_anew_if_it_may_be() {
+        let lease = Interruption::Told(Cancellation::LeaseLost, 5_000);
+        let dropped = |why, is_cancelled, recover, took: Option<Millis>| {
+            let Lifecycle::Run(mut running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+                panic!("not run")
+            };
+            let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
+            let time_limit = took.map(|_| Duration::from_millis(10));
+            let policy = JobPolicy { retry, recover, time_limit, ..JobPolicy::DEFAULT };
+            running.begin(Some(policy), &Stuck::default(), at(0));
+            running.dropped(why, is_cancelled, Some(policy), at(took.unwrap_or(1)))
+        };
+        let anew = dropped(lease, false, true, None);
+        assert_eq!((anew.kind, anew.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
+        assert!(anew.is_interrupted() && anew.goes_on() == Some(AT) && anew.error.is_none());
+        let once = dropped(lease, false, false, None);
+        assert_eq!((once.kind, once.becomes), (ChangeKind::GiveUp, ExecutionState::Failed));
+        assert_eq!(once.error.as_deref(), Some("dropped 5000 ms after this node's lease had ended"));
+        let by_hand = Interruption::Told(Cancellation::ByHand, 0);
+        let cancelled = dropped(by_hand, true, true, None);
+        assert_eq!((cancelled.becomes, cancelled.next), (ExecutionState::Cancelled, None));
+        assert_eq!(cancelled.error.as_deref(), Some("dropped 0 ms after somebody asked for its end"));
+        for recover in [true, false] {
+            let limit = dropped(Interruption::RuntimeEnded, false, recover, Some(10));
+            assert_eq!((limit.kind, limit.becomes), (ChangeKind::Release, ExecutionState::TimedOut));
+            assert_eq!(limit.next.map(|next| next.due), Some(AT + 7_000), "its retry is granted");
+            let in_time = dropped(Interruption::RuntimeEnded, false, recover, Some(9));
+            assert_eq!(in_time.becomes == ExecutionState::Pending, recover);
+        }
+    }
+
+    #[test]
     fn only_a_failure_with_retries_left_is_retried() {
         let ended = |answer, is_cancelled, retries| {
             let Lifecycle::Run(running) = Lifecycle::of(claimed(true), at(0), false, false) else {

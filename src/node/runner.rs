@@ -180,7 +180,8 @@ impl Runner {
         Run { attempt, cause, policy, began, lateness }
     }
 
-    /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is stored.
+    /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is
+    /// stored.
     pub(super) fn end(
         &self,
         run: Run,

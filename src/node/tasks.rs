@@ -273,8 +273,8 @@ impl Drop for Handler {
     }
 }
 
-/// Waits until `look` finds something. It is asked again whenever the bell rings, and at the instants at which
-/// the context's cancellation may change by itself.
+/// Waits until `look` finds something. It is asked again whenever the bell rings, and at the instants at
+/// which the context's cancellation may change by itself.
 pub(super) async fn until<T>(context: &Context, look: impl Fn() -> Option<T>) -> T {
     let standing = &context.standing;
     loop {

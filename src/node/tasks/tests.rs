@@ -34,6 +34,14 @@ fn threads() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
 }
 
+/// One in which a schedule fires once.
+fn store() -> MemoryStore {
+    let store = MemoryStore::new(AT - 1_000);
+    let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+    store.ensure(&definition("s", once)).unwrap();
+    store
+}
+
 /// A runner of one async job, what it has to be stored, and what it tells.
 struct Bench {
     store: Arc<MemoryStore>,
@@ -55,9 +63,7 @@ impl Bench {
         grace: Duration,
         run: impl Fn(Context) -> F + Send + Sync + 'static,
     ) -> Self {
-        let store = Arc::new(MemoryStore::new(AT - 1_000));
-        let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
-        store.ensure(&definition("s", once)).unwrap();
+        let store = Arc::new(store());
         let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
         let mut handlers = Handlers::default();
         let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..policy } };
@@ -97,8 +103,16 @@ impl Bench {
 
     /// Under a lease that ends only with the wall clock's next step.
     fn claim(&self, at_once: bool) -> Claimed {
-        let lease = Lease { until: Millis::MAX, apart: self.runner.clock.now().apart };
-        claim_under(lease, self.store.as_ref(), "s", at_once, AT)
+        claim_under(self.lease(), self.store.as_ref(), "s", at_once, AT)
+    }
+
+    /// The occurrence of a store like its own.
+    fn elsewhere(&self) -> Claimed {
+        claim_under(self.lease(), &store(), "s", true, AT)
+    }
+
+    fn lease(&self) -> Lease {
+        Lease { until: Millis::MAX, apart: self.runner.clock.now().apart }
     }
 
     /// What is stored next, but for the limit that is watched.
@@ -154,6 +168,36 @@ fn an_answer_is_stored_once_it_is_there() {
     let failed = failing.run();
     assert_eq!(outcome(&failed), (ExecutionState::Failed, "no paper"));
     assert_eq!(failed.next.map(|next| next.due - failed.now), Some(7_000));
+}
+
+/// Ten thousand wait at once on two threads.
+#[test]
+fn those_that_wait_hold_no_thread() {
+    const MANY: usize = 10_000;
+    let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let (opens, begins, sees) = (Arc::clone(&gate), Arc::clone(&begun), Arc::clone(&seen));
+    let bench = Bench::new(move |_| {
+        sees.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+        begins.add_permits(1);
+        let gate = Arc::clone(&opens);
+        async move {
+            gate.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    let runtime = threads();
+    let launch = Tasks { runtime: runtime.handle().clone() }.launch(bench.runner.clone());
+    let pool = Pool::of_tasks(MANY, launch, |notice| panic!("{notice:?}"));
+    let items = std::iter::from_fn(|| pool.reserve()).map(|permit| (permit, bench.elsewhere())).collect();
+    Permit::submit(items, 0);
+    let all = u32::try_from(MANY).unwrap();
+    runtime.block_on(async { begun.acquire_many(all).await.unwrap().forget() });
+    assert_eq!((pool.figures().busy, seen.lock().unwrap().len() <= 2), (MANY, true));
+    gate.add_permits(MANY);
+    assert!(pool.wait_idle(SOON));
+    let is_success = |it: &CompleteInput| matches!(it, CompleteInput::Settle(it, _) if it.error.is_none());
+    assert_eq!(bench.settled.try_iter().filter(is_success).count(), MANY);
 }
 
 /// The runtime's only thread also runs what calls this: nothing of ours may block it.

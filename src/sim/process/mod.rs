@@ -43,7 +43,7 @@ pub(super) const HAS_LANES: u128 = 3;
 /// So many async handlers run at once in a lane.
 const TASKS: usize = 4;
 /// One node in so many has async handlers alone.
-const IS_ASYNC: u128 = 3;
+const IS_ASYNC: u128 = 4;
 /// How long an async handler may go on once it is told to end.
 const GRACE: Millis = 5_000;
 /// How long one may go on once its node is told to stop.

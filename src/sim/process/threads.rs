@@ -1,5 +1,5 @@
-//! The threads and tasks of a node's pools: they take executions from the floor and perform the steps of their
-//! lives.
+//! The threads and tasks of a node's pools: they take executions from the floor and perform the steps of
+//! their lives.
 
 use std::sync::{Arc, MutexGuard};
 
