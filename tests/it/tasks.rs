@@ -98,7 +98,10 @@ fn hundreds_of_handlers_wait_at_once(kind: ServerKind) {
         .runtime(runtime.handle().clone())
         .async_handler(WAITS, move |_, _| {
             let gate = Arc::clone(&entered);
-            async move { Ok(gate.acquire().await?.forget()) }
+            async move {
+                gate.acquire().await?.forget();
+                Ok(())
+            }
         })
         .start()
         .unwrap();
@@ -136,11 +139,15 @@ fn a_handler_that_is_to_end_is_told_and_dropped(kind: ServerKind) {
         .async_handler(LIMITED, move |context, _| {
             let tell = Arc::clone(&tell);
             async move {
-                tell.lock().unwrap().send((context.attempt(), context.cancelled().await))?;
+                let why = context.cancelled().await;
+                tell.lock().unwrap().send((context.attempt(), why))?;
                 Ok(())
             }
         })
-        .async_handler(SLOW, |_, _| async { Ok(sleep(LONG).await) })
+        .async_handler(SLOW, |_, _| async {
+            sleep(LONG).await;
+            Ok(())
+        })
         .start()
         .unwrap();
     let client = scheduler.client();
@@ -173,7 +180,8 @@ fn what_a_shutdown_interrupts_runs_elsewhere(kind: ServerKind) {
             let tell = Arc::clone(&tell);
             async move {
                 tell.lock().unwrap().send(context.attempt())?;
-                Ok(sleep(LONG).await)
+                sleep(LONG).await;
+                Ok(())
             }
         })
         .start()
@@ -204,7 +212,8 @@ fn a_node_whose_runtime_ends_says_so_and_stops(kind: ServerKind) {
             let tell = Arc::clone(&tell);
             async move {
                 tell.lock().unwrap().send(())?;
-                Ok(sleep(LONG).await)
+                sleep(LONG).await;
+                Ok(())
             }
         })
         .start()
