@@ -14,10 +14,8 @@ pub(super) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let Ok(runtime) = Handle::try_current() else {
-        let message = format!(
-            "{what}: awaited outside of a tokio runtime; await it within one, or call it \
-                               without await"
-        );
+        let hint = "await it within one, or call it without await";
+        let message = format!("{what}: awaited outside of a tokio runtime; {hint}");
         return Err(Error::new(ErrorKind::Config, message));
     };
     runtime.spawn_blocking(call).await.unwrap_or_else(|ended| match ended.try_into_panic() {

@@ -86,8 +86,8 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// Why a handler is to end. It is told, and a handler on a thread that does not look runs on; the future of an
-/// async one is dropped once its grace is over.
+/// Why a handler is to end. It is told, and a handler on a thread that does not look runs on; the future of
+/// an async one is dropped once its grace is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cancellation {

@@ -98,7 +98,7 @@ fn has_ended(runtime: &Handle) -> bool {
     struct Probe(Arc<AtomicBool>);
     impl Drop for Probe {
         fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
+            self.0.store(true, Ordering::Release);
         }
     }
     let (is_dropped, has_run) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -107,7 +107,7 @@ fn has_ended(runtime: &Handle) -> bool {
         runs.store(true, Ordering::Relaxed);
         drop(probe);
     }));
-    is_dropped.load(Ordering::Relaxed) && !has_run.load(Ordering::Relaxed)
+    is_dropped.load(Ordering::Acquire) && !has_run.load(Ordering::Relaxed)
 }
 
 /// Waits on the runtime for as long as the node runs.
