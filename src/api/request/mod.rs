@@ -19,6 +19,27 @@
 //! assert_eq!(client.pause("nightly").run()?, Paused::NotActive(ScheduleState::Paused));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(
+    feature = "tokio",
+    doc = r#"
+Awaited, a request runs on the blocking pool of the tokio runtime around it:
+
+```
+use firetime::{Client, Job, Paused, Schedule, Trigger};
+# let folder = tempfile::tempdir()?;
+# let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+# firetime::migrate(&url)?;
+# tokio::runtime::Runtime::new()?.block_on(async {
+const REPORT: Job<()> = Job::new("report");
+let client = Client::connect_async("shop", &url).await?;
+let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?)?;
+client.ensure(&nightly).await?;
+assert_eq!(client.pause("nightly").reason("stock-taking").await?, Paused::Paused);
+# Ok::<(), Box<dyn std::error::Error>>(())
+# })
+```
+"#
+)]
 
 pub(super) mod cancel;
 pub(super) mod drain;
