@@ -33,6 +33,11 @@ fi
 # A new dependency belongs in the fuzzers' lock file, too.
 step cargo tree --locked --quiet --depth 0 --manifest-path fuzz/Cargo.toml
 step scripts/licences.py
+# Whoever does not ask for async handlers gets no tokio.
+if cargo tree --locked --quiet --edges normal --features sqlite,postgres,mysql,cli | grep -w tokio; then
+    echo "tokio is there without its feature" >&2
+    exit 1
+fi
 step package
 step python3 benches/peers/run.py --list
 if cargo deny --version >/dev/null 2>&1; then
@@ -45,7 +50,7 @@ else
 fi
 
 # clippy checks all that cargo check does.
-for features in '' sqlite postgres mysql cli,sqlite; do
+for features in '' sqlite postgres mysql cli,sqlite tokio tokio,sqlite; do
     step cargo clippy --locked --no-default-features --features "$features" -- -D warnings
 done
 step cargo clippy --locked --all-targets --all-features -- -D warnings

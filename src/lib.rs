@@ -19,7 +19,8 @@
 //!
 //! # Features
 //!
-//! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program).
+//! `sqlite` (default, compiled in), `postgres` (libpq), `mysql` (MariaDB's client), `cli` (the program),
+//! `tokio` (handlers that are futures, and requests to await).
 
 // Production code is linted without cfg(test) too, where these stay denied.
 #![cfg_attr(
@@ -127,3 +128,7 @@ struct Lanes;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/guide/concurrency.md")]
 struct Concurrency;
+
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
+#[doc = include_str!("../docs/guide/async.md")]
+struct Async;

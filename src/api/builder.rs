@@ -19,6 +19,8 @@ pub struct Builder {
     handlers: Handlers,
     twice: Option<&'static str>,
     observers: Vec<Observer>,
+    #[cfg(feature = "tokio")]
+    runtime: Option<tokio::runtime::Handle>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -34,6 +36,8 @@ impl Builder {
             handlers: Handlers::default(),
             twice: None,
             observers: Vec::new(),
+            #[cfg(feature = "tokio")]
+            runtime: None,
         }
     }
 
@@ -50,6 +54,98 @@ impl Builder {
         if !self.handlers.add(job.spec(), job.own_lane(), run) {
             self.twice = Some(job.name());
         }
+        self
+    }
+
+    /// Runs `job`'s executions with the futures that `run` makes, as tasks of a tokio runtime: thousands at
+    /// once hold no thread each. The rest is as for [`Builder::handler`]: each job has one handler of either
+    /// kind, an error is a failure, and so is a panic.
+    ///
+    /// How many run at once is [`Builder::concurrency`], or [`Lane::concurrency`] for a job that names a
+    /// lane. The future is dropped where it waits once it was to end for as long as its [`Job::grace`]; until
+    /// then [`Context::cancelled`] tells it. A shutdown drops what still runs a little before its deadline.
+    /// What blocks the thread it is polled on can neither be dropped nor let others run: leave that to
+    /// `tokio::task::spawn_blocking`, or to a [`Builder::handler`].
+    ///
+    /// The runtime is the one around [`Builder::start`] or [`Builder::start_async`], or that of
+    /// [`Builder::runtime`]; it needs its time driver, and has to outlive the scheduler.
+    ///
+    /// ```
+    /// use firetime::{Job, Schedule, Scheduler, Trigger};
+    /// use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    ///
+    /// const PING: Job<String> = Job::new("ping").timeout(Duration::from_secs(30));
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let scheduler = Scheduler::builder("shop", &url)
+    ///     .concurrency(1_000)
+    ///     .async_handler(PING, |context, host| async move {
+    ///         tokio::time::sleep(Duration::from_millis(10)).await; // Ask the host something.
+    ///         println!("{host} answered, attempt {}", context.attempt());
+    ///         Ok(())
+    ///     })
+    ///     .start_async()
+    ///     .await?;
+    /// let every = Trigger::every(Duration::from_secs(5))?;
+    /// let ping = Schedule::new("ping", PING, &"db1".to_string(), every)?;
+    /// scheduler.client().ensure(&ping).await?;
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn async_handler<P, A, F>(
+        mut self,
+        job: Job<P>,
+        run: impl Fn(Context, P) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        P: DeserializeOwned + 'static,
+        A: Into<Answer>,
+        F: Future<Output = Result<A, HandlerError>> + Send + 'static,
+    {
+        if !self.handlers.add_async(job.spec(), job.own_lane(), job.own_grace(), run) {
+            self.twice = Some(job.name());
+        }
+        self
+    }
+
+    /// How many async handlers of the lane `default` run at once. Default: 100; 1 to 100,000.
+    ///
+    /// They have no queue: what finds no place is left to other nodes, or waits in the database.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.config.lanes[0].tasks = handlers;
+        self
+    }
+
+    /// The tokio runtime on which async handlers run. Default: the one around [`Builder::start`] or
+    /// [`Builder::start_async`]. It needs its time driver, and has to outlive the scheduler: if it is shut
+    /// down before, the node stops ([`Event::RuntimeEnded`]).
+    ///
+    /// ```
+    /// use firetime::{Job, Scheduler};
+    /// use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// const GREET: Job<()> = Job::new("greet");
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let scheduler = Scheduler::builder("shop", &url)
+    ///     .runtime(runtime.handle().clone())
+    ///     .async_handler(GREET, |_, ()| async { Ok(()) })
+    ///     .start()?;
+    /// assert!(scheduler.shutdown(Duration::from_secs(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -163,8 +259,9 @@ impl Builder {
     /// heartbeat is confirmed.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for a configuration that cannot work, [`ErrorKind::Unavailable`] if the
-    /// database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
+    /// [`ErrorKind::Config`] for a configuration that cannot work, also if some handlers are async and there
+    /// is no tokio runtime, or one that was shut down or has no time driver; [`ErrorKind::Unavailable`] if
+    /// the database cannot be reached, [`ErrorKind::Schema`] if its tables do not fit this version,
     /// [`ErrorKind::Unknown`] if the node was to join and heard nothing for two store timeouts.
     pub fn start(self) -> Result<Scheduler, Error> {
         if let Some(job) = self.twice {
@@ -180,9 +277,52 @@ impl Builder {
             check_name("job name", &spec.name, 200)?;
         }
         let config = self.config.checked()?;
-        for (job, lane) in self.handlers.lanes() {
-            config.check_lane_of(job, lane)?;
+        for it in self.handlers.lanes() {
+            config.check_lane_of(it.job, it.lane)?;
         }
+        #[cfg(feature = "tokio")]
+        let config = with_tasks(config, &self.handlers, self.runtime)?;
         Node::start(config, self.handlers, self.observers).map(Scheduler::over)
     }
+
+    /// As [`Builder::start`], which waits on the runtime's blocking pool. Its async handlers run on the
+    /// runtime that it is awaited in, unless [`Builder::runtime`] names another.
+    ///
+    /// ```
+    /// use firetime::{Job, Scheduler};
+    /// use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// const GREET: Job<()> = Job::new("greet");
+    /// let builder = Scheduler::builder("shop", &url).async_handler(GREET, |_, ()| async { Ok(()) });
+    /// let scheduler = builder.start_async().await?;
+    /// assert!(scheduler.shutdown_async(Duration::from_secs(10)).await);
+    /// # Ok::<(), firetime::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::start`]; [`ErrorKind::Config`] if it is awaited outside of a tokio runtime.
+    #[cfg(feature = "tokio")]
+    pub async fn start_async(self) -> Result<Scheduler, Error> {
+        // On a thread of the blocking pool the runtime is around the call, too.
+        crate::api::awaited::run("starting a scheduler", || self.start()).await
+    }
+}
+
+/// The configuration with the lanes of async handlers and their runtime, if there are such handlers.
+#[cfg(feature = "tokio")]
+fn with_tasks(
+    mut config: Config,
+    handlers: &Handlers,
+    runtime: Option<tokio::runtime::Handle>,
+) -> Result<Config, Error> {
+    use crate::node::tasks::Tasks;
+    if handlers.lanes().any(|it| it.is_async) {
+        config.add_lanes_of_tasks(handlers.lanes())?;
+        config.tasks = Some(runtime.map_or_else(Tasks::around, Tasks::on)?);
+    }
+    Ok(config)
 }

@@ -69,6 +69,30 @@ impl Client {
         Ok(Self::over(application, store, |_| {}))
     }
 
+    /// As [`Client::connect`], which waits on the runtime's blocking pool.
+    ///
+    /// ```
+    /// use firetime::Client;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let client = Client::connect_async("shop", &url).await?;
+    /// let schedules = tokio::task::spawn_blocking(move || client.schedules()).await;
+    /// # assert!(schedules.is_ok());
+    /// # Ok::<(), firetime::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; [`ErrorKind::Config`] if it is awaited outside of a tokio runtime.
+    #[cfg(feature = "tokio")]
+    pub async fn connect_async(application: &str, url: &str) -> Result<Self, Error> {
+        let (application, url) = (application.to_owned(), url.to_owned());
+        crate::api::awaited::run("connecting", move || Self::connect(&application, &url)).await
+    }
+
     pub(crate) fn over(
         application: &str,
         store: Arc<dyn Store>,

@@ -1,9 +1,9 @@
 //! The defaults and limits of a node's settings, and the limits of names and texts.
 
-use std::sync::Arc;
-
 use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
+#[cfg(feature = "tokio")]
+use crate::pipeline::lanes::JobLane;
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
 use crate::store::enqueue::QUEUE_PREFIX;
@@ -11,6 +11,8 @@ use crate::time::Window;
 
 /// What waits is claimed: it is in memory and has a lease that ends.
 const MOST_PLACES: usize = 1_000_000;
+/// An async handler costs memory alone, and its execution a row that the node answers for.
+const MOST_TASKS: usize = 100_000;
 /// The default lane's threads are called so.
 const DEFAULT_THREADS: &str = "job";
 
@@ -21,15 +23,38 @@ impl Config {
         Self {
             application: application.to_owned(),
             url: url.to_owned(),
-            lanes: vec![LaneSettings { name: Arc::from(DEFAULT_LANE), limits, is_automatic: false }],
+            lanes: vec![LaneSettings::new(DEFAULT_LANE, limits)],
             window: Window::default(),
             migrate: true,
+            #[cfg(feature = "tokio")]
+            tasks: None,
         }
     }
 
     /// The limits of the default lane.
     pub(super) fn default_limits(&mut self) -> &mut PoolLimits {
         &mut self.lanes[0].limits
+    }
+
+    /// Adds a lane of tasks for each lane that some of these jobs run in by async handlers.
+    #[cfg(feature = "tokio")]
+    pub(super) fn add_lanes_of_tasks<'j>(
+        &mut self,
+        jobs: impl Iterator<Item = JobLane<'j>>,
+    ) -> Result<(), Error> {
+        let is_used: Vec<&str> = jobs.filter(|it| it.is_async).map(|it| it.lane).collect();
+        let used = self.lanes.iter().filter(|lane| is_used.contains(&&*lane.name));
+        let of_tasks: Vec<LaneSettings> = used.map(LaneSettings::of_tasks).collect();
+        let count = self.lanes.len() + of_tasks.len();
+        if count > MOST_LANES {
+            let message = format!(
+                "lanes: {MOST_LANES} at most with the default one, and one with async handlers counts twice; \
+                 got {count}"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        self.lanes.extend(of_tasks);
+        Ok(())
     }
 
     /// Refuses what cannot work, and raises the misfire threshold to the least that the other spans allow.
@@ -98,11 +123,13 @@ fn check_lanes(lanes: &[LaneSettings]) -> Result<(), Error> {
 
 /// `of` begins the message.
 fn check_limits(lane: &LaneSettings, of: String) -> Result<(), Error> {
-    let PoolLimits { core, max, queue, .. } = lane.limits;
+    let (PoolLimits { core, max, queue, .. }, tasks) = (lane.limits, lane.tasks);
     let message = if core == 0 || max < core || max > 4_096 {
         format!("{of}threads: 1 <= core <= max <= 4096 is required, got core {core} and max {max}")
     } else if queue > MOST_PLACES {
         format!("{of}queue: at most {MOST_PLACES} places are possible, got {queue}")
+    } else if tasks == 0 || tasks > MOST_TASKS {
+        format!("{of}concurrency: 1 to {MOST_TASKS} async handlers at once are possible, got {tasks}")
     } else {
         return Ok(());
     };
@@ -215,6 +242,38 @@ mod tests {
         assert!(refused(|config| config.default_limits().queue = usize::MAX).starts_with("queue"));
         let endless = Lane::threads(1, 1).queue(usize::MAX).named("slow");
         assert!(refused(|config| config.lanes.push(endless)).starts_with("lane \"slow\": queue"));
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn async_handlers_out_of_range_are_refused() {
+        for tasks in [0, 100_001] {
+            let said = refused(|config| config.lanes[0].tasks = tasks);
+            assert_eq!(
+                said,
+                format!("concurrency: 1 to 100000 async handlers at once are possible, got {tasks}")
+            );
+            let slow = Lane::threads(1, 1).concurrency(tasks).named("slow");
+            let said = refused(|config| config.lanes.push(slow));
+            assert!(said.starts_with("lane \"slow\": concurrency"), "{said}");
+        }
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn a_lane_with_async_handlers_counts_twice() {
+        let names: Vec<String> = (0..63).map(|n| format!("lane {n}")).collect();
+        let mut config = Config::new("shop", "sqlite:shop.db");
+        config.lanes.extend(names[..62].iter().map(|name| Lane::threads(1, 2).named(name)));
+        let async_in = |lane| JobLane { job: "job", lane, is_async: true };
+        let blocking = JobLane { is_async: false, ..async_in("lane 0") };
+        config.add_lanes_of_tasks([async_in("default"), async_in("default"), blocking].into_iter()).unwrap();
+        assert_eq!((config.lanes.len(), &*config.lanes[63].name), (64, "default"));
+        let error = config.add_lanes_of_tasks([async_in("lane 7")].into_iter()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "lanes: 64 at most with the default one, and one with async handlers counts twice; got 65"
+        );
     }
 
     #[test]

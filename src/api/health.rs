@@ -41,36 +41,65 @@ pub struct LaneHealth {
     pub busy: usize,
     /// Claimed executions that wait for a thread.
     pub queued: usize,
-    /// Handlers that run on beyond their time limits.
+    /// Handlers on threads that run on beyond their time limits.
     pub stuck: usize,
+    /// The most async handlers that it may run at once; 0 if it has none.
+    pub concurrency: usize,
+    /// Async handlers that run.
+    pub tasks: usize,
+    /// Those of them that go on beyond their time limits: within their grace, or because they do not let go
+    /// of the runtime's thread.
+    pub stuck_tasks: usize,
 }
 
 impl LaneHealth {
-    fn of(lane: LaneFigures) -> Self {
+    fn of(lane: &LaneFigures) -> Self {
         let LaneFigures { name, max, busy, queued, stuck, .. } = lane;
-        Self { name: name.to_string(), threads: max, busy, queued, stuck }
+        Self {
+            name: name.to_string(),
+            threads: *max,
+            busy: *busy,
+            queued: *queued,
+            stuck: *stuck,
+            concurrency: 0,
+            tasks: 0,
+            stuck_tasks: 0,
+        }
     }
 
-    /// The problem of a lane half of whose threads hang; `of` names it.
-    fn problem(&self, of: &str) -> Option<String> {
-        let Self { threads, stuck, .. } = self;
-        let is_half = *stuck > 0 && 2 * stuck >= *threads;
-        is_half
-            .then(|| format!("{of}{stuck} of {threads} threads run handlers whose time limits have passed"))
+    /// Takes in what the tasks of the lane do.
+    fn add(&mut self, tasks: &LaneFigures) {
+        (self.concurrency, self.tasks, self.stuck_tasks) = (tasks.max, tasks.busy, tasks.stuck);
+    }
+
+    /// The problems of a lane half of whose seats hang; `of` names it.
+    fn problems(&self, of: &str) -> impl Iterator<Item = String> + use<> {
+        let problem = |(stuck, seats): (usize, usize), what: &str| {
+            let is_half = stuck > 0 && 2 * stuck >= seats;
+            is_half.then(|| format!("{of}{stuck} of {seats} {what} time limits have passed"))
+        };
+        let threads = problem((self.stuck, self.threads), "threads run handlers whose");
+        let tasks = problem((self.stuck_tasks, self.concurrency), "async handlers go on although their");
+        threads.into_iter().chain(tasks)
     }
 }
 
 impl Health {
     pub(super) fn of(lanes: impl Iterator<Item = LaneFigures>) -> Self {
-        let lanes: Vec<LaneHealth> = lanes.map(LaneHealth::of).collect();
+        let (tasks, threads): (Vec<_>, Vec<_>) = lanes.partition(|lane| lane.is_of_tasks);
+        let mut lanes: Vec<LaneHealth> = threads.iter().map(LaneHealth::of).collect();
+        for lane in &mut lanes {
+            let own = tasks.iter().find(|it| *it.name == *lane.name);
+            own.into_iter().for_each(|it| lane.add(it));
+        }
         let of = |lane: &LaneHealth| match lanes.len() {
             1 => String::new(),
             _ => format!("lane {:?}: ", lane.name),
         };
         Self {
-            stuck: lanes.iter().map(|lane| lane.stuck).sum(),
+            stuck: lanes.iter().map(|lane| lane.stuck + lane.stuck_tasks).sum(),
             threads: lanes.iter().map(|lane| lane.threads).sum(),
-            problems: lanes.iter().filter_map(|lane| lane.problem(&of(lane))).collect(),
+            problems: lanes.iter().flat_map(|lane| lane.problems(&of(lane))).collect(),
             lanes,
         }
     }
@@ -89,7 +118,20 @@ mod tests {
     use super::*;
 
     fn lane(name: &str, (stuck, max): (usize, usize)) -> LaneFigures {
-        LaneFigures { name: Arc::from(name), max, threads: max, busy: stuck, queued: 0, stuck }
+        let (name, is_of_tasks) = (Arc::from(name), false);
+        LaneFigures { name, max, is_of_tasks, threads: max, busy: stuck, queued: 0, stuck }
+    }
+
+    #[test]
+    fn async_handlers_are_shown_with_the_threads_of_their_lane() {
+        let tasks = |figures| LaneFigures { is_of_tasks: true, ..lane("slow", figures) };
+        let lanes = [lane("default", (0, 16)), lane("slow", (0, 2)), tasks((3, 6))];
+        let health = Health::of(lanes.into_iter());
+        let slow = &health.lanes[1];
+        assert_eq!((health.lanes.len(), health.stuck, health.threads), (2, 3, 18));
+        assert_eq!((slow.threads, slow.concurrency, slow.tasks, slow.stuck_tasks), (2, 6, 3, 3));
+        let hang = "lane \"slow\": 3 of 6 async handlers go on although their time limits have passed";
+        assert_eq!(health.problems, [hang]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Job<P> {
     name: &'static str,
     policy: JobPolicy,
     lane: Option<&'static str>,
+    #[cfg(feature = "tokio")]
+    grace: Duration,
     payload: PhantomData<fn(P)>,
 }
 
@@ -43,7 +45,14 @@ impl<P> Job<P> {
     /// A job called `name`: 1 to 200 characters, none of them control characters (checked where it is used).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, policy: JobPolicy::DEFAULT, lane: None, payload: PhantomData }
+        Self {
+            name,
+            policy: JobPolicy::DEFAULT,
+            lane: None,
+            #[cfg(feature = "tokio")]
+            grace: Duration::from_secs(5),
+            payload: PhantomData,
+        }
     }
 
     /// Whether an occurrence whose node died while it ran is run again. Default: true (at-least-once);
@@ -84,7 +93,8 @@ impl<P> Job<P> {
     /// At the limit the execution is TIMED_OUT, whether or not its handler returns, and
     /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true. That is a failure, and [`Job::retry`]
     /// decides about a retry, which waits until the handler has returned or its node is gone. Until then it
-    /// keeps its thread, and is shown as stuck. What it answers then changes nothing.
+    /// keeps its thread, and is shown as stuck. What it answers then changes nothing. An async handler's
+    /// future is dropped once its grace is over, which is its return.
     #[must_use]
     pub const fn timeout(mut self, limit: Duration) -> Self {
         const LEAST: Duration = Duration::from_millis(1);
@@ -125,6 +135,33 @@ impl<P> Job<P> {
         self
     }
 
+    /// How long an async handler may go on once it is to end: at its time limit, when somebody asked for its
+    /// end, when the execution or the node's lease is lost ([`Context::cancelled`]). Then its future is
+    /// dropped at the next point where it waits. Default: 5 s; zero drops it at once. Not stored: it holds
+    /// for the nodes whose handler was given this job, and handlers on threads have none.
+    ///
+    /// What is dropped at its time limit is TIMED_OUT, as it was from the limit on; by hand it is CANCELLED.
+    /// One whose node has lost its lease is run anew ([`Event::Interrupted`]), or FAILED without
+    /// [`Job::recovery`], if it is still this node's.
+    ///
+    /// ```
+    /// use firetime::Job;
+    /// use std::time::Duration;
+    ///
+    /// const FETCH: Job<String> =
+    ///     Job::new("fetch").timeout(Duration::from_secs(30)).grace(Duration::from_millis(500));
+    /// # let _ = FETCH;
+    /// ```
+    ///
+    /// [`Context::cancelled`]: crate::Context::cancelled
+    /// [`Event::Interrupted`]: crate::Event::Interrupted
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
     /// The name stored in the database.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -133,6 +170,11 @@ impl<P> Job<P> {
 
     pub(super) const fn own_lane(&self) -> Option<&'static str> {
         self.lane
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) const fn own_grace(&self) -> Duration {
+        self.grace
     }
 
     pub(crate) fn spec(&self) -> JobSpec {

@@ -1,7 +1,5 @@
 //! Pools of threads for some of a node's jobs.
 
-use std::sync::Arc;
-
 use crate::pipeline::lanes::LaneSettings;
 use crate::pipeline::pool::PoolLimits;
 
@@ -33,6 +31,7 @@ use crate::pipeline::pool::PoolLimits;
 #[must_use = "a lane has to be given to Builder::lane"]
 pub struct Lane {
     limits: PoolLimits,
+    tasks: usize,
     is_automatic: bool,
 }
 
@@ -43,12 +42,24 @@ impl Lane {
     /// A lane of `core` threads that are kept; up to `max` are made once its queue is full, or holds all that
     /// it takes of slow jobs. 1 <= core <= max <= 4096.
     pub fn threads(core: usize, max: usize) -> Self {
-        Self { limits: PoolLimits::new(core, max, Self::PLACES), is_automatic: false }
+        let (limits, tasks) = (PoolLimits::new(core, max, Self::PLACES), LaneSettings::TASKS);
+        Self { limits, tasks, is_automatic: false }
     }
 
     /// How many claimed executions may wait for a thread of this lane. Default: 64; 0 to 1,000,000.
     pub fn queue(mut self, places: usize) -> Self {
         self.limits.queue = places;
+        self
+    }
+
+    /// How many async handlers of this lane run at once ([`Builder::async_handler`]). They have no threads
+    /// and no queue; what finds no place is left to other nodes, or waits in the database. Default: 100; 1 to
+    /// 100,000.
+    ///
+    /// [`Builder::async_handler`]: crate::Builder::async_handler
+    #[cfg(feature = "tokio")]
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.tasks = handlers;
         self
     }
 
@@ -58,7 +69,7 @@ impl Lane {
     /// within a minute, counted as they end. It goes back to the lane `default` as soon as a run of at most
     /// 500 ms ends a minute or more after its last slow one. Each change is told as
     /// [`Event::LaneChanged`](crate::Event::LaneChanged) and holds from the next claim on. A job with
-    /// `Job::lane("default")` stays where it is.
+    /// `Job::lane("default")` stays where it is, and so does one whose handler is async: it holds no thread.
     ///
     /// ```
     /// use firetime::{Event, Job, Lane, Scheduler};
@@ -83,6 +94,7 @@ impl Lane {
     }
 
     pub(super) fn named(self, name: &str) -> LaneSettings {
-        LaneSettings { name: Arc::from(name), limits: self.limits, is_automatic: self.is_automatic }
+        let Self { limits, tasks, is_automatic } = self;
+        LaneSettings { tasks, is_automatic, ..LaneSettings::new(name, limits) }
     }
 }

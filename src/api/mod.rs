@@ -1,6 +1,8 @@
 //! What applications use: the builder, the scheduler, the client, jobs and schedules.
 
 mod audit;
+#[cfg(feature = "tokio")]
+mod awaited;
 mod builder;
 mod client;
 mod config;

@@ -81,10 +81,11 @@ impl Scheduler {
 
     /// Blocks until [`Scheduler::shutdown`], called on another thread, has ended; true if it was clean.
     ///
-    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), or a SQLite file that is replaced under
-    /// it ([`Event::DatabaseReplaced`]), ends the node and the wait: false. A shutdown then lets running jobs
-    /// end.
+    /// A loop of the scheduler that panics ([`Event::LoopPanicked`]), a SQLite file that is replaced under it
+    /// ([`Event::DatabaseReplaced`]), or the end of its async handlers' runtime ([`Event::RuntimeEnded`])
+    /// ends the node and the wait: false. A shutdown then lets running jobs end.
     ///
+    /// [`Event::RuntimeEnded`]: crate::Event::RuntimeEnded
     /// [`Event::LoopPanicked`]: crate::Event::LoopPanicked
     /// [`Event::DatabaseReplaced`]: crate::Event::DatabaseReplaced
     pub fn wait(&self) -> bool {
@@ -99,8 +100,43 @@ impl Scheduler {
     /// missing long enough. While another thread shuts down already, this waits for that, until its own
     /// deadline. Called by a handler of this scheduler it cannot wait for that handler: the shutdown goes on
     /// behind it, with this deadline, and the answer is false at once.
+    ///
+    /// Async handlers that still run at three quarters of the time, or as late as one store timeout before
+    /// the deadline, are dropped, and with recovery their executions wait to be run anew by other nodes.
     pub fn shutdown(&self, deadline: Duration) -> bool {
         self.node.shutdown_or_begin(deadline)
+    }
+
+    /// As [`Scheduler::shutdown`], which waits on the runtime's blocking pool: for where a thread of the
+    /// runtime must not be blocked. It begins once it is awaited; dropping it then does not take it back.
+    ///
+    /// Awaited outside of a tokio runtime it blocks. Awaited by an async handler of this scheduler it answers
+    /// false at once, and the shutdown goes on behind.
+    ///
+    /// ```
+    /// # use firetime::{Job, Scheduler};
+    /// # use std::time::Duration;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # const GREET: Job<()> = Job::new("greet");
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let builder = Scheduler::builder("shop", &url).async_handler(GREET, |_, ()| async { Ok(()) });
+    /// let scheduler = builder.start_async().await?;
+    /// let in_order = scheduler.shutdown_async(Duration::from_secs(10)).await;
+    /// # assert!(in_order);
+    /// # Ok::<(), firetime::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn shutdown_async(&self, deadline: Duration) -> bool {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return self.shutdown(deadline) };
+        if self.node.is_called_by_handler() {
+            return self.shutdown(deadline);
+        }
+        let node = Arc::clone(&self.node);
+        // Its thread may be refused only by a runtime that is shutting down, with all that would wait for it.
+        runtime.spawn_blocking(move || node.shutdown(deadline)).await.unwrap_or(false)
     }
 }
 

@@ -58,7 +58,8 @@ pub struct NodeView {
     pub beat: i64,
     /// The jobs it has handlers for.
     pub jobs: Vec<String>,
-    /// Pool threads of all its lanes at its last heartbeat.
+    /// Pool threads of all its lanes at its last heartbeat, and the async handlers that ran: each counts as
+    /// one.
     pub threads: usize,
     /// Jobs running at its last heartbeat.
     pub busy: usize,

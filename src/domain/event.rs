@@ -138,6 +138,14 @@ pub enum Event {
         /// Which attempt.
         attempt: Attempt,
     },
+    /// The future of an async handler was dropped before it answered, because this node's lease had ended, or
+    /// by a shutdown or the end of its runtime: the execution waits to be run anew, which uses up no attempt.
+    Interrupted {
+        /// Which attempt.
+        attempt: Attempt,
+        /// How long the handler had run.
+        took: Duration,
+    },
     /// An execution was taken from this node before its outcome arrived; the outcome changed nothing.
     Revoked {
         /// Which attempt.
@@ -243,6 +251,9 @@ pub enum Event {
         /// Its path.
         path: String,
     },
+    /// The tokio runtime of the async handlers was shut down before the scheduler: the node stops beating and
+    /// claims nothing more, so that others take over.
+    RuntimeEnded,
     /// Events that neither the log nor the observers were given: they took too long over earlier ones.
     EventsMissed {
         /// How many.
@@ -280,6 +291,7 @@ impl Event {
             | Self::Fenced { .. }
             | Self::JobThreadPanicked { .. }
             | Self::LoopPanicked { .. }
+            | Self::RuntimeEnded
             | Self::DatabaseReplaced { .. } => log::Level::Error,
             _ => log::Level::Warn,
         }
@@ -289,7 +301,11 @@ impl Event {
     pub(crate) fn is_last_word(&self) -> bool {
         matches!(
             self,
-            Self::Dropped | Self::LoopPanicked { .. } | Self::DatabaseReplaced { .. } | Self::Stopped { .. }
+            Self::Dropped
+                | Self::LoopPanicked { .. }
+                | Self::DatabaseReplaced { .. }
+                | Self::RuntimeEnded
+                | Self::Stopped { .. }
         )
     }
 
@@ -339,6 +355,9 @@ impl Event {
             Self::CancelHeard { attempt } => write!(f, "{attempt} is asked to end"),
             Self::TakenBack { attempt } => write!(f, "{attempt} was taken back from a dead node"),
             Self::GivenBack { attempt } => write!(f, "{attempt} was not started here and went back"),
+            Self::Interrupted { attempt, .. } => {
+                write!(f, "{attempt} was interrupted: its future was dropped, and it will be run anew")
+            }
             Self::Revoked { attempt } => {
                 write!(f, "{attempt} was taken from this node; its outcome changed nothing")
             }
@@ -381,6 +400,10 @@ impl Event {
             Self::DatabaseReplaced { path } => {
                 write!(f, "the database file {path} was replaced or removed: this node stops; start it again")
             }
+            Self::RuntimeEnded => f.write_str(
+                "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \
+                 down first",
+            ),
             Self::EventsMissed { count } => {
                 write!(f, "the log or an observer is too slow: it was not told of {count} events")
             }
@@ -449,6 +472,7 @@ mod tests {
             Event::TimedOut { attempt: attempt() },
             Event::Cancelled { attempt: attempt() },
             Event::GivenBack { attempt: attempt() },
+            Event::Interrupted { attempt: attempt(), took: Duration::ZERO },
             Event::Revoked { attempt: attempt() },
             Event::CancelHeard { attempt: attempt() },
             Event::TakenBack { attempt: attempt() },

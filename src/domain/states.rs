@@ -178,6 +178,8 @@ pub(crate) enum Reason {
     ByHand,
     /// Its handler wants to go on later.
     Snoozed,
+    /// The future of its async handler was dropped before it answered.
+    Interrupted,
     /// Its handler said that no retry would help.
     GaveUp,
     /// Another execution of its schedule had not ended.
@@ -203,6 +205,7 @@ impl Reason {
             Self::Cancelled => "cancelled",
             Self::ByHand => "by hand",
             Self::Snoozed => "snoozed",
+            Self::Interrupted => "interrupted",
             Self::GaveUp => "gave up",
             Self::Overlap => "overlap",
             Self::Queued => "queued",

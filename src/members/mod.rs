@@ -1,5 +1,6 @@
 //! Who belongs to the cluster: joining, heartbeats, leases, deaths, and what this process answers for.
 
+mod bell;
 mod heartbeat;
 mod held;
 mod observer;

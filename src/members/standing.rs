@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::bell::Bell;
 use crate::domain::{ExecutionId, Millis};
 use crate::time::{Lease, Now};
 
@@ -18,6 +19,7 @@ pub(crate) struct Standing {
     incarnation: AtomicU64,
     /// Until when (boot clock) its latest lease holds.
     lease: AtomicI64,
+    bell: Bell,
 }
 
 impl Default for Standing {
@@ -27,28 +29,34 @@ impl Default for Standing {
             asked: Mutex::default(),
             incarnation: AtomicU64::new(0),
             lease: AtomicI64::new(Millis::MAX),
+            bell: Bell::default(),
         }
     }
 }
 
 impl Standing {
     /// These are asked to cancel now, of all that this node owns; those that were not before.
-    pub(super) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
+    pub(crate) fn ask(&self, all: BTreeSet<ExecutionId>) -> Vec<ExecutionId> {
         let mut asked = self.lock();
-        let new = all.difference(&asked).copied().collect();
+        let new: Vec<ExecutionId> = all.difference(&asked).copied().collect();
         self.any.store(!all.is_empty(), Ordering::Relaxed);
         *asked = all;
+        drop(asked);
+        if !new.is_empty() {
+            self.bell.ring();
+        }
         new
     }
 
     /// A heartbeat was confirmed.
-    pub(super) fn renew(&self, lease: &Lease) {
+    pub(crate) fn renew(&self, lease: &Lease) {
         self.lease.store(lease.until, Ordering::Relaxed);
     }
 
     /// Others have ended this incarnation.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.incarnation.fetch_add(1, Ordering::Relaxed);
+        self.bell.ring();
     }
 
     pub(crate) fn is_cancelled(&self, execution: ExecutionId) -> bool {
@@ -60,7 +68,18 @@ impl Standing {
     }
 
     pub(crate) fn has_lease(&self, now: Now) -> bool {
-        now.boot < self.lease.load(Ordering::Relaxed)
+        now.boot < self.lease_until()
+    }
+
+    /// The end (boot clock) of its latest lease. The bell tells nothing of it: who waits for it looks again
+    /// then.
+    pub(crate) fn lease_until(&self) -> Millis {
+        self.lease.load(Ordering::Relaxed)
+    }
+
+    /// Rung when somebody is newly asked to cancel, and when others have ended this incarnation.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.bell
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {

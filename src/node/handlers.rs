@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+#[cfg(feature = "tokio")]
+use std::{pin::Pin, time::Duration};
 
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
@@ -15,9 +17,10 @@ use crate::domain::{
     Answer, Cause, Covers, Error, ErrorKind, ExecutionId, JobPolicy, JobSpec, LeftOut, Millis,
 };
 use crate::members::Standing;
+use crate::pipeline::lanes::{DEFAULT_LANE, JobLane};
 use crate::pipeline::poll::decode::Catalog;
 use crate::store::Store;
-use crate::time::{self, Clock, Micros};
+use crate::time::{self, Clock, Micros, Now};
 
 /// What a handler returns when it fails: any error. Its text is stored with the execution (4,000 characters).
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
@@ -27,7 +30,7 @@ pub type HandlerError = Box<dyn StdError + Send + Sync>;
 pub struct Context {
     pub(crate) schedule: Arc<str>,
     pub(crate) job: Arc<str>,
-    pub(crate) execution: ExecutionId,
+    pub(crate) begun: Begun,
     pub(crate) fire_time: DateTime<Utc>,
     pub(crate) attempt: u32,
     pub(crate) fence: i64,
@@ -35,13 +38,42 @@ pub struct Context {
     pub(crate) failures: u32,
     pub(crate) snoozes: u32,
     pub(crate) standing: Arc<Standing>,
-    /// That of the node as the handler began.
-    pub(crate) incarnation: u64,
     pub(crate) clock: Arc<Clock>,
-    /// Boot clock; none without a time limit.
-    pub(crate) time_is_up_at: Option<Millis>,
-    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) stopping: Arc<Stopping>,
     pub(crate) ledger: Ledger,
+}
+
+/// How far a node's shutdown has come.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    has_begun: AtomicBool,
+    /// When (boot clock) the futures of async handlers are dropped.
+    drops_at: AtomicI64,
+}
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self { has_begun: AtomicBool::new(false), drops_at: AtomicI64::new(Millis::MAX) }
+    }
+}
+
+impl Stopping {
+    pub(super) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn drop_at(&self, boot: Millis) {
+        self.drops_at.store(boot, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) fn drops_at(&self) -> Millis {
+        self.drops_at.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a handler asks about its execution: over the connections of the node's clients.
@@ -54,7 +86,8 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// Why a handler is to end. It is told, never forced: a handler that does not look runs on.
+/// Why a handler is to end. It is told, and a handler on a thread that does not look runs on; the future of
+/// an async one is dropped once its grace is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cancellation {
@@ -73,6 +106,42 @@ pub enum Cancellation {
     Shutdown,
 }
 
+/// What the end of a run may be asked for, of an execution that began here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub execution: ExecutionId,
+    /// That of the node as the handler began.
+    pub incarnation: u64,
+    /// Boot clock; none without a time limit.
+    pub time_is_up_at: Option<Millis>,
+}
+
+impl Begun {
+    /// Why its handler is to end, if it is.
+    pub(crate) fn cancellation(&self, standing: &Standing, stopping: bool, now: Now) -> Option<Cancellation> {
+        if self.time_is_up_at.is_some_and(|at| at <= now.boot) {
+            Some(Cancellation::TimeLimit)
+        } else if standing.is_cancelled(self.execution) {
+            Some(Cancellation::ByHand)
+        } else if self.incarnation != standing.incarnation() {
+            Some(Cancellation::ExecutionLost)
+        } else if !standing.has_lease(now) {
+            Some(Cancellation::LeaseLost)
+        } else if stopping {
+            Some(Cancellation::Shutdown)
+        } else {
+            None
+        }
+    }
+
+    /// The next instant (boot clock) at which that may be another answer without anybody telling of it.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn changes_at(&self, standing: &Standing, now: Now) -> Millis {
+        let instants = self.time_is_up_at.into_iter().chain([standing.lease_until()]);
+        instants.filter(|at| *at > now.boot).min().unwrap_or(Millis::MAX)
+    }
+}
+
 impl Context {
     /// The schedule's name.
     #[must_use]
@@ -89,7 +158,7 @@ impl Context {
     /// The row id of this execution in `QRTZ_RUN`.
     #[must_use]
     pub fn execution(&self) -> ExecutionId {
-        self.execution
+        self.begun.execution
     }
 
     /// The planned instant of the occurrence, UTC, to the millisecond; later attempts keep it.
@@ -156,20 +225,59 @@ impl Context {
     /// Why the handler is to end, if it is. A handler may look as often as it likes: no statement is sent.
     #[must_use]
     pub fn cancellation(&self) -> Option<Cancellation> {
-        let now = self.clock.now();
-        if self.time_is_up_at.is_some_and(|at| at <= now.boot) {
-            Some(Cancellation::TimeLimit)
-        } else if self.standing.is_cancelled(self.execution) {
-            Some(Cancellation::ByHand)
-        } else if self.incarnation != self.standing.incarnation() {
-            Some(Cancellation::ExecutionLost)
-        } else if !self.standing.has_lease(now) {
-            Some(Cancellation::LeaseLost)
-        } else if self.is_stopping() {
-            Some(Cancellation::Shutdown)
-        } else {
-            None
-        }
+        self.begun.cancellation(&self.standing, self.is_stopping(), self.clock.now())
+    }
+
+    /// Waits until [`is_cancelled`](Self::is_cancelled) is true, and says why: until the time limit, until
+    /// somebody asks for the end of the execution, until it or the lease is lost. A shutdown, which lets
+    /// handlers run until its deadline, is no such reason: see [`stopping`](Self::stopping).
+    ///
+    /// From then on the handler has its [grace](crate::Job::grace) to end by itself; then its future is
+    /// dropped wherever it waits. Await it within a tokio runtime with its time driver, as every async
+    /// handler is.
+    ///
+    /// ```
+    /// use firetime::{Answer, Context, HandlerError};
+    /// use std::time::Duration;
+    ///
+    /// async fn export(context: Context, pages: u32) -> Result<Answer, HandlerError> {
+    ///     for page in 0..pages {
+    ///         tokio::select! {
+    ///             () = tokio::time::sleep(Duration::from_millis(1)) => {} // Export one page.
+    ///             why = context.cancelled() => {
+    ///                 return Ok(Answer::Cancelled(format!("stopped before page {page}: {why:?}")));
+    ///             }
+    ///         }
+    ///     }
+    ///     Ok(Answer::Done)
+    /// }
+    /// # let _ = export;
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn cancelled(&self) -> Cancellation {
+        let is_meant = |why: &Cancellation| *why != Cancellation::Shutdown;
+        crate::node::tasks::until(self, || self.cancellation().filter(is_meant)).await
+    }
+
+    /// Waits until the scheduler is shutting down: the handler should end before the shutdown's deadline, or
+    /// answer [`Answer::Snooze`] so that another node goes on. What still runs a little before the deadline
+    /// is dropped.
+    ///
+    /// ```
+    /// use firetime::{Answer, Context, HandlerError};
+    /// use std::time::Duration;
+    ///
+    /// async fn watch(context: Context, (): ()) -> Result<Answer, HandlerError> {
+    ///     tokio::select! {
+    ///         () = tokio::time::sleep(Duration::from_secs(3_600)) => Ok(Answer::Done),
+    ///         () = context.stopping() => Ok(Answer::Snooze(Duration::ZERO)),
+    ///     }
+    /// }
+    /// # let _ = watch;
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub async fn stopping(&self) {
+        crate::node::tasks::until(self, || self.is_stopping().then_some(())).await;
     }
 
     /// What this execution stands for: the time since its schedule's last success, and how many occurrences
@@ -215,21 +323,26 @@ impl Context {
     /// changed in any case, and asking again may help.
     pub fn covers(&self) -> Result<Covers, Error> {
         let gone = || {
-            let (execution, schedule) = (self.execution, &self.schedule);
+            let (execution, schedule) = (self.execution(), &self.schedule);
             let what = format!("execution {execution} of {schedule:?} is no longer in the ledger");
             Error::new(ErrorKind::NotFound, format!("asking what it covers: {what}: its row was deleted"))
         };
-        self.ledger.0.covers(self.execution, LeftOut::MOST)?.ok_or_else(gone)
+        self.ledger.0.covers(self.execution(), LeftOut::MOST)?.ok_or_else(gone)
     }
 
     /// Whether the scheduler is shutting down: a long job may end early.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.stopping.has_begun()
     }
 }
 
 type Run = Box<dyn Fn(&Context, &str) -> Result<Answer, HandlerError> + Send + Sync>;
+/// The run of an async handler.
+#[cfg(feature = "tokio")]
+pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Answer, HandlerError>> + Send>>;
+#[cfg(feature = "tokio")]
+type Begin = Box<dyn Fn(Context, &str) -> Result<Running, HandlerError> + Send + Sync>;
 type Check = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// A handler with its payload's type erased.
@@ -238,7 +351,17 @@ struct Handler {
     /// The lane that the job names.
     lane: Option<&'static str>,
     check: Check,
-    run: Run,
+    body: Body,
+}
+
+/// What runs on a thread, or what makes a future.
+enum Body {
+    Blocking(Run),
+    #[cfg(feature = "tokio")]
+    Async {
+        begin: Begin,
+        grace: Duration,
+    },
 }
 
 /// The handlers of one scheduler, by job name.
@@ -265,13 +388,37 @@ impl Handlers {
         lane: Option<&'static str>,
         run: impl Fn(&Context, P) -> Result<A, HandlerError> + Send + Sync + 'static,
     ) -> bool {
+        let run: Run = Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into));
+        self.insert::<P>(spec, lane, Body::Blocking(run))
+    }
+
+    /// Adds an async handler, which has so long to end once it is told to; false if the job has one already.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn add_async<P: DeserializeOwned + 'static, A: Into<Answer>, F>(
+        &mut self,
+        spec: JobSpec,
+        lane: Option<&'static str>,
+        grace: Duration,
+        run: impl Fn(Context, P) -> F + Send + Sync + 'static,
+    ) -> bool
+    where
+        F: Future<Output = Result<A, HandlerError>> + Send + 'static,
+    {
+        let begin: Begin = Box::new(move |context, text| {
+            let running = run(context, payload::decode(text)?);
+            Ok(Box::pin(async move { running.await.map(Into::into) }))
+        });
+        self.insert::<P>(spec, lane, Body::Async { begin, grace })
+    }
+
+    fn insert<P: DeserializeOwned + 'static>(
+        &mut self,
+        spec: JobSpec,
+        lane: Option<&'static str>,
+        body: Body,
+    ) -> bool {
         let name = spec.name.clone();
-        let handler = Handler {
-            spec,
-            lane,
-            check: Box::new(payload::check::<P>),
-            run: Box::new(move |context, text| run(context, payload::decode(text)?).map(Into::into)),
-        };
+        let handler = Handler { spec, lane, check: Box::new(payload::check::<P>), body };
         self.by_name.insert(name, handler).is_none()
     }
 
@@ -279,9 +426,13 @@ impl Handlers {
         self.by_name.values().map(|handler| handler.spec.clone()).collect()
     }
 
-    /// The jobs that name a lane, with its name.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.by_name.iter().filter_map(|(job, handler)| Some((&**job, handler.lane?)))
+    /// The jobs that name a lane, with its name, and those whose handlers are async.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = JobLane<'_>> {
+        self.by_name.iter().filter_map(|(job, handler)| {
+            let is_async = !matches!(handler.body, Body::Blocking(_));
+            let lane = handler.lane.or(is_async.then_some(DEFAULT_LANE))?;
+            Some(JobLane { job, lane, is_async })
+        })
     }
 
     pub(crate) fn policy(&self, job: &str) -> Option<JobPolicy> {
@@ -290,7 +441,20 @@ impl Handlers {
 
     pub(crate) fn run(&self, context: &Context, payload: &str) -> Result<Answer, HandlerError> {
         let handler = self.by_name.get(context.job()).ok_or("this node has no handler for the job")?;
-        (handler.run)(context, payload)
+        match &handler.body {
+            Body::Blocking(run) => run(context, payload),
+            #[cfg(feature = "tokio")]
+            Body::Async { .. } => Err("the job's handler is async".into()),
+        }
+    }
+
+    /// The run of a job's async handler, and its grace.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begin(&self, context: Context, payload: &str) -> Result<(Running, Duration), HandlerError> {
+        match self.by_name.get(context.job()).map(|handler| &handler.body) {
+            Some(Body::Async { begin, grace }) => Ok((begin(context, payload)?, *grace)),
+            Some(Body::Blocking(_)) | None => Err("this node has no async handler for the job".into()),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! the simulator) decides nothing.
 
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
+#[cfg(any(test, feature = "tokio"))]
+use crate::node::handlers::Cancellation;
 use crate::pipeline::complete::limits::{Limited, RunEnd, Stuck};
 use crate::store::{Applied, Claimed, ExecutionChange};
 use crate::time::{Now, millis};
@@ -30,6 +32,83 @@ pub(crate) struct Running {
     claimed: Claimed,
     /// If it has a time limit.
     end: Option<RunEnd>,
+}
+
+/// Why the future of an async handler was dropped before it answered.
+#[cfg(any(test, feature = "tokio"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It was to end, and did not within its grace (milliseconds).
+    Told(Cancellation, Millis),
+    /// The runtime that polled it was shut down.
+    RuntimeEnded,
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl Interruption {
+    fn text(self) -> String {
+        let (why, grace) = match self {
+            Self::Told(Cancellation::Shutdown, _) => {
+                return "dropped: the shutdown's deadline came before its end".to_owned();
+            }
+            Self::RuntimeEnded => return "dropped: its tokio runtime was shut down".to_owned(),
+            Self::Told(why, grace) => (why, grace),
+        };
+        let since = match why {
+            Cancellation::TimeLimit => "its time limit had passed",
+            Cancellation::ByHand => "somebody asked for its end",
+            Cancellation::ExecutionLost => "it was taken from this node",
+            Cancellation::LeaseLost | Cancellation::Shutdown => "this node's lease had ended",
+        };
+        format!("dropped {grace} ms after {since}")
+    }
+}
+
+/// How long an async handler may go on once it is told to end.
+#[cfg(any(test, feature = "tokio"))]
+pub(crate) struct Patience {
+    grace: Millis,
+    /// Since when (boot clock) it is to end.
+    told: Option<Millis>,
+}
+
+/// What to do with a handler's future.
+#[cfg(any(test, feature = "tokio"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Drop(Interruption),
+    /// Look again at this instant (boot clock), or when the standing's bell rings.
+    Again(Millis),
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl Patience {
+    pub(crate) fn new(grace: Millis) -> Self {
+        Self { grace, told: None }
+    }
+
+    /// `why` it is to end now, which may become another answer at `changes_at`. A shutdown lets it run until
+    /// `drops_at`. Instants of the boot clock.
+    pub(crate) fn look(
+        &mut self,
+        why: Option<Cancellation>,
+        (changes_at, drops_at): (Millis, Millis),
+        boot: Millis,
+    ) -> Look {
+        let why = why.filter(|why| *why != Cancellation::Shutdown);
+        let Some(why) = why else {
+            self.told = None;
+            let stops = Interruption::Told(Cancellation::Shutdown, self.grace);
+            return if boot >= drops_at { Look::Drop(stops) } else { Look::Again(changes_at.min(drops_at)) };
+        };
+        let since = *self.told.get_or_insert(boot);
+        let ends = since.saturating_add(self.grace).min(drops_at);
+        if boot >= ends {
+            Look::Drop(Interruption::Told(why, boot - since))
+        } else {
+            Look::Again(ends.min(changes_at))
+        }
+    }
 }
 
 impl Lifecycle {
@@ -70,6 +149,14 @@ impl Starting {
             }
             Some(Applied::Lost | Applied::Held) | None => Lifecycle::Lost,
         }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Starting {
+    /// Nobody waits for its start any more: it goes back, whatever comes of that.
+    pub(crate) fn give_back(self, now: Now) -> ExecutionChange {
+        self.0.give_back(now.db)
     }
 }
 
@@ -116,6 +203,25 @@ impl Running {
         let retry = policy.filter(|_| answer.may_be_retried());
         let retry = retry.and_then(|policy| due(policy, answer.own_pause(), now.db));
         claimed.finish(answer, retry, now.db)
+    }
+
+    /// What is stored of an execution whose async handler was dropped at `now`. If its time was up, that is
+    /// the return it waited for. One that was asked to cancel is cancelled. Another is interrupted: with
+    /// recovery it goes back to PENDING, to be run anew; without, nothing follows it.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn dropped(
+        self,
+        why: Interruption,
+        is_cancelled: bool,
+        policy: Option<JobPolicy>,
+        now: Now,
+    ) -> ExecutionChange {
+        let recovers = policy.is_some_and(|policy| policy.recover);
+        let is_in_time = self.end.as_ref().is_none_or(|end| end.returned(now.boot));
+        if is_in_time && !is_cancelled && recovers {
+            return self.claimed.interrupt(now.db);
+        }
+        self.ended(Answer::GiveUp(why.text()), is_cancelled, policy, now)
     }
 }
 
@@ -211,6 +317,60 @@ mod tests {
             matches!(Lifecycle::of(claimed(false), at(0), false, true), Lifecycle::Start(..)),
             "its row tells"
         );
+    }
+
+    #[test]
+    fn a_grace_begins_when_it_is_told_and_again_when_it_is_told_anew() {
+        use Cancellation::{ByHand, LeaseLost, Shutdown, TimeLimit};
+        const NEVER: Millis = Millis::MAX;
+        let again = Look::Again;
+        let drop = |why, after| Look::Drop(Interruption::Told(why, after));
+        let mut patience = Patience::new(100);
+        assert_eq!(patience.look(None, (40, NEVER), 0), again(40));
+        assert_eq!(patience.look(Some(LeaseLost), (NEVER, NEVER), 40), again(140));
+        assert_eq!(patience.look(Some(LeaseLost), (90, NEVER), 60), again(90), "another reason may come");
+        assert_eq!(patience.look(None, (900, NEVER), 139), again(900), "the lease is back");
+        assert_eq!(patience.look(Some(ByHand), (NEVER, NEVER), 200), again(300));
+        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 299), again(300));
+        assert_eq!(patience.look(Some(TimeLimit), (NEVER, NEVER), 300), drop(TimeLimit, 100));
+        let mut stopped = Patience::new(100);
+        assert_eq!(stopped.look(Some(Shutdown), (70, 50), 0), again(50), "it runs until the deadline");
+        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 10), again(50));
+        assert_eq!(stopped.look(Some(ByHand), (NEVER, 50), 50), drop(ByHand, 40));
+        assert_eq!(stopped.look(Some(Shutdown), (NEVER, 50), 50), drop(Shutdown, 100));
+        assert_eq!(Patience::new(0).look(Some(ByHand), (NEVER, NEVER), 7), drop(ByHand, 0));
+    }
+
+    #[test]
+    fn what_is_dropped_is_run_anew_if_it_may_be() {
+        let lease = Interruption::Told(Cancellation::LeaseLost, 5_000);
+        let dropped = |why, is_cancelled, recover, took: Option<Millis>| {
+            let Lifecycle::Run(mut running) = Lifecycle::of(claimed(true), at(0), false, false) else {
+                panic!("not run")
+            };
+            let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
+            let time_limit = took.map(|_| Duration::from_millis(10));
+            let policy = JobPolicy { retry, recover, time_limit, ..JobPolicy::DEFAULT };
+            running.begin(Some(policy), &Stuck::default(), at(0));
+            running.dropped(why, is_cancelled, Some(policy), at(took.unwrap_or(1)))
+        };
+        let anew = dropped(lease, false, true, None);
+        assert_eq!((anew.kind, anew.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
+        assert!(anew.is_interrupted() && anew.goes_on() == Some(AT) && anew.error.is_none());
+        let once = dropped(lease, false, false, None);
+        assert_eq!((once.kind, once.becomes), (ChangeKind::GiveUp, ExecutionState::Failed));
+        assert_eq!(once.error.as_deref(), Some("dropped 5000 ms after this node's lease had ended"));
+        let by_hand = Interruption::Told(Cancellation::ByHand, 0);
+        let cancelled = dropped(by_hand, true, true, None);
+        assert_eq!((cancelled.becomes, cancelled.next), (ExecutionState::Cancelled, None));
+        assert_eq!(cancelled.error.as_deref(), Some("dropped 0 ms after somebody asked for its end"));
+        for recover in [true, false] {
+            let limit = dropped(Interruption::RuntimeEnded, false, recover, Some(10));
+            assert_eq!((limit.kind, limit.becomes), (ChangeKind::Release, ExecutionState::TimedOut));
+            assert_eq!(limit.next.map(|next| next.due), Some(AT + 7_000), "its retry is granted");
+            let in_time = dropped(Interruption::RuntimeEnded, false, recover, Some(9));
+            assert_eq!(in_time.becomes == ExecutionState::Pending, recover);
+        }
     }
 
     #[test]

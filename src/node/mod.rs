@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::domain::NodeId;
+use crate::domain::{Millis, NodeId};
 use crate::machine::driver::Driver;
-use crate::members::NodeInput;
+use crate::members::{NodeInput, Standing};
+use crate::node::handlers::Stopping;
 use crate::node::inboxes::{Inboxes, send};
 use crate::node::pools::{LaneFigures, Pools};
 use crate::node::teller::Events;
@@ -21,6 +22,8 @@ pub(crate) mod route;
 pub(crate) mod runner;
 mod shutdown;
 pub(crate) mod start;
+#[cfg(feature = "tokio")]
+pub(crate) mod tasks;
 pub(crate) mod teller;
 #[cfg(test)]
 mod tests;
@@ -32,12 +35,15 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) clients: Arc<dyn Store>,
     clock: Arc<Clock>,
+    /// How long a store call may take.
+    call: Millis,
+    standing: Arc<Standing>,
     events: Arc<Events>,
     pools: Arc<Pools>,
     loops: Loops,
     inboxes: Inboxes,
     /// A shutdown has begun: handlers may end early.
-    stopping: Arc<AtomicBool>,
+    stopping: Arc<Stopping>,
     /// A shutdown has ended: nothing begins any more.
     closed: Arc<AtomicBool>,
 }

@@ -7,15 +7,17 @@ use crate::domain::Millis;
 use crate::pipeline::complete::limits::Stuck;
 use crate::pipeline::dispatch::Seats;
 use crate::pipeline::lanes::{LaneId, LaneSettings};
-use crate::pipeline::pool::{Notice, Permit, Pool, Seat};
+use crate::pipeline::pool::{Permit, Pool, Seat};
 use crate::store::{Claimed, Figures};
 
 /// What a lane is doing at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaneFigures {
     pub name: Arc<str>,
-    /// How many threads it may have.
+    /// How many threads it may have; of tasks, how many may run.
     pub max: usize,
+    pub is_of_tasks: bool,
+    /// Tasks that run count as a thread each.
     pub threads: usize,
     pub busy: usize,
     pub queued: usize,
@@ -27,6 +29,7 @@ pub(crate) struct LaneFigures {
 struct Lane {
     name: Arc<str>,
     max: usize,
+    is_of_tasks: bool,
     pool: Pool<Claimed>,
     stuck: Stuck,
 }
@@ -35,33 +38,32 @@ struct Lane {
 pub(crate) struct Pools(Vec<Lane>);
 
 impl Pools {
-    /// The lanes, the default one first; `run` makes what runs a lane's executions, which counts its stuck
-    /// handlers, `notify` what is told of its pool.
-    pub(super) fn new<R, N>(
+    /// The lanes, the default one first; `pool` makes the pool of each, which counts its stuck handlers.
+    pub(super) fn new(
         lanes: &[LaneSettings],
-        run: impl Fn(LaneId, Stuck) -> R,
-        notify: impl Fn(LaneId) -> N,
-    ) -> Self
-    where
-        R: Fn(Claimed) + Send + Sync + 'static,
-        N: Fn(Notice) + Send + Sync + 'static,
-    {
+        pool: impl Fn(LaneId, &LaneSettings, Stuck) -> Pool<Claimed>,
+    ) -> Self {
         let lane = |(id, lane): (LaneId, &LaneSettings)| {
             let stuck = Stuck::default();
             let (name, max) = (Arc::clone(&lane.name), lane.limits.max);
-            let threads = if id == LaneId::DEFAULT { "job" } else { &*lane.name };
-            let (run, notify) = (run(id, stuck.clone()), notify(id));
-            let pool = Pool::new(&format!("firetime-{threads}"), lane.limits, run, notify);
-            Lane { name, max, pool, stuck }
+            let pool = pool(id, lane, stuck.clone());
+            Lane { name, max, is_of_tasks: lane.is_of_tasks, pool, stuck }
         };
         Self(LaneId::all().zip(lanes).map(lane).collect())
     }
 
+    /// What the names of a lane's threads begin with.
+    pub(super) fn threads_of(id: LaneId, lane: &LaneSettings) -> String {
+        format!("firetime-{}", if id == LaneId::DEFAULT { "job" } else { &*lane.name })
+    }
+
     pub(super) fn figures(&self) -> impl Iterator<Item = LaneFigures> {
-        self.0.iter().map(|Lane { name, max, pool, stuck }| {
+        self.0.iter().map(|Lane { name, max, is_of_tasks, pool, stuck }| {
             let (figures, stuck) = (pool.figures(), stuck.count());
-            let (threads, busy, queued) = (figures.threads, figures.busy, figures.queued);
-            LaneFigures { name: Arc::clone(name), max: *max, threads, busy, queued, stuck }
+            let (busy, queued) = (figures.busy, figures.queued);
+            let threads = if *is_of_tasks { busy } else { figures.threads };
+            let (name, is_of_tasks) = (Arc::clone(name), *is_of_tasks);
+            LaneFigures { name, max: *max, is_of_tasks, threads, busy, queued, stuck }
         })
     }
 
@@ -144,25 +146,19 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let ((gate, go), (begin, began), (free, freed)) = (unbounded::<()>(), unbounded(), unbounded());
-            let named = |name: &str, queue| LaneSettings {
-                name: Arc::from(name),
-                limits: PoolLimits::new(1, 1, queue),
-                is_automatic: false,
-            };
-            let run = |_, _| {
-                let (go, begin) = (go.clone(), begin.clone());
-                move |_| {
+            let named = |name: &str, queue| LaneSettings::new(name, PoolLimits::new(1, 1, queue));
+            let pool = |lane, settings: &LaneSettings, _| {
+                let (go, begin, free) = (go.clone(), begin.clone(), free.clone());
+                let run = move |_| {
                     begin.send(std::thread::current().name().unwrap_or_default().to_owned()).unwrap();
                     go.recv().ok();
-                }
-            };
-            let notify = |lane| {
-                let free = free.clone();
-                move |_| {
+                };
+                let notify = move |_| {
                     free.send(lane).ok();
-                }
+                };
+                Pool::new(&Pools::threads_of(lane, settings), settings.limits, run, notify)
             };
-            let pools = Arc::new(Pools::new(&[named("default", 0), named("slow", 1)], run, notify));
+            let pools = Arc::new(Pools::new(&[named("default", 0), named("slow", 1)], pool));
             Self { pools, gate, began, freed }
         }
 

@@ -1,24 +1,27 @@
-//! Performs the life of a claimed execution on a pool thread.
+//! Performs the life of a claimed execution on a pool thread, and the steps of it that a task performs alike.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chrono::DateTime;
 use crossbeam::channel::{Sender, bounded};
 
 use crate::domain::user_code::{brief, guarded};
-use crate::domain::{Answer, Event};
+use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy};
 use crate::members::Standing;
-use crate::node::handlers::{Context, Handlers, Ledger};
-use crate::node::lifecycle::{Lifecycle, Running};
+use crate::node::handlers::{Begun, Context, Handlers, Ledger, Stopping};
+use crate::node::lifecycle::{Lifecycle, Running, Starting};
+#[cfg(feature = "tokio")]
+use crate::node::tasks::Tasks;
 use crate::node::teller::Events;
-use crate::pipeline::complete::CompleteInput;
 use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::Watch;
 use crate::store::{Applied, Claimed, ExecutionChange};
-use crate::time::{Clock, span};
+use crate::time::{Clock, Now, span};
 
 thread_local! {
     /// The node whose handler runs on this thread, by the address of its [`Runner::closed`].
@@ -37,7 +40,7 @@ pub(crate) struct RunnerLane {
     pub stuck: Stuck,
 }
 
-/// Runs the claimed executions of a lane on its threads.
+/// Runs the claimed executions of a lane: on its threads, or as tasks (`node/tasks.rs`).
 #[derive(Clone)]
 pub(crate) struct Runner {
     pub clock: Arc<Clock>,
@@ -47,36 +50,66 @@ pub(crate) struct Runner {
     pub lane: RunnerLane,
     pub events: Arc<Events>,
     pub standing: Arc<Standing>,
-    pub stopping: Arc<AtomicBool>,
+    pub stopping: Arc<Stopping>,
     pub ledger: Ledger,
     /// The shutdown has returned: nothing begins any more.
     pub closed: Arc<AtomicBool>,
+    /// The runtime of async handlers.
+    #[cfg(feature = "tokio")]
+    pub tasks: Option<Tasks>,
+}
+
+/// A run whose handler has begun.
+pub(super) struct Run {
+    attempt: Attempt,
+    cause: Cause,
+    policy: Option<JobPolicy>,
+    began: Now,
+    lateness: Duration,
 }
 
 impl Runner {
     pub(crate) fn run(&self, claimed: Claimed) {
-        let is_cancelled = self.standing.is_cancelled(claimed.execution());
-        let mut next = Lifecycle::of(claimed, self.clock.now(), self.is_closed(), is_cancelled);
+        let mut next = self.first(claimed);
         loop {
             next = match next {
                 Lifecycle::Start(settlement, starting) => {
                     let answer = self.start(settlement);
-                    let is_cancelled = self.standing.is_cancelled(starting.execution());
-                    starting.settled(answer, self.clock.now(), self.is_closed(), is_cancelled)
-                }
-                Lifecycle::Cancel(settlement) => {
-                    let cancelled = settlement.attempt.clone().map(|attempt| Event::Cancelled { attempt });
-                    cancelled.into_iter().for_each(|event| self.events.emit(event));
-                    return self.settle(CompleteInput::Settle(settlement, None));
+                    self.started(starting, answer)
                 }
                 Lifecycle::Run(running) => return self.perform(running),
-                Lifecycle::GiveBack(settlement) => {
-                    settlement.given_back().into_iter().for_each(|event| self.events.emit(event));
-                    return self.settle(CompleteInput::Settle(settlement, None));
-                }
-                Lifecycle::Lost => return,
+                over => return self.leave(over),
             }
         }
+    }
+
+    pub(super) fn first(&self, claimed: Claimed) -> Lifecycle {
+        let is_cancelled = self.standing.is_cancelled(claimed.execution());
+        Lifecycle::of(claimed, self.clock.now(), self.is_closed(), is_cancelled)
+    }
+
+    /// The step after a start that was settled so; `None` if nobody settles it any more.
+    pub(super) fn started(&self, starting: Starting, answer: Option<Applied>) -> Lifecycle {
+        let is_cancelled = self.standing.is_cancelled(starting.execution());
+        starting.settled(answer, self.clock.now(), self.is_closed(), is_cancelled)
+    }
+
+    /// What is stored of an execution that does not run here.
+    pub(super) fn leave(&self, step: Lifecycle) {
+        match step {
+            Lifecycle::Cancel(settlement) => {
+                let cancelled = settlement.attempt.clone().map(|attempt| Event::Cancelled { attempt });
+                cancelled.into_iter().for_each(|event| self.events.emit(event));
+                self.settle(CompleteInput::Settle(settlement, None));
+            }
+            Lifecycle::GiveBack(settlement) => self.give_back(settlement),
+            Lifecycle::Start(..) | Lifecycle::Run(_) | Lifecycle::Lost => {}
+        }
+    }
+
+    pub(super) fn give_back(&self, settlement: ExecutionChange) {
+        settlement.given_back().into_iter().for_each(|event| self.events.emit(event));
+        self.settle(CompleteInput::Settle(settlement, None));
     }
 
     fn is_closed(&self) -> bool {
@@ -87,17 +120,21 @@ impl Runner {
     /// the row.
     fn start(&self, settlement: ExecutionChange) -> Option<Applied> {
         let (reply, settled) = bounded(1);
-        self.settle(CompleteInput::Settle(settlement, Some(reply)));
+        self.settle(CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
         settled.recv().ok()
     }
 
-    fn call(&self, running: &Running) -> Answer {
+    pub(super) fn context(&self, running: &Running) -> Context {
         let claimed = running.claimed();
         let entry = claimed.entry();
-        let context = Context {
+        Context {
             schedule: Arc::clone(&entry.name),
             job: Arc::clone(&entry.job),
-            execution: claimed.execution(),
+            begun: Begun {
+                execution: claimed.execution(),
+                incarnation: self.standing.incarnation(),
+                time_is_up_at: running.time_is_up_at(),
+            },
             fire_time: DateTime::from_timestamp_millis(claimed.scheduled()).unwrap_or_default(),
             attempt: claimed.attempt(),
             fence: claimed.fence(),
@@ -105,24 +142,34 @@ impl Runner {
             failures: claimed.failures(),
             snoozes: claimed.snoozes(),
             standing: Arc::clone(&self.standing),
-            incarnation: self.standing.incarnation(),
             clock: Arc::clone(&self.clock),
-            time_is_up_at: running.time_is_up_at(),
             stopping: Arc::clone(&self.stopping),
             ledger: self.ledger.clone(),
-        };
-        // The error is shown and dropped in there too: both are the application's code.
-        HANDLER_OF.set(Some(Arc::as_ptr(&self.closed).addr()));
-        let ended = guarded(|| self.handlers.run(&context, claimed.payload()).map_err(brief));
-        HANDLER_OF.take();
-        match ended {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer::Failed(error),
-            Err(said) => Answer::Failed(brief(format_args!("panicked: {said}"))),
         }
     }
 
+    /// Runs the application's code of a handler. Its error is shown, and dropped, in there too.
+    pub(super) fn as_handler<T>(&self, body: impl FnOnce() -> T) -> Result<T, String> {
+        let before = HANDLER_OF.replace(Some(Arc::as_ptr(&self.closed).addr()));
+        let ended = guarded(body);
+        HANDLER_OF.set(before);
+        ended
+    }
+
+    fn call(&self, running: &Running) -> Answer {
+        let context = self.context(running);
+        let payload = running.claimed().payload();
+        answer(self.as_handler(|| self.handlers.run(&context, payload).map_err(brief)))
+    }
+
     fn perform(&self, mut running: Running) {
+        let run = self.begin(&mut running);
+        let answer = self.call(&running);
+        self.end(run, |is_cancelled, policy, now| running.ended(answer, is_cancelled, policy, now));
+    }
+
+    /// The handler is about to begin: its time limit is watched from now on.
+    pub(super) fn begin(&self, running: &mut Running) -> Run {
         let claimed = running.claimed();
         let (attempt, cause) = (claimed.named(), claimed.cause().clone());
         let policy = self.handlers.policy(&claimed.entry().job);
@@ -130,25 +177,48 @@ impl Runner {
         let lateness = span(began.db.saturating_sub(claimed.due()));
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
-        let answer = self.call(&running);
+        Run { attempt, cause, policy, began, lateness }
+    }
+
+    /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is
+    /// stored.
+    pub(super) fn end(
+        &self,
+        run: Run,
+        settlement: impl FnOnce(bool, Option<JobPolicy>, Now) -> ExecutionChange,
+    ) {
+        let Run { attempt, cause, policy, began, lateness } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
-        let settlement = running.ended(answer, is_cancelled, policy, ended);
+        let settlement = settlement(is_cancelled, policy, ended);
         let (took, state, error) =
             (span(ended.boot - began.boot), settlement.becomes, settlement.error.clone());
-        let retry = settlement.goes_on();
+        let (retry, is_interrupted) = (settlement.goes_on(), settlement.is_interrupted());
         self.settle(CompleteInput::Settle(settlement, None));
         if self.lane.watch.is_told(ended.boot - began.boot) {
             let (job, took) = (Arc::clone(&attempt.job), ended.boot - began.boot);
             // A dispatch that has ended claims nothing more in any lane.
             self.dispatch.send(DispatchInput::Ran { job, took }).ok();
         }
-        self.events.emit(Event::Finished { attempt, cause, lateness, took, state, error, retry });
+        self.events.emit(if is_interrupted {
+            Event::Interrupted { attempt, took }
+        } else {
+            Event::Finished { attempt, cause, lateness, took, state, error, retry }
+        });
     }
 
-    fn settle(&self, input: CompleteInput) {
+    pub(super) fn settle(&self, input: CompleteInput) {
         // A completer that has ended is past its deadline: others settle what it leaves.
         self.complete.send(input).ok();
+    }
+}
+
+/// What a handler's run came to: its answer, or the text of its error or of its panic.
+pub(super) fn answer(ended: Result<Result<Answer, String>, String>) -> Answer {
+    match ended {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => Answer::Failed(error),
+        Err(said) => Answer::Failed(brief(format_args!("panicked: {said}"))),
     }
 }
 
@@ -156,12 +226,11 @@ impl Runner {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
-    use std::time::Duration;
 
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
-    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis, Retry};
+    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Retry};
     use crate::fixtures::{claim_under, definition};
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
@@ -214,6 +283,8 @@ mod tests {
                 stopping: Arc::default(),
                 ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
                 closed: Arc::default(),
+                #[cfg(feature = "tokio")]
+                tasks: None,
             };
             Self { store, runner, settled, ran, told }
         }
@@ -270,7 +341,8 @@ mod tests {
         let (tell, told) = bounded(1);
         let bench = Bench::new(move |context| Ok(tell.send(context.clone())?));
         let (execution, _) = bench.run();
-        let context = Context { execution: ExecutionId(execution.0 + 1), ..told.try_recv().unwrap() };
+        let mut context = told.try_recv().unwrap();
+        context.begun.execution = ExecutionId(execution.0 + 1);
         let error = context.covers().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("no longer in the ledger"), "{error}");
@@ -308,7 +380,9 @@ mod tests {
             });
             let settled = bench.settled.clone();
             spawn("completer", move || {
-                let Ok(CompleteInput::Settle(start, Some(reply))) = settled.recv() else { return };
+                let Ok(CompleteInput::Settle(start, Some(Reply::Thread(reply)))) = settled.recv() else {
+                    return;
+                };
                 assert_eq!(start.kind, ChangeKind::Start);
                 if let Some(answer) = answer {
                     reply.send(answer).unwrap();

@@ -103,10 +103,15 @@ impl Node {
         }
     }
 
+    /// Whether the calling thread runs one of its handlers.
+    pub(crate) fn is_called_by_handler(&self) -> bool {
+        is_handler_of(&self.closed)
+    }
+
     /// As [`Node::shutdown`]; called by a handler of this node, which cannot wait for its own end, it goes on
     /// behind that and answers false at once.
     pub(crate) fn shutdown_or_begin(self: &Arc<Self>, deadline: Duration) -> bool {
-        if !is_handler_of(&self.closed) {
+        if !self.is_called_by_handler() {
             return self.shutdown(deadline);
         }
         self.stop_claiming();
@@ -123,6 +128,7 @@ impl Node {
         }
         let clean = self.stop_by(deadline);
         self.closed.store(true, Ordering::Relaxed);
+        self.standing.bell().ring();
         self.events.emit(Event::Stopped { clean });
         // The process may end as soon as this returns.
         self.events.flush(self.clock.until_boot(deadline).clamp(LAST_WORDS.0, LAST_WORDS.1));
@@ -154,12 +160,14 @@ impl Node {
     }
 
     fn stop_claiming(&self) -> Leaving {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.begin();
+        self.standing.bell().ring();
         Leaving::begin(&mut &self.inboxes)
     }
 
     /// Takes the steps of an orderly shutdown and waits for each until `deadline`; whether all ended in time.
     fn stop_by(&self, deadline: Millis) -> bool {
+        self.stopping.drop_at(self.drops_at(deadline));
         let left = || self.clock.until_boot(deadline);
         let queue = || self.pools.close().into_iter().map(|it| it.give_back(self.clock.now().db)).collect();
         let (mut leaving, mut clean) = (self.stop_claiming(), true);
@@ -170,6 +178,13 @@ impl Node {
             }
             leaving = leaving.go_on(clean, queue, &mut &self.inboxes);
         }
+    }
+
+    /// When the futures of async handlers that still run are dropped: so long before the deadline that a
+    /// store call is left to say so, but no earlier than after three quarters of the time.
+    fn drops_at(&self, deadline: Millis) -> Millis {
+        let left = deadline.saturating_sub(self.clock.now().boot);
+        deadline.saturating_sub(self.call.min(left / 4))
     }
 
     /// Waits until this step of the shutdown has ended; whether it did, in order, before nothing was left.

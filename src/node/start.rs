@@ -14,12 +14,15 @@ use crate::node::pools::Pools;
 use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
 use crate::node::route::{Output, cancel, give_up, route};
 use crate::node::runner::{Runner, RunnerLane};
+#[cfg(feature = "tokio")]
+use crate::node::tasks::Tasks;
 use crate::node::teller::{Events, Observer, events};
 use crate::node::{Loops, Node};
 use crate::pipeline::complete::CompleteMachine;
 use crate::pipeline::dispatch::DispatchMachine;
 use crate::pipeline::lanes::{LaneSettings, Lanes};
 use crate::pipeline::poll::{PollInput, PollMachine};
+use crate::pipeline::pool::Pool;
 use crate::pipeline::start::StartMachine;
 use crate::store::{self, Change, Figures, HeartbeatReply, NodeEnd, Store};
 use crate::time::{Clock, Lease, MOST_ABANDONED, Offset, Window, span};
@@ -34,6 +37,9 @@ pub(crate) struct Config {
     pub window: Window,
     /// Whether the start creates or upgrades the tables; otherwise it checks them.
     pub migrate: bool,
+    /// If some handlers are async.
+    #[cfg(feature = "tokio")]
+    pub tasks: Option<Tasks>,
 }
 
 /// Connections by their use: none waits for another's.
@@ -103,18 +109,11 @@ impl Node {
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&settings, handlers.lanes());
         let handlers = Arc::new(handlers);
-        let (standing, stopping, closed) = (Arc::<Standing>::default(), Arc::default(), Arc::default());
+        let standing = Arc::<Standing>::default();
         let runner = Runner {
-            clock: Arc::clone(&clock),
-            handlers: Arc::clone(&handlers),
-            complete: inboxes.complete.clone(),
-            dispatch: inboxes.dispatch.clone(),
-            lane: RunnerLane::default(),
-            events: Arc::clone(&events),
-            standing: Arc::clone(&standing),
-            stopping: Arc::clone(&stopping),
-            ledger: Ledger(Arc::clone(&stores.clients)),
-            closed: Arc::clone(&closed),
+            #[cfg(feature = "tokio")]
+            tasks: config.tasks,
+            ..runner(&inboxes, &clock, &handlers, &standing, &stores)
         };
         let pools = Arc::new(pools(&settings, &lanes, &runner, &inboxes));
         let around = Surroundings {
@@ -131,7 +130,8 @@ impl Node {
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
         let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
-        let heart = NodeMachine::new(node, identity, window, (held, standing), pools.sums(), now);
+        let known = (held, Arc::clone(&standing));
+        let heart = NodeMachine::new(node, identity, window, known, pools.sums(), now);
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
@@ -145,6 +145,8 @@ impl Node {
             })
         };
         let loops = begin().inspect_err(|_| cancel(&mut &inboxes))?;
+        #[cfg(feature = "tokio")]
+        runner.tasks.iter().for_each(|tasks| tasks.watch(&standing, &runner.closed, &inboxes));
         Ok(Self {
             loops,
             inboxes,
@@ -152,26 +154,52 @@ impl Node {
             id: node,
             clients: stores.clients,
             clock,
+            call: window.call,
+            standing,
             events,
             pools,
-            stopping,
-            closed,
+            stopping: runner.stopping,
+            closed: runner.closed,
         })
+    }
+}
+
+/// What runs the executions of a lane: of no lane as yet, and without a runtime for async handlers.
+fn runner(
+    to: &Inboxes,
+    clock: &Arc<Clock>,
+    handlers: &Arc<Handlers>,
+    standing: &Arc<Standing>,
+    stores: &Stores,
+) -> Runner {
+    Runner {
+        clock: Arc::clone(clock),
+        handlers: Arc::clone(handlers),
+        complete: to.complete.clone(),
+        dispatch: to.dispatch.clone(),
+        lane: RunnerLane::default(),
+        events: Arc::clone(&to.events),
+        standing: Arc::clone(standing),
+        stopping: Arc::default(),
+        ledger: Ledger(Arc::clone(&stores.clients)),
+        closed: Arc::default(),
+        #[cfg(feature = "tokio")]
+        tasks: None,
     }
 }
 
 /// A pool for each lane, with a runner of its own.
 fn pools(settings: &[LaneSettings], lanes: &Lanes, runner: &Runner, to: &Inboxes) -> Pools {
-    let run = |lane, stuck| {
-        let lane = RunnerLane { watch: lanes.watch(lane), stuck };
-        let runner = Runner { lane, ..runner.clone() };
-        move |claimed| runner.run(claimed)
-    };
-    let notify = |lane| {
+    Pools::new(settings, |id, lane, stuck| {
+        let runner = Runner { lane: RunnerLane { watch: lanes.watch(id), stuck }, ..runner.clone() };
         let to = to.clone();
-        move |notice| route(Output::Pool(lane, notice), &mut &to)
-    };
-    Pools::new(settings, run, notify)
+        let notify = move |notice| route(Output::Pool(id, notice), &mut &to);
+        #[cfg(feature = "tokio")]
+        if let Some(tasks) = runner.tasks.clone().filter(|_| lane.is_of_tasks) {
+            return Pool::of_tasks(lane.limits.max, tasks.launch(runner), notify);
+        }
+        Pool::new(&Pools::threads_of(id, lane), lane.limits, move |claimed| runner.run(claimed), notify)
+    })
 }
 
 /// Ends a node one of whose loops has panicked.

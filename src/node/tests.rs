@@ -52,13 +52,11 @@ impl Starting {
         let config = Config {
             application: "app".to_owned(),
             url: "sqlite:unused.db".to_owned(),
-            lanes: vec![LaneSettings {
-                name: Arc::from(DEFAULT_LANE),
-                limits: PoolLimits::new(4, 16, 64),
-                is_automatic: false,
-            }],
+            lanes: vec![LaneSettings::new(DEFAULT_LANE, PoolLimits::new(4, 16, 64))],
             window,
             migrate: false,
+            #[cfg(feature = "tokio")]
+            tasks: None,
         };
         Node::start_on(stores, Arc::default(), config, handlers, vec![Box::new(observer)])
     }

@@ -33,11 +33,31 @@ const PARTS: usize = 8;
 const FIRST_PAUSE: Millis = 100;
 const LONGEST_PAUSE: Millis = 2_000;
 
+/// Who waits until a change is settled.
+pub(crate) enum Reply {
+    /// A thread, which waits for the result; or for the end of this sender, if nobody settles it any more.
+    Thread(Sender<Applied>),
+    /// A task: called with the result, or dropped.
+    #[cfg(feature = "tokio")]
+    Task(Box<dyn FnOnce(Applied) + Send>),
+}
+
+impl Reply {
+    fn tell(self, settled: Applied) {
+        match self {
+            // The caller may have gone; the answer is in the database anyway.
+            Self::Thread(reply) => drop(reply.send(settled)),
+            #[cfg(feature = "tokio")]
+            Self::Task(tell) => tell(settled),
+        }
+    }
+}
+
 pub(crate) enum CompleteInput {
     /// A handler with a time limit begins.
     Limit(Limited),
     /// Settle this and send the result to the caller, if one waits.
-    Settle(ExecutionChange, Option<Sender<Applied>>),
+    Settle(ExecutionChange, Option<Reply>),
     /// Nothing more comes: stop once everything is settled.
     Close,
     /// The deadline has come: stop with what is settled.
@@ -77,7 +97,7 @@ impl Operation for SettleOp {
 /// A change that is not stored yet.
 struct Unsettled {
     change: ExecutionChange,
-    reply: Option<Sender<Applied>>,
+    reply: Option<Reply>,
     /// The number of successful calls when it was last refused alone.
     refused: Option<u64>,
     /// What is settled once this one is: a handler returned before it was stored that its time was up.
@@ -228,7 +248,7 @@ impl CompleteMachine {
     }
 
     /// Settles what its caller says of an execution.
-    fn receive_change(&mut self, change: ExecutionChange, reply: Option<Sender<Applied>>) {
+    fn receive_change(&mut self, change: ExecutionChange, reply: Option<Reply>) {
         let limited = self.limits.remove(change.execution);
         if change.kind == ChangeKind::Release {
             match limited {
@@ -346,8 +366,7 @@ impl CompleteMachine {
         self.outbox.extend(failed.map(CompleteOutput::Failed));
         it.then.into_iter().for_each(|change| self.push(Unsettled::new(change)));
         if let Some(reply) = it.reply {
-            // The caller may have gone; the answer is in the database anyway.
-            reply.send(settled).ok();
+            reply.tell(settled);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The lanes of a node, each a pool of threads of its own, and which job runs in which. Pure.
 //!
+//! The async handlers of a lane have seats of their own: another [`LaneId`] of the same name.
+//!
 //! One of them may be automatic. It takes over a job without a lane of its own once ten of its runs within a
 //! minute took longer than 500 ms, and gives it back with a run of at most 500 ms that ends a minute or more
 //! after its last slow one. A job of which nothing ends meanwhile stays: a lane may be too full for it.
@@ -27,7 +29,37 @@ const WITHIN: Millis = 60_000;
 pub(crate) struct LaneSettings {
     pub name: Arc<str>,
     pub limits: PoolLimits,
+    /// How many async handlers run in it at once.
+    pub tasks: usize,
     pub is_automatic: bool,
+    /// Whether it runs the async handlers of the lane of its name, in seats without threads.
+    pub is_of_tasks: bool,
+}
+
+impl LaneSettings {
+    /// The default of the async handlers that run in a lane at once.
+    pub(crate) const TASKS: usize = 100;
+
+    /// A lane for handlers that have a thread each.
+    pub(crate) fn new(name: &str, limits: PoolLimits) -> Self {
+        let name = Arc::from(name);
+        Self { name, limits, tasks: Self::TASKS, is_automatic: false, is_of_tasks: false }
+    }
+
+    /// The lane of the same name for async handlers.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn of_tasks(&self) -> Self {
+        let limits = PoolLimits::new(self.tasks, self.tasks, 0);
+        Self { limits, is_automatic: false, is_of_tasks: true, ..self.clone() }
+    }
+}
+
+/// A job that names its lane, or whose handler is async.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobLane<'j> {
+    pub job: &'j str,
+    pub lane: &'j str,
+    pub is_async: bool,
 }
 
 /// A lane of this node, by its place among them; the default lane is the first.
@@ -141,14 +173,13 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// The lanes, the default one first, and those jobs that name one of them.
-    pub(crate) fn new<'j>(
-        lanes: &[LaneSettings],
-        jobs: impl IntoIterator<Item = (&'j str, &'j str)>,
-    ) -> Self {
-        let by_name =
-            |name: &str| LaneId::all().zip(lanes).find(|(_, lane)| &*lane.name == name).map(|(id, _)| id);
-        let of_jobs = jobs.into_iter().filter_map(|(job, lane)| Some((Arc::from(job), by_name(lane)?)));
+    /// The lanes, the default one first, and those jobs that name one of them or whose handlers are async.
+    pub(crate) fn new<'j>(lanes: &[LaneSettings], jobs: impl IntoIterator<Item = JobLane<'j>>) -> Self {
+        let is_of =
+            |it: &JobLane<'_>, lane: &LaneSettings| &*lane.name == it.lane && lane.is_of_tasks == it.is_async;
+        let lane_of =
+            |it: &JobLane<'_>| LaneId::all().zip(lanes).find(|(_, lane)| is_of(it, lane)).map(|(id, _)| id);
+        let of_jobs = jobs.into_iter().filter_map(|it| Some((Arc::from(it.job), lane_of(&it)?)));
         let automatic = LaneId::all().zip(lanes).find(|(_, lane)| lane.is_automatic);
         Self {
             names: lanes.iter().map(|lane| Arc::clone(&lane.name)).collect(),
@@ -207,13 +238,14 @@ mod tests {
     const MINUTE: Millis = 60_000;
 
     fn lane(name: &str, is_automatic: bool) -> LaneSettings {
-        LaneSettings { name: Arc::from(name), limits: PoolLimits::new(1, 1, 0), is_automatic }
+        LaneSettings { is_automatic, ..LaneSettings::new(name, PoolLimits::new(1, 1, 0)) }
     }
 
     /// A default lane and one that is automatic; one job names it, one the default lane.
     fn lanes() -> Lanes {
         let lanes = [lane(DEFAULT_LANE, false), lane("other", false), lane("slow", true)];
-        Lanes::new(&lanes, [("its own", "slow"), ("pinned", DEFAULT_LANE), ("other", "other")])
+        let jobs = [("its own", "slow"), ("pinned", DEFAULT_LANE), ("other", "other")];
+        Lanes::new(&lanes, jobs.map(|(job, lane)| JobLane { job, lane, is_async: false }))
     }
 
     const SLOW_LANE: LaneId = LaneId(2);
@@ -297,6 +329,21 @@ mod tests {
         }
         let mut plain = Lanes::default();
         assert_eq!(moves(&mut plain, "any", SLOW + 1, 0..99), [""; 0], "no lane is automatic");
+    }
+
+    /// The async handlers of a lane have another pool than its threads' jobs, and stay in it however slow.
+    #[test]
+    fn async_jobs_have_seats_of_their_own_in_their_lane() {
+        let mut settings = vec![lane(DEFAULT_LANE, false), lane("slow", true)];
+        settings.extend([settings[1].of_tasks(), settings[0].of_tasks()]);
+        let jobs = [("a", DEFAULT_LANE, true), ("b", "slow", true), ("c", "slow", false)];
+        let jobs = jobs.map(|(job, lane, is_async)| JobLane { job, lane, is_async });
+        let mut lanes = Lanes::new(&settings, jobs);
+        assert_eq!(["a", "b", "c", "any"].map(|job| lanes.of(job).place()), [3, 2, 1, 0]);
+        assert_eq!([2, 3].map(|place| lanes.watch(LaneId(place))), [Watch::Nothing; 2]);
+        assert_eq!(moves(&mut lanes, "a", SLOW + 1, 0..99), [""; 0]);
+        let LaneSettings { limits, is_automatic, .. } = &settings[2];
+        assert_eq!((limits.core, limits.max, limits.queue, is_automatic), (100, 100, 0, &false));
     }
 
     #[test]

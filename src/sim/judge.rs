@@ -54,6 +54,7 @@ pub fn judge(history: &History) -> Verdict {
     keys(history, &mut verdict);
     switches(history, &mut verdict);
     limits(history, &mut verdict);
+    graces(history, &mut verdict);
     overlaps::overlaps(history, &mut verdict);
     concurrency::concurrency(history, &mut verdict);
     covers::covers(history, &mut verdict);
@@ -240,6 +241,14 @@ fn limits(history: &History, verdict: &mut Verdict) {
         {
             verdict.blame(format!("still RUNNING beyond its limit {:?}: {own:?} {row:?}", plan.limit));
         }
+    }
+}
+
+/// An async handler that is to end goes on for its grace at most.
+fn graces(history: &History, verdict: &mut Verdict) {
+    let outlasts = |it: &&Effect| it.overstayed.is_some_and(|span| span > history.bounds.grace);
+    for effect in history.effects.iter().filter(outlasts) {
+        verdict.blame(format!("went on beyond its grace: {effect:?}"));
     }
 }
 

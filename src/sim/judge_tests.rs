@@ -70,6 +70,7 @@ fn run(history: &mut History, n: i64, attempt: u32, state: &str) {
         ended: Some(at + 15),
         took: Some(10),
         snoozed: None,
+        overstayed: None,
     });
     let mut change = |at, from: Option<&str>, to: &str| {
         let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
@@ -101,6 +102,15 @@ fn a_good_history_is_clean() {
     let verdict = judge(&good());
     verdict.assert_clean();
     assert_eq!((verdict.fired, verdict.skipped, verdict.attempts, verdict.excused), (5, 0, 6, 0));
+}
+
+/// A grace is the most that an async handler has, to the millisecond.
+#[test]
+fn a_handler_that_outlasts_its_grace_is_caught() {
+    let mut history = good();
+    effect(&mut history, 31).overstayed = Some(5_000);
+    judge(&history).assert_clean();
+    caught("went on beyond its grace", |history| effect(history, 31).overstayed = Some(5_001));
 }
 
 #[test]

@@ -494,7 +494,7 @@ fn every_protection_is_missed_when_it_is_gone() {
     let next = AtomicUsize::new(0);
     on_every_core(|| {
         while let Some((name, faults, sabotages)) = protections.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut scenarios = (0..400).map(|seed| Scenario::of(*faults, seed));
+            let mut scenarios = (0..800).map(|seed| Scenario::of(*faults, seed));
             let missed = scenarios.find(|scenario| scenario.fails(sabotages));
             let scenario = missed.unwrap_or_else(|| panic!("nobody misses {name}: {sabotages:?}"));
             assert!(!scenario.fails(&[]), "it fails anyway: {scenario}");

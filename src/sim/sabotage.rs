@@ -80,6 +80,10 @@ pub(super) enum Sabotage {
     SnoozeForNothing,
     /// Nobody watches time limits.
     NoLimits,
+    /// An async handler that is to end is not dropped.
+    NeverDrop,
+    /// An execution whose async handler was dropped is not handed back.
+    ForgetTheInterrupted,
     /// A retry is made with the end of its time, while the handler runs on.
     RetryAtTheLimit,
     /// What ran on as its node died is not looked for.
@@ -234,6 +238,8 @@ impl Sabotage {
             ("the count before a death is stored", Faults::FAILING, vec![Self::CountNoDeaths]),
             ("the resume that ends a streak", Faults::FAILING, vec![Self::ForgetResumes]),
             ("the time limit", Faults::OVERDUE, vec![Self::NoLimits]),
+            ("the grace of an async handler", Faults::OVERDUE, vec![Self::NeverDrop]),
+            ("the hand-back of an interrupted execution", Faults::LEAVING, vec![Self::ForgetTheInterrupted]),
             ("the retry that waits for the handler", Faults::OVERDUE, vec![Self::RetryAtTheLimit]),
             ("the end of what runs on with its node", Faults::OVERDUE, vec![Self::KeepTheStuck]),
             ("what a pause held back is passed", Faults::LEVELLED, vec![Self::PassNothing]),

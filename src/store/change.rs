@@ -181,6 +181,11 @@ impl ExecutionChange {
         self.next.map(|next| next.due).or(self.due)
     }
 
+    /// Whether its handler was dropped before it answered, and is to be run anew.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.reason == Some(Reason::Interrupted)
+    }
+
     /// The event of an execution of this node's that goes back.
     pub(crate) fn given_back(&self) -> Option<Event> {
         self.attempt.clone().map(|attempt| Event::GivenBack { attempt })

@@ -190,6 +190,12 @@ impl Claimed {
         ExecutionChange { fresh, reason, ..self.change(ChangeKind::GiveBack, ExecutionState::Pending, now) }
     }
 
+    /// Its handler was dropped before it answered: back to PENDING, due as it was, to be run anew at once.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn interrupt(self, now: Millis) -> ExecutionChange {
+        ExecutionChange { reason: Some(Reason::Interrupted), due: Some(now), ..self.give_back(now) }
+    }
+
     /// Its schedule and that one's rule, if it keeps a slot that its end may free: a retry may keep it.
     fn frees(&self) -> Option<(ScheduleId, Overlap)> {
         let overlap = self.entry.overlap;

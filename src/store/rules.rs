@@ -248,13 +248,16 @@ const START: Rule = Rule::of("settle", Table::Execution, &guard::START)
     .sets(&[(Column::State, Word(Running.as_str())), (Column::StartedTime, Give(Now))])
     .repeats();
 
+/// Reasons that only say why an execution was run.
+const REASONS_OF_RUNS: &[Reason] = &[Reason::Retry, Reason::Recovery, Reason::GivenBack, Reason::Interrupted];
+
 const FINISH: Rule = Rule::of("settle", Table::Execution, &guard::OUTCOME)
     .leads(&[Running], &[Succeeded, Failed, Cancelled])
     .sets(&[
         (Column::State, Give(Becomes)),
         (Column::Error, Give(Error)),
         (Column::FinishedTime, Give(Now)),
-        (Column::Reason, EmptyOn(Failed, &[Reason::Retry, Reason::Recovery, Reason::GivenBack])),
+        (Column::Reason, EmptyOn(Failed, REASONS_OF_RUNS)),
     ])
     .repeats();
 

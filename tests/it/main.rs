@@ -35,6 +35,8 @@ mod poison;
 mod rules;
 mod secrets;
 mod support;
+#[cfg(feature = "tokio")]
+mod tasks;
 #[cfg(feature = "cli")]
 mod terminal;
 
@@ -61,6 +63,8 @@ fn main() {
         leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
         rules::add(&mut trials, database);
+        #[cfg(feature = "tokio")]
+        tasks::add(&mut trials, database);
         control::add(&mut trials, database);
         poison::add(&mut trials, database);
         #[cfg(feature = "cli")]

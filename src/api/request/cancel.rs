@@ -1,6 +1,6 @@
 //! Cancel: an execution ends, or does not begin.
 
-use super::{check, joins, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
@@ -42,6 +42,8 @@ pub struct Cancel<'a> {
     pub(in crate::api) execution: ExecutionId,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Cancel { execution, order }, Cancelled);
 
 impl Cancel<'_> {
     ordered!(order);

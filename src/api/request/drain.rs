@@ -1,6 +1,6 @@
 //! Drain: a node claims nothing more and ends what it has.
 
-use super::{check, joins, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::{Client, Target, target};
 use crate::domain::Error;
 #[cfg(doc)]
@@ -35,6 +35,8 @@ pub struct Drain<'a> {
     pub(in crate::api) node: String,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Drain { node, order }, Draining);
 
 impl Drain<'_> {
     ordered!(order);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::joins;
+use super::{awaits, joins};
 use crate::api::config::check_name;
 use crate::api::{Client, Job};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
@@ -132,6 +132,8 @@ pub struct Enqueue<'a> {
     order: Order,
 }
 
+awaits!(Enqueue { order }, Enqueued);
+
 impl<'a> Enqueue<'a> {
     pub(in crate::api) fn new<P: Serialize>(client: &'a Client, job: Job<P>, payload: &P) -> Self {
         Self { client, order: Order::new(job.spec(), std::iter::once(payload)) }
@@ -238,6 +240,8 @@ pub struct EnqueueMany<'a> {
     client: &'a Client,
     order: Order,
 }
+
+awaits!(EnqueueMany { order }, Vec<ExecutionId>);
 
 impl<'a> EnqueueMany<'a> {
     pub(in crate::api) fn new<'p, P: Serialize + 'p>(

@@ -1,6 +1,6 @@
 //! Ensure: a schedule becomes as an application defines it.
 
-use super::{check, ordered};
+use super::{awaits, check, ordered};
 use crate::api::Client;
 use crate::domain::Error;
 #[cfg(feature = "sql")]
@@ -53,6 +53,8 @@ pub struct Ensure<'a> {
     pub(in crate::api) client: &'a Client,
     pub(in crate::api) definition: Definition,
 }
+
+awaits!(Ensure { definition }, Ensured);
 
 impl Ensure<'_> {
     ordered!(definition.order);

@@ -2,7 +2,8 @@
 //!
 //! A request does nothing until it is run. Its options are methods, each with its default and its range.
 //! `run` answers what happened: that somebody else was faster, or that nothing was left to do, is an answer
-//! and no error. `run_in` beside `run` joins a transaction of the caller's.
+//! and no error. `run_in` beside `run` joins a transaction of the caller's. With the feature `tokio` every
+//! request may be awaited in place of `run`.
 //!
 //! ```
 //! use firetime::{Client, Job, Paused, Schedule, ScheduleState, Trigger};
@@ -18,6 +19,27 @@
 //! assert_eq!(client.pause("nightly").run()?, Paused::NotActive(ScheduleState::Paused));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(
+    feature = "tokio",
+    doc = r#"
+Awaited, a request runs on the blocking pool of the tokio runtime around it:
+
+```
+use firetime::{Client, Job, Paused, Schedule, Trigger};
+# let folder = tempfile::tempdir()?;
+# let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+# firetime::migrate(&url)?;
+# tokio::runtime::Runtime::new()?.block_on(async {
+const REPORT: Job<()> = Job::new("report");
+let client = Client::connect_async("shop", &url).await?;
+let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?", "Europe/Berlin")?)?;
+client.ensure(&nightly).await?;
+assert_eq!(client.pause("nightly").reason("stock-taking").await?, Paused::Paused);
+# Ok::<(), Box<dyn std::error::Error>>(())
+# })
+```
+"#
+)]
 
 pub(super) mod cancel;
 pub(super) mod drain;
@@ -86,6 +108,29 @@ macro_rules! joins {
 }
 
 use joins;
+
+/// Lets a request be awaited: it runs on the blocking pool of the tokio runtime around it.
+macro_rules! awaits {
+    ($Request:ident { $($field:ident),* }, $Answer:ty) => {
+        /// Runs the request on the blocking pool of the tokio runtime that it is awaited in, with the errors
+        /// of `run`; [`ErrorKind::Config`](crate::ErrorKind::Config) outside of one, where nothing was done.
+        /// It begins when it is first polled; dropping it then does not take it back.
+        #[cfg(feature = "tokio")]
+        impl IntoFuture for $Request<'_> {
+            type Output = Result<$Answer, Error>;
+            type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let Self { client, $($field),* } = self;
+                let client = client.clone();
+                let run = move || $Request { client: &client, $($field),* }.run();
+                Box::pin(crate::api::awaited::run("a request of a client", run))
+            }
+        }
+    };
+}
+
+use awaits;
 
 fn check(order: &Order) -> Result<(), Error> {
     check_text("the actor", &order.actor, 200)?;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{check, decide, joins, ordered, recorded};
+use super::{awaits, check, decide, joins, ordered, recorded};
 use crate::api::{Client, Target};
 use crate::domain::{Entry, Error, ErrorKind, ScheduleState};
 use crate::store::audit::Order;
@@ -42,6 +42,8 @@ pub struct Pause<'a> {
     pub(in crate::api) until: Option<DateTime<Utc>>,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Pause { target, until, order }, Paused);
 
 impl Pause<'_> {
     ordered!(order);

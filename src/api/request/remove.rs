@@ -1,6 +1,6 @@
 //! Remove: a schedule is gone.
 
-use super::{check, joins, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ExecutionId, ExecutionState, ScheduleState};
@@ -38,6 +38,8 @@ pub struct Remove<'a> {
     pub(in crate::api) cancels: bool,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Remove { name, cancels, order }, Removed);
 
 impl Remove<'_> {
     ordered!(order);

@@ -1,6 +1,6 @@
 //! Resume: a pause ends, and what it held back is accounted for.
 
-use super::{check, decide, joins, ordered, recorded};
+use super::{awaits, check, decide, joins, ordered, recorded};
 use crate::api::{Client, Target};
 #[cfg(doc)]
 use crate::domain::ErrorKind;
@@ -37,6 +37,8 @@ pub struct Resume<'a> {
 
 /// The most schedules that pass in one transaction what a pause held back.
 const AT_ONCE: usize = 500;
+
+awaits!(Resume { target, order }, Resumed);
 
 impl Resume<'_> {
     ordered!(order);

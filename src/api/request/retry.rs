@@ -1,6 +1,6 @@
 //! Retry: another attempt at an execution that has ended without success.
 
-use super::{check, joins, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 #[cfg(doc)]
 use crate::domain::ErrorKind;
@@ -37,6 +37,8 @@ pub struct Retry<'a> {
     pub(in crate::api) execution: ExecutionId,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Retry { execution, order }, Retried);
 
 impl Retry<'_> {
     ordered!(order);

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{check, decide, joins, ordered};
+use super::{awaits, check, decide, joins, ordered};
 use crate::api::Client;
 use crate::domain::{Entry, Error, Millis, ScheduleState};
 use crate::repair::skip;
@@ -38,6 +38,8 @@ pub struct Skip<'a> {
     pub(in crate::api) at: Millis,
     pub(in crate::api) order: Order,
 }
+
+awaits!(Skip { name, at, order }, Skipped);
 
 impl Skip<'_> {
     ordered!(order);

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{check, joins, ordered};
+use super::{awaits, check, joins, ordered};
 use crate::api::Client;
 use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
@@ -45,6 +45,8 @@ pub struct TriggerNow<'a> {
     at: Option<DateTime<Utc>>,
     order: Order,
 }
+
+awaits!(TriggerNow { name, payload, at, order }, Triggered);
 
 impl<'a> TriggerNow<'a> {
     pub(in crate::api) fn new(client: &'a Client, name: &str, order: Order) -> Self {

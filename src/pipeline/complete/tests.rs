@@ -54,7 +54,7 @@ fn a_steady_stream_of_outcomes_is_stored_in_few_transactions() {
 #[test]
 fn what_somebody_waits_for_is_stored_at_once_and_takes_the_others_along() {
     let (reply, _answer) = crossbeam::channel::bounded(1);
-    let start = (10, CompleteInput::Settle(finish(0, "plain"), Some(reply)));
+    let start = (10, CompleteInput::Settle(finish(0, "plain"), Some(Reply::Thread(reply))));
     let inputs = vec![outcome(0), outcome(5), start, outcome(15), (16, CompleteInput::Close)];
     assert_eq!(calls(inputs), [(0, 1), (10, 2), (16, 1)], "a stop waits for nothing either");
 }

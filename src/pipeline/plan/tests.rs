@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::domain::{Cause, Entry, Token};
 use crate::fixtures::simple;
-use crate::pipeline::lanes::LaneSettings;
+use crate::pipeline::lanes::{JobLane, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
 
 const CAP: usize = 8;
@@ -492,12 +492,9 @@ fn what_would_overlap_before_it_is_due_is_tried_again_when_it_is() {
 
 /// Two lanes: schedules of the job "slow" are of the second.
 fn plan_of_lanes(planned: PollPlan) -> Plan {
-    let lane = |name: &str| LaneSettings {
-        name: Arc::from(name),
-        limits: PoolLimits::new(1, 1, 0),
-        is_automatic: false,
-    };
-    let lanes = Lanes::new(&[lane("default"), lane("second")], [("slow", "second")]);
+    let lane = |name: &str| LaneSettings::new(name, PoolLimits::new(1, 1, 0));
+    let slow = JobLane { job: "slow", lane: "second", is_async: false };
+    let lanes = Lanes::new(&[lane("default"), lane("second")], [slow]);
     let mut plan = Plan::new(0, 999, lanes);
     plan.take(planned, 0);
     plan

@@ -1,4 +1,5 @@
-//! The pool's moving parts: one lock, two condition variables and the threads.
+//! The pool's moving parts: one lock, two condition variables and the threads; or, of a pool of tasks, who
+//! begins its items elsewhere.
 //!
 //! Every event passes through [`Core::change`]: it happens to the [`Floor`] under the lock, and what is to
 //! be told is told after the lock is released. An item becomes ready together with a thread: the
@@ -43,12 +44,26 @@ impl<T: Send + 'static> Pool<T> {
         run: impl Fn(T) + Send + Sync + 'static,
         notify: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Self {
+        Self::over(limits, Work::Threads { name: name.to_owned(), run: Box::new(run) }, notify)
+    }
+
+    /// A pool of `most` seats and no threads or queue: each item goes to `launch` on the thread that submits
+    /// it, and keeps its seat until what it is given beside the item is dropped. `launch` must not block.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn of_tasks(
+        most: usize,
+        launch: impl Fn(T, Occupied<T>) + Send + Sync + 'static,
+        notify: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Self {
+        Self::over(PoolLimits::new(most, most, 0), Work::Tasks(Box::new(launch)), notify)
+    }
+
+    fn over(limits: PoolLimits, work: Work<T>, notify: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         let core = Core {
             state: Mutex::new(State { floor: Floor::new(limits), threads_made: 0, spawn_error: None }),
-            work: Condvar::new(),
+            ready: Condvar::new(),
             rest: Condvar::new(),
-            name: name.to_owned(),
-            run: Box::new(run),
+            work,
             notify: Box::new(notify),
         };
         Self { core: Arc::new(core) }
@@ -164,15 +179,35 @@ impl<T: Send + 'static> Drop for Permit<T> {
     }
 }
 
-struct Core<T> {
+/// The seat of an item of a pool of tasks, from its launch to its end: dropping it says that it has ended.
+#[cfg(any(test, feature = "tokio"))]
+pub(crate) struct Occupied<T: Send + 'static> {
+    core: Arc<Core<T>>,
+}
+
+#[cfg(any(test, feature = "tokio"))]
+impl<T: Send + 'static> Drop for Occupied<T> {
+    fn drop(&mut self) {
+        self.core.change(|floor, hire| floor.finished(hire));
+    }
+}
+
+/// What runs the items.
+enum Work<T: Send + 'static> {
+    /// Threads of the pool, whose names begin so.
+    Threads { name: String, run: Box<dyn Fn(T) + Send + Sync> },
+    /// Somebody else, who needs no thread for each.
+    #[cfg(any(test, feature = "tokio"))]
+    Tasks(Box<dyn Fn(T, Occupied<T>) + Send + Sync>),
+}
+
+struct Core<T: Send + 'static> {
     state: Mutex<State<T>>,
     /// Something is ready, or a thread may retire.
-    work: Condvar,
+    ready: Condvar,
     /// Nothing runs or is queued.
     rest: Condvar,
-    /// What the names of its threads begin with.
-    name: String,
-    run: Box<dyn Fn(T) + Send + Sync>,
+    work: Work<T>,
     notify: Box<dyn Fn(Notice) + Send + Sync>,
 }
 
@@ -196,17 +231,21 @@ impl<T: Send + 'static> Core<T> {
         let ready = floor.ready();
         let result = event(floor, &mut || self.spawn(threads_made, spawn_error));
         for _ in ready..floor.ready() {
-            self.work.notify_one();
+            self.ready.notify_one();
         }
         if floor.may_retire() {
-            self.work.notify_all();
+            self.ready.notify_all();
         }
         if floor.at_rest() {
             self.rest.notify_all();
         }
         let freed = floor.freed();
+        #[cfg(any(test, feature = "tokio"))]
+        let launched = self.taken(floor);
         let spawn_error = state.spawn_error.take();
         drop(state);
+        #[cfg(any(test, feature = "tokio"))]
+        launched.into_iter().for_each(|item| self.launch(item));
         if let Some(error) = spawn_error {
             self.tell(Notice::SpawnFailed(error));
         }
@@ -223,11 +262,37 @@ impl<T: Send + 'static> Core<T> {
         state.floor.at_rest()
     }
 
+    /// What is ready of a pool of tasks.
+    #[cfg(any(test, feature = "tokio"))]
+    fn taken(&self, floor: &mut Floor<T>) -> Vec<T> {
+        match &self.work {
+            Work::Threads { .. } => Vec::new(),
+            Work::Tasks(_) => {
+                while floor.retires() {}
+                std::iter::from_fn(|| floor.take_ready()).collect()
+            }
+        }
+    }
+
+    #[cfg(any(test, feature = "tokio"))]
+    fn launch(self: &Arc<Self>, item: T) {
+        let Work::Tasks(launch) = &self.work else { return };
+        let occupied = Occupied { core: Arc::clone(self) };
+        if let Err(said) = guarded(|| launch(item, occupied)) {
+            self.tell(Notice::Panicked(said));
+        }
+    }
+
+    /// One more runs: on a new thread, or wherever tasks do.
     fn spawn(self: &Arc<Self>, threads_made: &mut u64, spawn_error: &mut Option<io::Error>) -> bool {
+        let name = match &self.work {
+            Work::Threads { name, .. } => name,
+            #[cfg(any(test, feature = "tokio"))]
+            Work::Tasks(_) => return true,
+        };
         *threads_made += 1;
-        let name = format!("{}-{threads_made}", self.name);
         let core = Arc::clone(self);
-        match spawn(name, move || core.work()) {
+        match spawn(format!("{name}-{threads_made}"), move || core.work()) {
             Ok(()) => true,
             Err(error) => {
                 *spawn_error = Some(error);
@@ -240,7 +305,7 @@ impl<T: Send + 'static> Core<T> {
     fn work(self: &Arc<Self>) {
         let mut next = self.next_item();
         while let Some(item) = next {
-            if let Err(said) = guarded(|| (self.run)(item)) {
+            if let Err(said) = guarded(|| self.run(item)) {
                 self.tell(Notice::Panicked(said));
             }
             let at_hand = self.change(|floor, hire| {
@@ -248,6 +313,15 @@ impl<T: Send + 'static> Core<T> {
                 floor.take_ready()
             });
             next = at_hand.or_else(|| self.next_item());
+        }
+    }
+
+    fn run(&self, item: T) {
+        match &self.work {
+            Work::Threads { run, .. } => run(item),
+            // It has no threads.
+            #[cfg(any(test, feature = "tokio"))]
+            Work::Tasks(_) => drop(item),
         }
     }
 
@@ -261,7 +335,7 @@ impl<T: Send + 'static> Core<T> {
             if state.floor.retires() {
                 return None;
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -27,4 +27,6 @@ mod tests;
 use self::admission::Figures;
 pub use self::admission::PoolLimits;
 pub(crate) use self::admission::Seat;
+#[cfg(feature = "tokio")]
+pub(crate) use self::core::Occupied;
 pub use self::core::{Notice, Permit, Pool};

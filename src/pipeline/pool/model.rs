@@ -98,6 +98,32 @@ struct Bench {
 
 impl Bench {
     fn new(limits: PoolLimits, run: impl Fn(u32) + Send + Sync + 'static) -> Arc<Self> {
+        Self::over(run, |record, notify| Pool::new("job", limits, record, notify))
+    }
+
+    /// Each of its tasks is run by a thread that is not the pool's.
+    fn of_tasks(most: usize) -> Arc<Self> {
+        Self::over(
+            |_| {},
+            |record, notify| {
+                let record = Arc::new(record);
+                let launch = move |item, occupied| {
+                    let record = Arc::clone(&record);
+                    let task = move || {
+                        record(item);
+                        drop(occupied);
+                    };
+                    sync::spawn("task".to_owned(), task).unwrap();
+                };
+                Pool::of_tasks(most, launch, notify)
+            },
+        )
+    }
+
+    fn over(
+        run: impl Fn(u32) + Send + Sync + 'static,
+        pool: impl FnOnce(Box<dyn Fn(u32) + Send + Sync>, Box<dyn Fn(Notice) + Send + Sync>) -> Pool<u32>,
+    ) -> Arc<Self> {
         let (ran, runs, freed) = <(Arc<Mutex<Vec<u32>>>, Arc<Tally>, Arc<Tally>)>::default();
         let failed = Arc::<Mutex<Vec<io::Error>>>::default();
         let record = {
@@ -116,7 +142,7 @@ impl Bench {
                 Notice::Panicked(said) => panic!("{said}"),
             }
         };
-        let pool = Pool::new("job", limits, record, notify);
+        let pool = pool(Box::new(record), Box::new(notify));
         Arc::new(Self { pool, ran, runs, freed, failed })
     }
 
@@ -173,6 +199,17 @@ fn no_item_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
             .map(|items| aside(&bench, move |bench| items.map(|item| bench.submit(item))));
         join(submitting);
         bench.finish(6, vec![], 6);
+    });
+}
+
+#[test]
+fn no_task_is_lost_or_run_twice_and_no_freed_seat_goes_untold() {
+    explore(|| {
+        let bench = Bench::of_tasks(2);
+        let submitting =
+            [[0, 1], [2, 3]].map(|items| aside(&bench, move |bench| items.map(|item| bench.submit(item))));
+        join(submitting);
+        bench.finish(4, vec![], 4);
     });
 }
 

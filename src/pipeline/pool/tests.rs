@@ -313,3 +313,42 @@ fn items_of_several_pools_are_handed_in_at_once() {
     drop(gates);
     assert!(one.pool.wait_idle(DEADLINE) && two.pool.wait_idle(DEADLINE));
 }
+
+/// What keeps a seat is dropped on whatever thread, and no thread is made for any.
+#[test]
+fn a_pool_of_tasks_has_seats_and_no_threads() {
+    let (launch, launched) = channel();
+    let (free, freed) = channel();
+    let launch = Mutex::new(launch);
+    let free = Mutex::new(free);
+    let launch = move |item: u32, occupied| {
+        launch.lock().unwrap().send((item, occupied, thread::current().id())).unwrap()
+    };
+    let pool =
+        Pool::of_tasks(2, launch, move |notice| free.lock().unwrap().send(format!("{notice:?}")).unwrap());
+    let permits: Vec<_> = std::iter::from_fn(|| pool.reserve()).collect();
+    assert_eq!((permits.len(), pool.figures().reserved), (2, 2));
+    Permit::submit(permits.into_iter().zip([1, 2]).collect(), 0);
+    let [first, second] = [(); 2].map(|()| launched.try_recv().unwrap());
+    assert_eq!((first.0, second.0, first.2), (1, 2, thread::current().id()));
+    assert!(pool.reserve().is_none() && !pool.wait_idle(Duration::ZERO));
+    drop(first);
+    assert_eq!(freed.try_recv().as_deref(), Ok("Freed"));
+    assert_eq!((pool.figures().busy, pool.close().len()), (1, 0));
+    assert!(pool.reserve().is_none(), "it is closed");
+    drop(second);
+    assert!(pool.wait_idle(Duration::ZERO));
+}
+
+#[test]
+fn a_launch_that_panics_gives_its_seat_back() {
+    let (tell, told) = channel();
+    let launch = |_: u32, _| panic!("no runtime");
+    let tell = Mutex::new(tell);
+    let pool =
+        Pool::of_tasks(1, launch, move |notice| tell.lock().unwrap().send(format!("{notice:?}")).unwrap());
+    let permit = pool.reserve().unwrap();
+    Permit::submit(vec![(permit, 1)], 0);
+    assert_eq!(told.try_recv().as_deref(), Ok("Panicked(\"no runtime\")"));
+    assert!(pool.wait_idle(Duration::ZERO) && pool.reserve().is_some());
+}

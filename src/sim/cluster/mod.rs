@@ -21,9 +21,9 @@ use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
-/// The most bytes of texts that a node may keep for its retries: as many as its pool takes, each escaped
-/// once.
-const KEPT: usize = 2_000;
+/// The most bytes of texts that a node may keep for its retries: as many as its pools take while the database
+/// refuses some, each escaped once. Async handlers end without waiting for the store of their starts.
+const KEPT: usize = 3_000;
 /// How many one-shots come due at once: to bring them all in one call would take longer than a call may.
 const CROWD: usize = 4_000;
 /// How long the database's clock is wrong by a step.

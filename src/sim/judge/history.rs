@@ -72,6 +72,8 @@ pub struct Bounds {
     /// Nothing that is due waits for longer for a slot that is free: a poll, and the calls of its claim. For
     /// what is behind with its slot's schedule, in place of `begun`.
     pub freed: Millis,
+    /// The grace of async handlers.
+    pub grace: Millis,
     /// After so many more occurrences than it allows a schedule that fails is paused at the latest.
     pub contained: u32,
 }
@@ -88,6 +90,7 @@ impl Default for Bounds {
             call: 3_000,
             begun: Some(60_000 + 15_000 + 3_000),
             freed: 78_000,
+            grace: 5_000,
             contained: 1,
         }
     }
@@ -177,8 +180,10 @@ pub struct Effect {
     pub ended: Option<Millis>,
     /// How long it took by its host's boot clock, if it was counted.
     pub took: Option<Millis>,
-    /// It answered that it goes on at this instant.
+    /// It answered that it goes on at this instant; or it was interrupted then, to be run anew.
     pub snoozed: Option<Millis>,
+    /// How long an async handler went on although its node knew that it was to end, while its process ran.
+    pub overstayed: Option<Millis>,
 }
 
 /// What a handler heard that asked what its execution covers.

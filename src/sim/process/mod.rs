@@ -19,11 +19,12 @@ use super::wire::Wire;
 use crate::domain::{Answer, Event, Millis, NodeId};
 use crate::machine::Machine;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
-use crate::node::lifecycle::{Running, Starting};
+use crate::node::handlers::Begun;
+use crate::node::lifecycle::{Interruption, Patience, Running, Starting};
 use crate::node::route::{Leaving, Mailboxes, Output, route};
 use crate::pipeline::complete::{CompleteInput, CompleteMachine};
 use crate::pipeline::dispatch::{DispatchInput, DispatchMachine};
-use crate::pipeline::lanes::{DEFAULT_LANE, LaneId, LaneSettings, Lanes, Watch};
+use crate::pipeline::lanes::{DEFAULT_LANE, JobLane, LaneId, LaneSettings, Lanes, Watch};
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
@@ -39,22 +40,40 @@ const SLOW_LIMITS: (usize, usize, usize) = (1, 2, 1);
 /// One node in so many has two lanes: those whose ids are multiples.
 pub(super) const HAS_LANES: u128 = 3;
 
+/// So many async handlers run at once in a lane.
+const TASKS: usize = 4;
+/// One node in so many has async handlers alone.
+const IS_ASYNC: u128 = 4;
+/// How long an async handler may go on once it is told to end.
+const GRACE: Millis = 5_000;
+/// How long one may go on once its node is told to stop.
+const UNTIL_DROPPED: Millis = 7_000;
+
 /// The lanes of a node. The second is one job's own, and takes over others that are slow.
 fn lanes_of(node: NodeId) -> (Vec<LaneSettings>, Lanes) {
     let lane = |name, (core, max, queue), is_automatic| LaneSettings {
-        name: Arc::from(name),
-        limits: PoolLimits::new(core, max, queue),
+        tasks: TASKS,
         is_automatic,
+        ..LaneSettings::new(name, PoolLimits::new(core, max, queue))
     };
     let mut lanes = vec![lane(DEFAULT_LANE, LIMITS, false)];
+    let mut flaky = DEFAULT_LANE;
     if node.0.as_u128().is_multiple_of(HAS_LANES) {
         lanes.push(lane("slow", SLOW_LIMITS, true));
+        flaky = "slow";
     }
-    let of_jobs = Lanes::new(&lanes, [("flaky", "slow")]);
+    let is_async = (node.0.as_u128() / HAS_LANES).is_multiple_of(IS_ASYNC);
+    let own = [("flaky", flaky), ("steady", DEFAULT_LANE), ("once", DEFAULT_LANE)];
+    // On threads only the first names its lane.
+    let own = own.into_iter().take(if is_async { 3 } else { 1 });
+    if is_async {
+        lanes.extend(lanes.clone().iter().map(LaneSettings::of_tasks));
+    }
+    let of_jobs = Lanes::new(&lanes, own.map(|(job, lane)| JobLane { job, lane, is_async }));
     (lanes, of_jobs)
 }
 
-/// A thread whose handler runs.
+/// A handler that runs, on a thread or as a task.
 struct Job {
     lane: LaneId,
     running: Running,
@@ -62,8 +81,20 @@ struct Job {
     /// Boot clock.
     began: Millis,
     ends: Millis,
+    task: Option<Task>,
     /// It ends with its process.
     kills: bool,
+}
+
+/// What a handler is if it is async.
+struct Task {
+    begun: Begun,
+    patience: Patience,
+    /// When (boot clock) it is looked at again.
+    looks_at: Millis,
+    /// Since when, by the true time, it is to end.
+    told: Option<Millis>,
+    dropped: Option<Interruption>,
 }
 
 /// What a process is given at each instant.
@@ -108,6 +139,10 @@ pub(super) struct Process {
     floors: Floors,
     /// Which runs of each lane are told.
     watches: Vec<Watch>,
+    /// Which lanes run async handlers.
+    of_tasks: Vec<bool>,
+    /// When (boot clock) async handlers are dropped, because it stops.
+    drops_at: Millis,
     leaving: Option<Leaving>,
     /// Threads that wait for their rows to say RUNNING.
     starting: Vec<(LaneId, Starting, Receiver<Applied>)>,
@@ -153,6 +188,7 @@ impl Process {
         let (held, standing) = (Arc::new(Held::default()), Arc::new(Standing::default()));
         let (settings, lanes) = lanes_of(id);
         let watches = settings.iter().zip(LaneId::all()).map(|(_, lane)| lanes.watch(lane)).collect();
+        let of_tasks = settings.iter().map(|lane| lane.is_of_tasks).collect();
         let floors = Floors::new(&settings);
         let seats = FloorSeats {
             floors: floors.clone(),
@@ -204,6 +240,8 @@ impl Process {
             confirmed: None,
             floors,
             watches,
+            of_tasks,
+            drops_at: Millis::MAX,
             leaving: None,
             starting: Vec::new(),
             running: Vec::new(),
@@ -213,8 +251,10 @@ impl Process {
     }
 
     pub(super) fn next_at(&self) -> Millis {
-        let jobs = self.running.iter().map(|it| it.ends).min().unwrap_or(Millis::MAX);
         let lag = self.clocks.lag;
+        let looks_at =
+            |it: &Job| it.task.as_ref().map_or(Millis::MAX, |task| task.looks_at.saturating_add(lag));
+        let jobs = self.running.iter().map(|it| it.ends.min(looks_at(it))).min().unwrap_or(Millis::MAX);
         let own = [self.poll.next_at(lag), self.dispatch.next_at(lag), self.complete.next_at(lag)]
             .into_iter()
             .chain([self.start.next_at(lag), self.misfire.next_at(lag), self.heart.next_at(lag), jobs])
@@ -259,6 +299,8 @@ impl Process {
     pub(super) fn leave(&mut self, time: Millis) {
         if self.leaving.is_none() {
             let now = self.now(time);
+            self.drops_at = now.boot + UNTIL_DROPPED;
+            self.running.iter_mut().filter_map(|it| it.task.as_mut()).for_each(|it| it.looks_at = now.boot);
             self.leaving = Some(Leaving::begin(&mut Delivery { process: self, now }));
         }
     }

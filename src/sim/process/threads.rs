@@ -1,14 +1,16 @@
-//! The threads of a node's pool: they take executions from the floor and perform the steps of their lives.
+//! The threads and tasks of a node's pools: they take executions from the floor and perform the steps of
+//! their lives.
 
 use std::sync::{Arc, MutexGuard};
 
 use crossbeam::channel::{TryRecvError, bounded};
 
-use super::{Job, Process, Surroundings};
+use super::{GRACE, Job, Process, Surroundings, Task};
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
-use crate::node::lifecycle::{Lifecycle, Running};
-use crate::pipeline::complete::CompleteInput;
+use crate::node::handlers::{Begun, Cancellation};
+use crate::node::lifecycle::{Lifecycle, Look, Patience, Running};
 use crate::pipeline::complete::limits::Stuck;
+use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::dispatch::DispatchInput;
 use crate::pipeline::lanes::LaneId;
 use crate::pipeline::pool::floor::Floor;
@@ -55,7 +57,7 @@ impl Process {
         match next {
             Lifecycle::Start(settlement, starting) => {
                 let (reply, settled) = bounded(1);
-                self.complete.receive(CompleteInput::Settle(settlement, Some(reply)));
+                self.complete.receive(CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
                 self.starting.push((lane, starting, settled));
             }
             Lifecycle::Run(mut running) => {
@@ -75,12 +77,24 @@ impl Process {
                     ended: None,
                     took: None,
                     snoozed: None,
+                    overstayed: None,
                 });
                 ask(claimed.execution(), 0, around);
                 let kills = claimed.payload() == jobs::KILLS;
                 let (answer, takes) = jobs::run(claimed.entry(), around.dice, around.faults);
                 let (began, ends) = (now.boot, around.time + takes);
-                self.running.push(Job { lane, running, answer, began, ends, kills });
+                let task = self.of_tasks[lane.place()].then(|| Task {
+                    begun: Begun {
+                        execution: running.claimed().execution(),
+                        incarnation: self.standing.incarnation(),
+                        time_is_up_at: running.time_is_up_at(),
+                    },
+                    patience: Patience::new(GRACE),
+                    looks_at: began,
+                    told: None,
+                    dropped: None,
+                });
+                self.running.push(Job { lane, running, answer, began, ends, task, kills });
             }
             Lifecycle::GiveBack(settlement) | Lifecycle::Cancel(settlement) => {
                 self.complete.receive(CompleteInput::Settle(settlement, None));
@@ -107,6 +121,7 @@ impl Process {
             said = true;
         }
         self.heed_cancels(around.time);
+        self.drop_impatiently(around.time, around.wire.is(Sabotage::NeverDrop));
         let (ended, running) =
             std::mem::take(&mut self.running).into_iter().partition(|it: &Job| it.ends <= around.time);
         self.running = running;
@@ -130,6 +145,27 @@ impl Process {
         }
     }
 
+    /// Drops the async handlers whose grace is over, unless a sabotage `spares` them; the rest are looked at
+    /// again when something may have changed.
+    fn drop_impatiently(&mut self, time: Millis, spares: bool) {
+        let (now, standing, is_stopping) = (self.now(time), &self.standing, self.leaving.is_some());
+        for it in self.running.iter_mut().filter(|it| it.ends > time) {
+            let Some(task) = &mut it.task else { continue };
+            let why = task.begun.cancellation(standing, is_stopping, now);
+            let is_told = why.is_some_and(|why| why != Cancellation::Shutdown);
+            task.told = task.told.or(Some(time)).filter(|_| is_told);
+            if now.boot < task.looks_at && !is_told {
+                continue;
+            }
+            let instants = (task.begun.changes_at(standing, now), self.drops_at);
+            match task.patience.look(why, instants, now.boot) {
+                Look::Drop(_) if spares => task.looks_at = Millis::MAX,
+                Look::Drop(why) => (it.ends, task.dropped) = (time, Some(why)),
+                Look::Again(at) => task.looks_at = at,
+            }
+        }
+    }
+
     fn end(&mut self, it: Job, around: &mut Surroundings<'_>, now: Now) {
         let claimed = it.running.claimed();
         let (id, fence) = (claimed.execution().0, claimed.fence());
@@ -138,13 +174,25 @@ impl Process {
         let retries = !around.wire.is(Sabotage::NoRetries);
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
-        let settlement = it.running.ended(it.answer, is_cancelled, policy, now);
+        let (told, dropped) = it.task.map_or((None, None), |task| (task.told, task.dropped));
+        let settlement = match dropped {
+            Some(why) => it.running.dropped(why, is_cancelled, policy, now),
+            None => it.running.ended(it.answer, is_cancelled, policy, now),
+        };
         let mut mine = around.effects.iter_mut().rev();
         if let Some(effect) = mine.find(|effect| effect.execution == id && effect.fence == fence) {
             (effect.ended, effect.snoozed) = (Some(around.time), settlement.due);
             effect.took = Some(now.boot - it.began);
+            // A process that is stopped drops nothing.
+            effect.overstayed = told.map(|told| around.time - told.max(self.stopped_until));
+            if settlement.is_interrupted() {
+                effect.snoozed = Some(around.time.min(now.db));
+            }
         }
-        self.complete.receive(CompleteInput::Settle(settlement, None));
+        let is_forgotten = settlement.is_interrupted() && around.wire.is(Sabotage::ForgetTheInterrupted);
+        if !is_forgotten {
+            self.complete.receive(CompleteInput::Settle(settlement, None));
+        }
         if self.watches[it.lane.place()].is_told(now.boot - it.began) {
             self.dispatch.receive(DispatchInput::Ran { job, took: now.boot - it.began });
         }

@@ -158,6 +158,25 @@ pub(crate) fn a_snooze_leaves_the_same_attempt_pending_until_later(db: &Bench) {
     assert_eq!(db.executions().len(), 1);
 }
 
+pub(crate) fn what_is_interrupted_waits_as_it_was_to_be_run_anew(db: &Bench) {
+    let claimed = db.run_head(&db.schedule("s"));
+    let (id, old, due) = (claimed.execution(), claimed.token(), db.execution(claimed.execution()).due);
+    let interrupted = claimed.interrupt(db.now + 9);
+    assert_eq!(db.settle(&interrupted), Applied::Done);
+    assert_eq!(db.settle(&interrupted), Applied::Done, "said twice");
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.reason.as_str(), row.node.as_str()), ("PENDING", "interrupted", ""));
+    assert_eq!((row.due, row.started, row.snoozes), (due, None, 0));
+    let pending = db.find_pending(id).unwrap();
+    assert_ne!(pending.token, old);
+    let request = ClaimRequest { at_once: true, ..db.request(Candidate::Pending(pending)) };
+    let again = won(db.claim(&request));
+    assert_eq!((again.attempt(), again.failures(), again.execution()), (1, 0, id));
+    assert_eq!(db.settle(&again.finish(Answer::Failed("no".to_owned()), None, db.now)), Applied::Done);
+    let row = db.execution(id);
+    assert_eq!((row.state.as_str(), row.reason.as_str()), ("FAILED", ""), "it only said why it ran");
+}
+
 pub(crate) fn giving_up_is_a_failure_with_its_reason(db: &Bench) {
     let claimed = db.run_head(&db.schedule("s"));
     let id = claimed.execution();

@@ -210,7 +210,7 @@ fn a_token_is_let_go_with_its_outcome_or_when_it_is_revoked() {
         let (token, (reply, answer)) = (Token::fresh(), bounded(1));
         machine.held.add(token);
         let settlement = ExecutionChange { token, ..change };
-        machine.receive(at(0), CompleteInput::Settle(settlement, Some(reply)));
+        machine.receive(at(0), CompleteInput::Settle(settlement, Some(Reply::Thread(reply))));
         assert_eq!(batch(&mut machine, at(0)), 1);
         machine.done(at(0), Ok(vec![settled]));
         assert_eq!(answer.try_recv(), Ok(settled), "{context}");

@@ -2,7 +2,7 @@
 
 use super::edges::waits_until;
 use super::*;
-use crate::pipeline::lanes::LaneSettings;
+use crate::pipeline::lanes::{JobLane, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
 
 /// A job "job" in the default lane, whose one schedule fires every second, and a job "slow" with three. The
@@ -11,12 +11,12 @@ fn bench(chairs: usize, is_its_own: bool) -> (Bench, Arc<AtomicUsize>) {
     let mut bench = Bench::new(1, 99);
     bench.add_job(JobSpec { name: "slow".to_owned(), policy: JobPolicy::DEFAULT });
     let lane = |name: &str, is_automatic| LaneSettings {
-        name: Arc::from(name),
-        limits: PoolLimits::new(1, 1, 0),
         is_automatic,
+        ..LaneSettings::new(name, PoolLimits::new(1, 1, 0))
     };
     let settings = [lane("default", false), lane("second", !is_its_own)];
-    let lanes = Lanes::new(&settings, is_its_own.then_some(("slow", "second")));
+    let lanes =
+        Lanes::new(&settings, is_its_own.then_some(JobLane { job: "slow", lane: "second", is_async: false }));
     let second = Arc::new(AtomicUsize::new(chairs));
     let seats = Chairs(vec![Arc::clone(&bench.chairs), Arc::clone(&second)]);
     let (node, held, now) = (bench.node, Arc::clone(&bench.held), bench.now());

@@ -1,0 +1,298 @@
+//! Performs the life of a claimed execution as a task of the application's tokio runtime: the steps are those
+//! of a pool thread (`node/runner.rs`), and only the waiting differs.
+//!
+//! Whatever drops a task before its end, the end of the runtime above all, makes it hand back what it has.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use crate::domain::user_code::{brief, guarded};
+use crate::domain::{Answer, Error, ErrorKind, Event, Millis};
+use crate::members::Standing;
+use crate::node::handlers::{self, Context};
+use crate::node::inboxes::Inboxes;
+use crate::node::lifecycle::{Interruption, Lifecycle, Look, Patience, Running, Starting};
+use crate::node::route::give_up;
+use crate::node::runner::{Run, Runner, answer};
+use crate::pipeline::complete::{CompleteInput, Reply};
+use crate::pipeline::pool::Occupied;
+use crate::store::Claimed;
+use crate::time::{millis, span};
+
+/// The runtime on which a node's async handlers run.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks {
+    runtime: Handle,
+}
+
+impl Tasks {
+    /// # Errors
+    /// [`ErrorKind::Config`] if nothing can run there, or nothing can wait.
+    pub(crate) fn on(runtime: Handle) -> Result<Self, Error> {
+        let refused = |message: &str| Err(Error::new(ErrorKind::Config, message));
+        // The only way to learn it: tokio panics where it cannot wait.
+        let can_wait = guarded(|| {
+            let _on_it = runtime.enter();
+            drop(sleep(Duration::ZERO));
+        });
+        if can_wait.is_err() {
+            return refused(
+                "the tokio runtime for async handlers has no time driver: build it with enable_time() or \
+                 enable_all()",
+            );
+        }
+        if has_ended(&runtime) {
+            return refused(
+                "the tokio runtime for async handlers has been shut down: start the scheduler on one that \
+                 outlives it",
+            );
+        }
+        Ok(Self { runtime })
+    }
+
+    /// The runtime around the caller.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if there is none.
+    pub(crate) fn around() -> Result<Self, Error> {
+        let none = "some handlers are async, and there is no tokio runtime around: call start within one, or \
+                    start_async, or give one with Builder::runtime";
+        Handle::try_current().map_err(|_| Error::new(ErrorKind::Config, none)).and_then(Self::on)
+    }
+
+    /// What begins the executions of a lane.
+    pub(super) fn launch(&self, runner: Runner) -> impl Fn(Claimed, Occupied<Claimed>) + Send + Sync + use<> {
+        let (runtime, runner) = (self.runtime.clone(), Arc::new(runner));
+        move |claimed, occupied| {
+            let (runner, stage) = (Arc::clone(&runner), Some(Stage::Claimed(claimed)));
+            drop(runtime.spawn(Task { runner, stage, _occupied: occupied }.run()));
+        }
+    }
+
+    /// Ends the node if its runtime ends before it has `closed`.
+    pub(super) fn watch(&self, standing: &Arc<Standing>, closed: &Arc<AtomicBool>, to: &Inboxes) {
+        let (standing, watch) = (Arc::clone(standing), Watch { closed: Arc::clone(closed), to: to.clone() });
+        drop(self.runtime.spawn(async move {
+            loop {
+                let mut rung = pin!(standing.bell().rung());
+                rung.as_mut().enable();
+                if watch.closed.load(Ordering::Relaxed) {
+                    return;
+                }
+                rung.await;
+            }
+        }));
+    }
+}
+
+/// Whether a runtime drops what is spawned on it.
+fn has_ended(runtime: &Handle) -> bool {
+    struct Probe(Arc<AtomicBool>);
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let (is_dropped, has_run) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (probe, runs) = (Probe(Arc::clone(&is_dropped)), Arc::clone(&has_run));
+    drop(runtime.spawn(async move {
+        runs.store(true, Ordering::Relaxed);
+        drop(probe);
+    }));
+    is_dropped.load(Ordering::Acquire) && !has_run.load(Ordering::Relaxed)
+}
+
+/// Waits on the runtime for as long as the node runs.
+struct Watch {
+    closed: Arc<AtomicBool>,
+    to: Inboxes,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.closed.load(Ordering::Relaxed) {
+            give_up(Event::RuntimeEnded, &mut &self.to);
+        }
+    }
+}
+
+/// A claimed execution on the runtime.
+struct Task {
+    runner: Arc<Runner>,
+    /// How far it has come, while it waits.
+    stage: Option<Stage>,
+    /// Its seat: free again once the task has been dropped.
+    _occupied: Occupied<Claimed>,
+}
+
+enum Stage {
+    Claimed(Claimed),
+    Starting(Starting),
+    Running(Box<(Running, Run)>),
+}
+
+impl Task {
+    async fn run(mut self) {
+        let Some(Stage::Claimed(claimed)) = self.stage.take() else { return };
+        let mut next = self.runner.first(claimed);
+        loop {
+            next = match next {
+                Lifecycle::Start(settlement, starting) => {
+                    let (reply, settled) = oneshot::channel();
+                    // A task that is gone needs no answer.
+                    let reply = Reply::Task(Box::new(move |answer| {
+                        reply.send(answer).ok();
+                    }));
+                    self.stage = Some(Stage::Starting(starting));
+                    self.runner.settle(CompleteInput::Settle(settlement, Some(reply)));
+                    let answer = settled.await.ok();
+                    let Some(Stage::Starting(starting)) = self.stage.take() else { return };
+                    self.runner.started(starting, answer)
+                }
+                Lifecycle::Run(running) => return self.perform(running).await,
+                over => return self.runner.leave(over),
+            }
+        }
+    }
+
+    async fn perform(&mut self, mut running: Running) {
+        let run = self.runner.begin(&mut running);
+        let context = self.runner.context(&running);
+        let began = Handler::begin(&self.runner, context.clone(), running.claimed().payload());
+        self.stage = Some(Stage::Running(Box::new((running, run))));
+        let ending = match began {
+            Ok((handler, grace)) => ending(handler, &context, grace).await,
+            Err(failed) => Ending::Answer(failed),
+        };
+        let Some(Stage::Running(ran)) = self.stage.take() else { return };
+        let (running, run) = *ran;
+        self.runner.end(run, |is_cancelled, policy, now| match ending {
+            Ending::Answer(answer) => running.ended(answer, is_cancelled, policy, now),
+            Ending::Dropped(why) => running.dropped(why, is_cancelled, policy, now),
+        });
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let (runner, why) = (&self.runner, Interruption::RuntimeEnded);
+        match self.stage.take() {
+            Some(Stage::Claimed(claimed)) => runner.give_back(claimed.give_back(runner.clock.now().db)),
+            Some(Stage::Starting(starting)) => runner.give_back(starting.give_back(runner.clock.now())),
+            Some(Stage::Running(ran)) => {
+                let (running, run) = *ran;
+                runner.end(run, |is_cancelled, policy, now| running.dropped(why, is_cancelled, policy, now))
+            }
+            None => {}
+        }
+    }
+}
+
+/// How the run of a handler ended.
+enum Ending {
+    Answer(Answer),
+    Dropped(Interruption),
+}
+
+/// Polls a handler until it answers, or its grace is over; then drops it.
+async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Ending {
+    let mut patience = Patience::new(grace);
+    let standing = &context.standing;
+    loop {
+        let mut rung = pin!(standing.bell().rung());
+        rung.as_mut().enable();
+        let now = context.clock.now();
+        let instants = (context.begun.changes_at(standing, now), context.stopping.drops_at());
+        let until = match patience.look(context.cancellation(), instants, now.boot) {
+            Look::Drop(why) => return Ending::Dropped(why),
+            Look::Again(until) => until,
+        };
+        let mut timer = pin!(sleep(span(until.saturating_sub(now.boot))));
+        let polled = poll_fn(|cx| {
+            if let Poll::Ready(answer) = handler.poll(cx) {
+                return Poll::Ready(Some(answer));
+            }
+            let is_woken = rung.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready();
+            if is_woken { Poll::Ready(None) } else { Poll::Pending }
+        });
+        if let Some(answer) = polled.await {
+            return Ending::Answer(answer);
+        }
+    }
+}
+
+/// The future of a handler: the application's code, whether it is polled or dropped.
+struct Handler {
+    runner: Arc<Runner>,
+    running: Option<handlers::Running>,
+}
+
+impl Handler {
+    /// The handler and its grace, or what its execution came to at once.
+    fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Answer> {
+        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(brief));
+        let (running, grace) = match begun {
+            Ok(Ok(begun)) => begun,
+            Ok(Err(error)) => return Err(answer(Ok(Err(error)))),
+            Err(said) => return Err(answer(Err(said))),
+        };
+        Ok((Self { runner: Arc::clone(runner), running: Some(running) }, millis(grace)))
+    }
+
+    fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Answer> {
+        let Some(running) = &mut self.running else { return Poll::Pending };
+        let polled = self.runner.as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(brief)));
+        let answered = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(answered)) => Ok(answered),
+            Err(said) => Err(said),
+        };
+        // One that panics as it is dropped has panicked, as on a thread.
+        let dropped = self.end();
+        Poll::Ready(answer(answered.and_then(|answered| dropped.map(|()| answered))))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let running = self.running.take();
+        self.runner.as_handler(|| drop(running))
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // It was interrupted, whatever it says.
+        self.end().ok();
+    }
+}
+
+/// Waits until `look` finds something. It is asked again whenever the bell rings, and at the instants at
+/// which the context's cancellation may change by itself.
+pub(super) async fn until<T>(context: &Context, look: impl Fn() -> Option<T>) -> T {
+    let standing = &context.standing;
+    loop {
+        let mut rung = pin!(standing.bell().rung());
+        rung.as_mut().enable();
+        if let Some(found) = look() {
+            return found;
+        }
+        let now = context.clock.now();
+        let again = context.begun.changes_at(standing, now);
+        let mut timer = pin!(sleep(span(again.saturating_sub(now.boot))));
+        poll_fn(|cx| {
+            let is_woken = rung.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready();
+            if is_woken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

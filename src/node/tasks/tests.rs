@@ -1,0 +1,469 @@
+//! Async handlers on real runtimes, over the in-memory store; what is stored of them is read off what the
+//! completer is sent.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use chrono::DateTime;
+use crossbeam::channel::{Receiver, unbounded};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::domain::{ExecutionState, JobPolicy, JobSpec, Retry};
+use crate::fixtures::{claim_under, definition};
+use crate::machine::driver::spawn;
+use crate::node::handlers::{Cancellation, HandlerError, Handlers, Ledger};
+use crate::node::runner::RunnerLane;
+use crate::node::teller::events;
+use crate::pipeline::pool::{Permit, Pool};
+use crate::store::memory::MemoryStore;
+use crate::store::rules::ChangeKind;
+use crate::store::{Applied, ExecutionChange, ExecutionQuery, Store};
+use crate::time::Lease;
+use crate::trigger::Trigger;
+
+const AT: Millis = 1_767_225_601_000;
+const SOON: Duration = Duration::from_secs(20);
+/// Longer than any test: who waits for it is dropped before.
+const LONG: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(30);
+
+fn threads() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+/// One in which a schedule fires once.
+fn store() -> MemoryStore {
+    let store = MemoryStore::new(AT - 1_000);
+    let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
+    store.ensure(&definition("s", once)).unwrap();
+    store
+}
+
+/// A runner of one async job, what it has to be stored, and what it tells.
+struct Bench {
+    store: Arc<MemoryStore>,
+    runner: Runner,
+    settled: Receiver<CompleteInput>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Bench {
+    fn new<F: Future<Output = Result<(), HandlerError>> + Send + 'static>(
+        run: impl Fn(Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(JobPolicy::DEFAULT, Duration::ZERO, run)
+    }
+
+    /// A failure is tried again once.
+    fn with<F: Future<Output = Result<(), HandlerError>> + Send + 'static>(
+        policy: JobPolicy,
+        grace: Duration,
+        run: impl Fn(Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        let store = Arc::new(store());
+        let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
+        let mut handlers = Handlers::default();
+        let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..policy } };
+        assert!(handlers.add_async(spec, None, grace, move |context, ()| run(context)));
+        let ((complete, settled), (dispatch, _)) = (unbounded(), unbounded());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let (events, teller) = events(vec![Box::new(move |event| {
+            heard.lock().unwrap().push(event.to_string());
+        })]);
+        spawn("events", || teller.run()).unwrap();
+        let runner = Runner {
+            clock: Arc::default(),
+            handlers: Arc::new(handlers),
+            complete,
+            dispatch,
+            lane: RunnerLane::default(),
+            events: Arc::new(events),
+            standing: Arc::default(),
+            stopping: Arc::default(),
+            ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
+            closed: Arc::default(),
+            tasks: None,
+        };
+        Self { store, runner, settled, told }
+    }
+
+    /// Gives the schedule's occurrence to a pool of tasks on this runtime, whose one seat it takes.
+    fn submit(&self, runtime: &Handle, at_once: bool) -> Pool<Claimed> {
+        let tasks = Tasks { runtime: runtime.clone() };
+        let pool = Pool::of_tasks(1, tasks.launch(self.runner.clone()), |notice| panic!("{notice:?}"));
+        let permit = pool.reserve().expect("a seat");
+        assert!(pool.reserve().is_none());
+        Permit::submit(vec![(permit, self.claim(at_once))], 0);
+        pool
+    }
+
+    /// Under a lease that ends only with the wall clock's next step.
+    fn claim(&self, at_once: bool) -> Claimed {
+        claim_under(self.lease(), self.store.as_ref(), "s", at_once, AT)
+    }
+
+    /// The occurrence of a store like its own.
+    fn elsewhere(&self) -> Claimed {
+        claim_under(self.lease(), &store(), "s", true, AT)
+    }
+
+    fn lease(&self) -> Lease {
+        Lease { until: Millis::MAX, apart: self.runner.clock.now().apart }
+    }
+
+    /// What is stored next, but for the limit that is watched.
+    fn stored(&self) -> ExecutionChange {
+        loop {
+            match self.settled.recv_timeout(SOON).expect("something is stored") {
+                CompleteInput::Settle(change, _) => return change,
+                CompleteInput::Limit(_) => {}
+                CompleteInput::Close | CompleteInput::Abandon => panic!("nobody closes it"),
+            }
+        }
+    }
+
+    /// Runs the occurrence on a runtime of two threads; what is stored of it.
+    fn run(&self) -> ExecutionChange {
+        let runtime = threads();
+        let pool = self.submit(runtime.handle(), true);
+        let stored = self.stored();
+        assert!(pool.wait_idle(SOON));
+        assert!(pool.reserve().is_some(), "its seat is free again");
+        assert!(self.settled.is_empty(), "it is stored once");
+        stored
+    }
+
+    fn told(&self) -> String {
+        assert!(self.runner.events.flush(SOON));
+        self.told.lock().unwrap().join("; ")
+    }
+}
+
+fn outcome(change: &ExecutionChange) -> (ExecutionState, &str) {
+    (change.becomes, change.error.as_deref().unwrap_or_default())
+}
+
+/// Says when it is dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_answer_is_stored_once_it_is_there() {
+    let bench = Bench::new(|context| async move {
+        sleep(SHORT).await;
+        assert_eq!((context.schedule(), context.attempt(), context.is_cancelled()), ("s", 1, false));
+        Ok(())
+    });
+    assert_eq!(outcome(&bench.run()), (ExecutionState::Succeeded, ""));
+    let failing = Bench::new(|_| async { Err("no paper".into()) });
+    let failed = failing.run();
+    assert_eq!(outcome(&failed), (ExecutionState::Failed, "no paper"));
+    assert_eq!(failed.next.map(|next| next.due - failed.now), Some(7_000));
+}
+
+/// Ten thousand wait at once on two threads.
+#[test]
+fn those_that_wait_hold_no_thread() {
+    const MANY: usize = 10_000;
+    let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let (opens, begins, sees) = (Arc::clone(&gate), Arc::clone(&begun), Arc::clone(&seen));
+    let bench = Bench::new(move |_| {
+        sees.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+        begins.add_permits(1);
+        let gate = Arc::clone(&opens);
+        async move {
+            gate.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    let runtime = threads();
+    let launch = Tasks { runtime: runtime.handle().clone() }.launch(bench.runner.clone());
+    let pool = Pool::of_tasks(MANY, launch, |notice| panic!("{notice:?}"));
+    let items = std::iter::from_fn(|| pool.reserve()).map(|permit| (permit, bench.elsewhere())).collect();
+    Permit::submit(items, 0);
+    let all = u32::try_from(MANY).unwrap();
+    runtime.block_on(async { begun.acquire_many(all).await.unwrap().forget() });
+    assert_eq!((pool.figures().busy, seen.lock().unwrap().len() <= 2), (MANY, true));
+    gate.add_permits(MANY);
+    assert!(pool.wait_idle(SOON));
+    let is_success = |it: &CompleteInput| matches!(it, CompleteInput::Settle(it, _) if it.error.is_none());
+    assert_eq!(bench.settled.try_iter().filter(is_success).count(), MANY);
+}
+
+/// The runtime's only thread also runs what calls this: nothing of ours may block it.
+#[test]
+fn one_thread_is_enough() {
+    let bench = Bench::new(|_| async {
+        tokio::task::yield_now().await;
+        Ok(())
+    });
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    let pool = bench.submit(runtime.handle(), true);
+    runtime.block_on(async {
+        while !pool.wait_idle(Duration::ZERO) {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(outcome(&bench.stored()), (ExecutionState::Succeeded, ""));
+}
+
+#[test]
+fn a_panic_wherever_it_happens_is_a_failure() {
+    struct PanicsLate;
+    impl Drop for PanicsLate {
+        fn drop(&mut self) {
+            panic!("at its end");
+        }
+    }
+    let making = Bench::new(|context| {
+        assert_eq!(context.attempt(), 2, "made up");
+        async { Ok(()) }
+    });
+    let polled = Bench::new(|_| async {
+        sleep(Duration::ZERO).await;
+        panic!("on {}", "fire")
+    });
+    let dropped = Bench::new(|_| {
+        let late = PanicsLate;
+        poll_fn(move |_| {
+            let _its_own = &late;
+            Poll::Ready(Ok(()))
+        })
+    });
+    for (bench, text) in
+        [(making, "made up"), (polled, "panicked: on fire"), (dropped, "panicked: at its end")]
+    {
+        let change = bench.run();
+        let (state, error) = outcome(&change);
+        assert!(state == ExecutionState::Failed && error.contains(text), "{error}");
+        assert!(change.next.is_some(), "it is tried again");
+    }
+}
+
+/// One that panics as it is dropped for its grace is interrupted like another.
+#[test]
+fn a_panic_while_it_is_dropped_changes_nothing() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("too late");
+        }
+    }
+    let bench = Bench::new(|_| async {
+        let _its_own = Panics;
+        sleep(LONG).await;
+        Ok(())
+    });
+    bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 });
+    assert_eq!(outcome(&bench.run()).0, ExecutionState::Pending);
+}
+
+#[test]
+fn what_was_taken_away_while_it_waited_does_not_begin() {
+    for (answer, runs) in [(Some(Applied::Done), 1), (Some(Applied::Lost), 0), (None, 0)] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        let bench = Bench::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Ok(()) }
+        });
+        let runtime = threads();
+        let pool = bench.submit(runtime.handle(), false);
+        let Ok(CompleteInput::Settle(start, Some(Reply::Task(tell)))) = bench.settled.recv_timeout(SOON)
+        else {
+            panic!("nothing to be stored")
+        };
+        assert_eq!(start.kind, ChangeKind::Start);
+        answer.map(tell);
+        assert!(pool.wait_idle(SOON));
+        assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
+    }
+}
+
+#[test]
+fn at_its_time_limit_it_is_told_and_dropped_after_its_grace() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (sender, told) = unbounded();
+    let ends = Arc::clone(&dropped);
+    let policy = JobPolicy { time_limit: Some(SHORT), ..JobPolicy::DEFAULT };
+    let bench = Bench::with(policy, SHORT, move |context| {
+        let (guard, sender) = (Dropped(Arc::clone(&ends)), sender.clone());
+        async move {
+            let _until_its_end = guard;
+            let why = context.cancelled().await;
+            sender.send((why, context.clock.now().boot)).unwrap();
+            sleep(LONG).await;
+            Ok(())
+        }
+    });
+    let began = bench.runner.clock.now().boot;
+    let stored = bench.run();
+    let ended = bench.runner.clock.now().boot;
+    assert_eq!((stored.kind, stored.becomes), (ChangeKind::Release, ExecutionState::TimedOut));
+    assert!(stored.next.is_some(), "its retry may begin now");
+    let (why, at) = told.try_recv().unwrap();
+    assert_eq!(why, Cancellation::TimeLimit);
+    assert!(at >= began + millis(SHORT) && ended >= at + millis(SHORT) - 5, "{began} {at} {ended}");
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+impl Bench {
+    /// Runs the occurrence, and asks for its end once its handler has `begun`.
+    fn cancelled(&self, runtime: &Runtime, begun: &Semaphore) -> Pool<Claimed> {
+        let pool = self.submit(runtime.handle(), true);
+        runtime.block_on(async { begun.acquire().await.unwrap().forget() });
+        let rows = self.store.executions(&ExecutionQuery { limit: 9, ..ExecutionQuery::default() });
+        self.runner.standing.ask(BTreeSet::from([rows.unwrap()[0].id.into()]));
+        pool
+    }
+}
+
+#[test]
+fn one_that_is_asked_to_end_may_end_by_itself() {
+    let begun = Arc::new(Semaphore::new(0));
+    let begins = Arc::clone(&begun);
+    let bench = Bench::with(JobPolicy::DEFAULT, LONG, move |context| {
+        begins.add_permits(1);
+        async move {
+            match context.cancelled().await {
+                Cancellation::ByHand => Err("stopped on page 3".into()),
+                why => panic!("{why:?}"),
+            }
+        }
+    });
+    let runtime = threads();
+    let pool = bench.cancelled(&runtime, &begun);
+    assert_eq!(outcome(&bench.stored()), (ExecutionState::Cancelled, "stopped on page 3"));
+    assert!(pool.wait_idle(SOON));
+}
+
+#[test]
+fn one_that_is_asked_to_end_and_does_not_is_dropped() {
+    let begun = Arc::new(Semaphore::new(0));
+    let begins = Arc::clone(&begun);
+    let bench = Bench::new(move |_| {
+        begins.add_permits(1);
+        async {
+            sleep(LONG).await;
+            Ok(())
+        }
+    });
+    let runtime = threads();
+    let pool = bench.cancelled(&runtime, &begun);
+    let stored = bench.stored();
+    assert_eq!(stored.becomes, ExecutionState::Cancelled);
+    assert!(outcome(&stored).1.contains("ms after somebody asked for its end"), "{stored:?}");
+    assert_eq!(stored.next, None);
+    assert!(pool.wait_idle(SOON));
+}
+
+#[test]
+fn without_a_lease_it_is_interrupted_once_its_grace_is_over() {
+    let recovers = |recover| JobPolicy { recover, ..JobPolicy::DEFAULT };
+    for recover in [true, false] {
+        let bench = Bench::with(recovers(recover), SHORT, |_| async {
+            sleep(LONG).await;
+            Ok(())
+        });
+        bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 });
+        let stored = bench.run();
+        if recover {
+            assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
+            assert!(bench.told().contains("was interrupted"), "{}", bench.told());
+        } else {
+            assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveUp, ExecutionState::Failed));
+            assert!(outcome(&stored).1.contains("ms after this node's lease had ended"), "{stored:?}");
+            assert_eq!(stored.next, None, "it may have begun");
+        }
+    }
+}
+
+#[test]
+fn a_lease_that_is_back_within_the_grace_lets_it_go_on() {
+    let bench = Bench::with(JobPolicy::DEFAULT, Duration::from_millis(200), |context| async move {
+        assert_eq!(context.cancelled().await, Cancellation::LeaseLost);
+        // A heartbeat is confirmed.
+        context.standing.renew(&Lease { until: Millis::MAX, apart: 0 });
+        sleep(Duration::from_millis(400)).await;
+        Ok(())
+    });
+    bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 20, apart: 0 });
+    assert_eq!(outcome(&bench.run()), (ExecutionState::Succeeded, ""));
+}
+
+/// Of a start under way nobody knows what became: handed back under its token it is PENDING either way.
+#[test]
+fn a_runtime_that_ends_hands_back_what_it_had() {
+    let running = Bench::new(|_| async {
+        sleep(LONG).await;
+        Ok(())
+    });
+    let runtime = threads();
+    let begun = running.submit(runtime.handle(), true);
+    let starting = Bench::new(|_| async { Ok(()) });
+    let starts = starting.submit(runtime.handle(), false);
+    let Ok(CompleteInput::Settle(start, reply)) = starting.settled.recv_timeout(SOON) else {
+        panic!("nothing to be stored")
+    };
+    runtime.shutdown_timeout(SOON);
+    assert!(begun.wait_idle(SOON) && starts.wait_idle(SOON));
+    drop(reply);
+    let back = starting.stored();
+    assert_eq!(
+        (back.kind, back.token, back.becomes),
+        (ChangeKind::GiveBack, start.token, ExecutionState::Pending)
+    );
+    assert_eq!(outcome(&running.stored()).0, ExecutionState::Pending);
+    assert!(running.told().contains("was interrupted"), "{}", running.told());
+    // What comes later is dropped as it is spawned.
+    let late = Bench::new(|_| async { Ok(()) });
+    let ended = threads();
+    let handle = ended.handle().clone();
+    drop(ended);
+    assert!(late.submit(&handle, true).wait_idle(SOON));
+    assert_eq!(late.stored().kind, ChangeKind::GiveBack);
+}
+
+#[test]
+fn what_runs_at_the_end_of_a_shutdown_is_interrupted() {
+    let bench = Bench::with(JobPolicy::DEFAULT, LONG, |context| async move {
+        context.stopping().await;
+        assert_eq!(context.cancellation(), Some(Cancellation::Shutdown));
+        sleep(LONG).await;
+        Ok(())
+    });
+    bench.runner.stopping.drop_at(bench.runner.clock.now().boot + millis(SHORT));
+    bench.runner.stopping.begin();
+    bench.runner.standing.bell().ring();
+    assert_eq!(outcome(&bench.run()).0, ExecutionState::Pending);
+}
+
+#[test]
+fn a_runtime_that_cannot_serve_is_refused_with_what_to_do() {
+    let refused = |runtime: Handle| {
+        let error = Tasks::on(runtime).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
+    let timeless = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    assert!(refused(timeless.handle().clone()).contains("enable_time"));
+    let ended = threads();
+    let handle = ended.handle().clone();
+    drop(ended);
+    assert!(refused(handle).contains("has been shut down"));
+    assert!(Tasks::around().unwrap_err().to_string().contains("start_async"));
+    let runtime = threads();
+    assert!(runtime.block_on(async { Tasks::around() }).is_ok());
+    let waiting = Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(Tasks::on(waiting.handle().clone()).is_ok(), "it polls nothing yet");
+}
