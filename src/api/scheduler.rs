@@ -107,8 +107,8 @@ impl Scheduler {
         self.node.shutdown_or_begin(deadline)
     }
 
-    /// As [`Scheduler::shutdown`], which waits on the runtime's blocking pool: for where a thread of the
-    /// runtime must not be blocked. It begins once it is awaited; dropping it then does not take it back.
+    /// As [`Scheduler::shutdown`], on a thread of its own: for where a thread of the runtime must not be
+    /// blocked. It begins once it is awaited; dropping it then does not take it back.
     ///
     /// Awaited outside of a tokio runtime it blocks. Awaited by an async handler of this scheduler it answers
     /// false at once, and the shutdown goes on behind.
@@ -130,13 +130,12 @@ impl Scheduler {
     /// ```
     #[cfg(feature = "tokio")]
     pub async fn shutdown_async(&self, deadline: Duration) -> bool {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return self.shutdown(deadline) };
-        if self.node.is_called_by_handler() {
-            return self.shutdown(deadline);
+        let is_around = tokio::runtime::Handle::try_current().is_ok();
+        let apart = is_around && !self.node.is_called_by_handler();
+        match apart.then(|| self.node.shutdown_apart(deadline)).flatten() {
+            Some(ended) => ended.await.unwrap_or(false),
+            None => self.shutdown(deadline),
         }
-        let node = Arc::clone(&self.node);
-        // Its thread may be refused only by a runtime that is shutting down, with all that would wait for it.
-        runtime.spawn_blocking(move || node.shutdown(deadline)).await.unwrap_or(false)
     }
 }
 

@@ -139,7 +139,8 @@ pub enum Event {
         attempt: Attempt,
     },
     /// The future of an async handler was dropped before it answered, because this node's lease had ended, or
-    /// by a shutdown or the end of its runtime: the execution waits to be run anew, which uses up no attempt.
+    /// by a shutdown or the end of its runtime: unless another node has taken the execution, it waits to be
+    /// run anew, which uses up no attempt.
     Interrupted {
         /// Which attempt.
         attempt: Attempt,

@@ -256,7 +256,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         match pulse {
             HeartbeatReply::Alive { peers, owned } => {
                 let lease = Lease::new(sent, self.window.lease());
-                self.standing.renew(&lease);
+                self.standing.renew(&lease, now);
                 self.outbox.push_back(NodeOutput::Lease(lease));
                 self.outbox.push_back(NodeOutput::Members(members(&peers)));
                 let others: Vec<Peer> = peers.into_iter().filter(|peer| peer.id != self.id).collect();

@@ -48,9 +48,11 @@ impl Standing {
         new
     }
 
-    /// A heartbeat was confirmed.
-    pub(crate) fn renew(&self, lease: &Lease) {
-        self.lease.store(lease.until, Ordering::Relaxed);
+    /// A heartbeat was confirmed by `now`. Who was told that the lease had ended may go on.
+    pub(crate) fn renew(&self, lease: &Lease, now: Now) {
+        if self.lease.swap(lease.until, Ordering::Relaxed) <= now.boot {
+            self.bell.ring();
+        }
     }
 
     /// Others have ended this incarnation.
@@ -108,7 +110,7 @@ mod tests {
     fn a_lease_holds_until_its_end() {
         let (standing, at) = (Standing::default(), |boot| Now { db: 0, boot, apart: 0 });
         assert!(standing.has_lease(at(1_000_000)), "none was refused yet");
-        standing.renew(&Lease { until: 10, apart: 0 });
+        standing.renew(&Lease { until: 10, apart: 0 }, at(0));
         assert_eq!([9, 10].map(|boot| standing.has_lease(at(boot))), [true, false]);
     }
 }

@@ -237,17 +237,20 @@ impl Context {
     /// handler is.
     ///
     /// ```
-    /// use firetime::{Answer, Context, HandlerError};
+    /// use firetime::{Answer, Cancellation, Context, HandlerError};
     /// use std::time::Duration;
     ///
     /// async fn export(context: Context, pages: u32) -> Result<Answer, HandlerError> {
     ///     for page in 0..pages {
-    ///         tokio::select! {
-    ///             () = tokio::time::sleep(Duration::from_millis(1)) => {} // Export one page.
-    ///             why = context.cancelled() => {
-    ///                 return Ok(Answer::Cancelled(format!("stopped before page {page}: {why:?}")));
-    ///             }
-    ///         }
+    ///         let why = tokio::select! {
+    ///             () = tokio::time::sleep(Duration::from_millis(1)) => continue, // Export one page.
+    ///             why = context.cancelled() => why,
+    ///         };
+    ///         return Ok(match why {
+    ///             Cancellation::ByHand => Answer::Cancelled(format!("stopped before page {page}")),
+    ///             // It is to be run anew, here or elsewhere. After the time limit no answer counts.
+    ///             _ => Answer::Snooze(Duration::ZERO),
+    ///         });
     ///     }
     ///     Ok(Answer::Done)
     /// }

@@ -159,6 +159,20 @@ impl Node {
         driver::spawn("firetime-shutdown", behind).is_ok()
     }
 
+    /// As [`Node::shutdown`], on a thread of its own; none if there is no thread to be had.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn shutdown_apart(
+        self: &Arc<Self>,
+        deadline: Duration,
+    ) -> Option<tokio::sync::oneshot::Receiver<bool>> {
+        let (node, (tell, told)) = (Arc::clone(self), tokio::sync::oneshot::channel());
+        let apart = move || {
+            // Nobody may wait for it any more.
+            tell.send(node.shutdown(deadline)).ok();
+        };
+        driver::spawn("firetime-shutdown", apart).ok().map(|()| told)
+    }
+
     fn stop_claiming(&self) -> Leaving {
         self.stopping.begin();
         self.standing.bell().ring();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::unconstrained;
 use tokio::time::sleep;
 
 use crate::domain::user_code::{brief, guarded};
@@ -210,12 +211,14 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
         let mut rung = pin!(standing.bell().rung());
         rung.as_mut().enable();
         let now = context.clock.now();
+        let why = context.cancellation();
         let instants = (context.begun.changes_at(standing, now), context.stopping.drops_at());
-        let until = match patience.look(context.cancellation(), instants, now.boot) {
+        let until = match patience.look(why, instants, now.boot) {
             Look::Drop(why) => return Ending::Dropped(why),
             Look::Again(until) => until,
         };
-        let mut timer = pin!(sleep(span(until.saturating_sub(now.boot))));
+        // A handler that uses up its task's budget with each poll would otherwise starve the timer.
+        let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
         let polled = poll_fn(|cx| {
             if let Poll::Ready(answer) = handler.poll(cx) {
                 return Poll::Ready(Some(answer));
@@ -280,12 +283,13 @@ pub(super) async fn until<T>(context: &Context, look: impl Fn() -> Option<T>) ->
     loop {
         let mut rung = pin!(standing.bell().rung());
         rung.as_mut().enable();
+        // Before the look: what changes in between is an instant to wait for.
+        let now = context.clock.now();
         if let Some(found) = look() {
             return found;
         }
-        let now = context.clock.now();
         let again = context.begun.changes_at(standing, now);
-        let mut timer = pin!(sleep(span(again.saturating_sub(now.boot))));
+        let mut timer = pin!(unconstrained(sleep(span(again.saturating_sub(now.boot)))));
         poll_fn(|cx| {
             let is_woken = rung.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready();
             if is_woken { Poll::Ready(()) } else { Poll::Pending }

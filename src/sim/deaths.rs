@@ -14,6 +14,8 @@ const AWAKE: Millis = 15_000;
 pub(super) struct Deaths {
     /// Which process could not beat, from when to when.
     doomed: Vec<(NodeId, Millis, Millis)>,
+    /// When the database refused all writes, from when to when: nobody could beat.
+    refused: Vec<(Millis, Millis)>,
     /// The killed nodes that nobody has declared dead yet.
     kills: Vec<Kill>,
     /// How long each death went unnoticed that has been declared.
@@ -64,6 +66,11 @@ impl Deaths {
         self.doomed.push((process, from, until));
     }
 
+    /// The database refuses all writes in this span.
+    pub(super) fn refuse(&mut self, from: Millis, until: Millis) {
+        self.refused.push((from, until));
+    }
+
     /// Counts from here how long others take to notice.
     pub(super) fn killed(&mut self, node: NodeId) {
         let (observed, before) = (BTreeMap::new(), self.covered.clone());
@@ -99,8 +106,13 @@ impl Deaths {
     /// it hears that its new name is registered.
     pub(super) fn is_just(&self, &(node, at, still): &(NodeId, Millis, Millis)) -> bool {
         let Some(process) = self.borne.get(&node) else { return true };
+        // One that could run again may still not have been able to beat.
+        let later = |until: Millis| {
+            let is_then = |it: &&(Millis, Millis)| it.0 <= until.saturating_add(AWAKE) && until < it.1;
+            self.refused.iter().find(is_then).map_or(until, |(_, end)| *end)
+        };
         let could_not = |(doomed, from, until): &(NodeId, Millis, Millis)| {
-            doomed == process && *from < at && at < until.saturating_add(AWAKE)
+            doomed == process && *from < at && at < later(*until).saturating_add(AWAKE)
         };
         still >= Window::default().death && self.doomed.iter().any(could_not)
     }

@@ -58,7 +58,8 @@ pub(crate) fn first_origin(now: Millis, chance: u128) -> i64 {
     (now.clamp(0, LAST_MILLI) << BITS | chance).max(1)
 }
 
-/// All origins that were drawn before this instant are smaller.
+/// The first origins that are drawn before this instant are smaller; the later ones of many that were
+/// enqueued together shortly before may not be.
 pub(crate) fn origins_before(instant: Millis) -> i64 {
     first_origin(instant, 0)
 }
@@ -71,14 +72,14 @@ pub enum OnConflict {
     /// [`Enqueued::Existing`](crate::Enqueued::Existing).
     #[default]
     Existing,
-    /// The other gets its payload, due time and priority, if it waits as it was enqueued; if it was claimed
-    /// once, as [`OnConflict::Existing`].
+    /// The execution that has the key and waits takes over this request's payload, due time and priority. Once
+    /// it was claimed, it is left as it is, as with [`OnConflict::Existing`].
     Replace,
     /// As [`OnConflict::Existing`], but an error: [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
     Reject,
 }
 
-/// A unique key: of all executions of a job that have not ended, one has it.
+/// A unique key: at most one unfinished execution of a job has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueKey {
     pub key: String,

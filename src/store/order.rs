@@ -1,8 +1,11 @@
 //! Executions that somebody asks for, beside those that are planned, or asks to cancel.
 
 use super::audit::{AuditEntry, Order};
+use crate::domain::text::shortened;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 
+/// So much of what the audit calls a target is kept: with the sign of its end it fills the column.
+const LONGEST_TARGET: usize = 199;
 /// The most bytes of JSON that a payload of an execution's own may have: polls bring it with the row.
 pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
 
@@ -69,7 +72,8 @@ impl ExecutionOrder {
     fn entry(&self, verb: &'static str, schedule: &str, (was, became): (ExecutionState, &str)) -> AuditEntry {
         let states = (was.as_str(), became);
         let entry = AuditEntry::of_schedule(verb, (&self.application, ""), states, &self.order);
-        AuditEntry { target_type: "execution", target: format!("{} of {schedule}", self.execution), ..entry }
+        let target = shortened(&format!("{} of {schedule}", self.execution), LONGEST_TARGET);
+        AuditEntry { target_type: "execution", target, ..entry }
     }
 }
 

@@ -141,7 +141,7 @@ impl<'a> Enqueue<'a> {
 
     options!();
 
-    /// Gives it a key: of all executions of its job that have not ended, one has it at most. It is kept from
+    /// Gives it a key: at most one unfinished execution of its job has it. The key is kept from
     /// when it is stored until the execution has ended for good, also while it waits for a retry, or its
     /// handler runs on beyond its time limit. [`on_conflict`](Self::on_conflict) says what becomes of this
     /// one if another has the key. 1 to 200 characters, none of them control characters. Default: no key.

@@ -264,7 +264,10 @@ fn a_panic_while_it_is_dropped_changes_nothing() {
         sleep(LONG).await;
         Ok(())
     });
-    bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 });
+    bench
+        .runner
+        .standing
+        .renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 }, bench.runner.clock.now());
     assert_eq!(outcome(&bench.run()).0, ExecutionState::Pending);
 }
 
@@ -288,6 +291,22 @@ fn what_was_taken_away_while_it_waited_does_not_begin() {
         assert!(pool.wait_idle(SOON));
         assert_eq!(ran.load(Ordering::Relaxed), runs, "{answer:?}");
     }
+}
+
+/// It yields, but only because it has used up its budget: the timers beside it have none, either.
+#[test]
+fn one_that_never_waits_is_dropped_all_the_same() {
+    let policy = JobPolicy { time_limit: Some(SHORT), ..JobPolicy::DEFAULT };
+    let busy = |_: Context| async {
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    };
+    let bench = Bench::with(policy, Duration::ZERO, busy);
+    let runtime = threads();
+    let _pool = bench.submit(runtime.handle(), true);
+    let CompleteInput::Limit(_) = bench.settled.recv_timeout(SOON).unwrap() else { panic!("no limit") };
+    let CompleteInput::Settle(..) = bench.settled.recv_timeout(SOON).unwrap() else { panic!("not dropped") };
 }
 
 #[test]
@@ -375,7 +394,10 @@ fn without_a_lease_it_is_interrupted_once_its_grace_is_over() {
             sleep(LONG).await;
             Ok(())
         });
-        bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 });
+        bench
+            .runner
+            .standing
+            .renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 }, bench.runner.clock.now());
         let stored = bench.run();
         if recover {
             assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
@@ -393,11 +415,14 @@ fn a_lease_that_is_back_within_the_grace_lets_it_go_on() {
     let bench = Bench::with(JobPolicy::DEFAULT, Duration::from_millis(200), |context| async move {
         assert_eq!(context.cancelled().await, Cancellation::LeaseLost);
         // A heartbeat is confirmed.
-        context.standing.renew(&Lease { until: Millis::MAX, apart: 0 });
+        context.standing.renew(&Lease { until: Millis::MAX, apart: 0 }, context.clock.now());
         sleep(Duration::from_millis(400)).await;
         Ok(())
     });
-    bench.runner.standing.renew(&Lease { until: bench.runner.clock.now().boot + 20, apart: 0 });
+    bench
+        .runner
+        .standing
+        .renew(&Lease { until: bench.runner.clock.now().boot + 20, apart: 0 }, bench.runner.clock.now());
     assert_eq!(outcome(&bench.run()), (ExecutionState::Succeeded, ""));
 }
 

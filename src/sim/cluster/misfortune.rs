@@ -127,6 +127,7 @@ impl Cluster {
         }
         if self.now < self.ends && self.orders.strikes(self.faults.refusals) {
             self.refused_until = self.now + 60_000 + self.orders.below(180_000);
+            self.deaths.refuse(self.now, self.refused_until);
         }
     }
 

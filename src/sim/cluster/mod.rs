@@ -22,7 +22,7 @@ use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
 /// The most bytes of texts that a node may keep for its retries: as many as its pools take while the database
-/// refuses some, each escaped once. Async handlers end without waiting for the store of their starts.
+/// refuses some, each escaped once. A pool of tasks has no queue, so what it takes has begun by its claim.
 const KEPT: usize = 3_000;
 /// How many one-shots come due at once: to bring them all in one call would take longer than a call may.
 const CROWD: usize = 4_000;

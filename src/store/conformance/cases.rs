@@ -78,6 +78,8 @@ macro_rules! conformance {
                 a_key_counts_within_its_period,
                 a_retry_by_hand_needs_its_key,
                 one_of_many_that_enqueue_one_key_stores_it,
+                a_key_stays_with_an_execution_that_fails_meanwhile,
+                one_with_more_attempts_than_a_page_is_removed_whole,
             }
             concurrency {
                 no_more_of_a_job_run_than_may,

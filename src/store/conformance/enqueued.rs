@@ -240,8 +240,10 @@ pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {
     assert_eq!(db.find_pending(id), None);
 }
 
+/// Also of a job whose name leaves no room in the audit.
 pub(crate) fn an_enqueued_execution_that_has_not_begun_is_cancelled(db: &Bench) {
-    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let order = EnqueueOrder { job: job(&"j".repeat(200)), ..db.enqueue_order(&["1"]) };
+    let [id] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
     let order = ExecutionOrder { application: db.app.clone(), execution: id, order: Order::default() };
     assert_eq!(db.store.cancel(&order).unwrap(), Cancel::Done);
     assert_eq!(db.execution(id).state, "CANCELLED");
@@ -366,4 +368,47 @@ pub(crate) fn one_of_many_that_enqueue_one_key_stores_it(db: &Bench) {
     });
     let created = answers.iter().filter(|answer| matches!(answer, Keyed::Created(_))).count();
     assert_eq!((created, db.executions().len()), (1, 2), "{answers:?}");
+}
+
+/// The outcome and the attempt that follows it are stored together: who asks meanwhile sees one or the other.
+pub(crate) fn a_key_stays_with_an_execution_that_fails_meanwhile(db: &Bench) {
+    for round in 0..20 {
+        let key = format!("k-{round}");
+        let Keyed::Created(id) = db.keyed("1", &key, OnConflict::Existing) else { panic!("it is new") };
+        let running = db.run_enqueued(id);
+        let failed = running.finish(Answer::Failed("no".to_owned()), Some(db.base), db.now);
+        let start = Barrier::new(2);
+        let answer = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                start.wait();
+                db.keyed("2", &key, OnConflict::Existing)
+            });
+            start.wait();
+            assert_eq!(db.settle(&failed), Applied::Done);
+            other.join().unwrap()
+        });
+        assert!(matches!(answer, Keyed::Existing(_)), "round {round}: {answer:?}");
+    }
+}
+
+pub(crate) fn one_with_more_attempts_than_a_page_is_removed_whole(db: &Bench) {
+    let [id] = db.enqueue(&["1"])[..] else { panic!() };
+    let (mut next, mut ids) = (id, Vec::new());
+    for attempt in 1..=5 {
+        ids.push(next);
+        let running = db.run_enqueued(next);
+        let retry = (attempt < 5).then_some(db.now);
+        let failed = running.finish(Answer::Failed("no".to_owned()), retry, db.now);
+        assert_eq!(db.settle(&failed), Applied::Done);
+        next = db.poll(Millis::MAX).pendings.first().map_or(next, |pending| pending.id);
+    }
+    let old = db.now - 3 * DAY;
+    for id in ids {
+        for (column, value) in
+            [("origin", first_origin(old, 1)), ("finished_time", old), ("scheduled_time", old)]
+        {
+            db.set(RowKey::Execution(id), column, &value.to_string());
+        }
+    }
+    assert_eq!((db.purge_queues(DAY, 2), db.executions().len()), (1, 0));
 }

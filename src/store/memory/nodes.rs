@@ -244,7 +244,7 @@ impl Tables {
         let run = self.run(id)?;
         let row = self.schedule(run.schedule)?;
         // Enqueued executions are shared out one by one.
-        let shard = if row.is_queue() { id.0 % SHARDS as i64 } else { row.shard };
+        let shard = if row.is_queue() { run.origin % SHARDS as i64 } else { row.shard };
         if !rows.contain_in(row, shard) {
             return None;
         }

@@ -48,7 +48,8 @@ impl Tables {
     /// The last attempt at the execution that was enqueued last with a key, if it has not ended.
     pub(super) fn keeper(&self, queue: i64, key: &(i64, Arc<str>, Millis)) -> Option<ExecutionId> {
         let origin = *self.keys.get(key)?;
-        let own = self.ledger(queue).filter(|(_, run)| run.origin == origin);
+        let has_key = |run: &Run| run.key.as_ref().is_some_and(|it| (&it.0, it.1) == (&key.1, key.2));
+        let own = self.ledger(queue).filter(|(_, run)| run.origin == origin && has_key(run));
         let (id, last) = own.max_by_key(|(_, run)| run.attempt)?;
         let runs_on = last.is(ExecutionState::TimedOut) && last.finished.is_none();
         let is_over = last.state.parse().is_ok_and(ExecutionState::is_terminal);

@@ -7,8 +7,8 @@
 //! | MariaDB, if a row is held or was changed | START, SELECT … FOR UPDATE SKIP LOCKED, UPDATE, INSERT, SELECT, COMMIT |
 //! | SQLite | BEGIN IMMEDIATE, UPDATE … RETURNING, INSERT … RETURNING, COMMIT |
 //!
-//! PENDING executions take the same five steps everywhere, enqueued ones three of them. A row that did not win is looked at once more,
-//! to tell lost from locked; only batches that did not win whole pay for that.
+//! PENDING executions take the same five steps everywhere, enqueued ones three of them. A row that did not
+//! win is looked at once more, to tell lost from locked; only batches that did not win whole pay for that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -394,8 +394,8 @@ fn first_attempt(dialect: Dialect) -> String {
 /// The claims won, and the schedules of which nothing else can be said yet: others hold their rows.
 ///
 /// A call whose commit is unknown may still be under way. It locks its schedules' rows, or those of enqueued
-/// executions, before it changes anything, and holds them until it has ended: where this transaction holds the row it has ended, or comes
-/// too late for its guard.
+/// executions, before it changes anything, and holds them until it has ended: where this transaction holds
+/// the row it has ended, or comes too late for its guard.
 fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest], claims: bool) -> Step<(Wins, Held)> {
     let ((planned, pending), dialect) = (split(requests.iter()), session.dialect());
     let held = Held::by_others(session, requests)?;
@@ -450,9 +450,9 @@ fn give_up(
     Ok(())
 }
 
-/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no transaction
-/// under way can have changed it, since whoever deleted it held its lock. It is looked for after the locking,
-/// so that one deleted in between counts as gone; one let go in between still counts as held.
+/// Locks the rows of a table that nobody holds; gives those that others do. One that is gone is neither: no
+/// transaction under way can have changed it, since whoever deleted it held its lock. It is looked for after
+/// the locking, so that one deleted in between counts as gone; one let go in between still counts as held.
 fn lock_free(session: &mut dyn Session, table: &str, mut wanted: Vec<i64>) -> Step<HashSet<i64>> {
     if wanted.is_empty() {
         return Ok(HashSet::new());

@@ -139,6 +139,15 @@ impl Dialect {
         }
     }
 
+    /// Locks the rows a SELECT brings where otherwise it might show them as they were when the caller's
+    /// transaction began.
+    pub(super) fn lock_to_see(self, alias: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => String::new(),
+            Self::Mysql => self.lock(alias),
+        }
+    }
+
     /// Turns an INSERT into one that leaves existing rows alone; `column` is any of the table's.
     pub(super) fn or_leave(self, table: &str, column: &str) -> String {
         match self {

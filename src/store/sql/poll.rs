@@ -318,7 +318,7 @@ pub(super) fn section_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, p.payload AS own, p.priority AS own_priority, p.failures, p.snoozes, {actor}, {note}, {} \
+         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.failures, p.snoozes, {actor}, {note}, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
          r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
@@ -338,7 +338,7 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
     .bind(query.page.pendings.1)
     .bind(query.limit + 1);
     // Enqueued executions are shared out one by one.
-    let shard = format!("CASE WHEN e.job_type = 'QUEUE' THEN p.id % {SHARDS} ELSE e.shard END");
+    let shard = format!("CASE WHEN e.job_type = 'QUEUE' THEN p.origin % {SHARDS} ELSE e.shard END");
     let wanted = parts.iter().enumerate().fold(question, |question, (place, part)| {
         part.of(question.push(if place == 0 { "(" } else { " OR (" }), &shard).push(")")
     });

@@ -7,7 +7,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::node;
 use super::purge;
 use super::session::{Session, now};
-use super::statement::{Row, Statement, listed, single, sql};
+use super::statement::{Row, Statement, listed, sql};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
@@ -27,8 +27,13 @@ pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<V
         return Ok(ids);
     }
     make_queue(session, &order.application, &order.job)?;
-    let gone = || Fault::undecodable(format!("the queue of job {:?} is not there", order.job.name));
-    insert(session, order, &origins)?.ok_or_else(gone)
+    insert(session, order, &origins)?.ok_or_else(|| unseen(order))
+}
+
+/// The job's queue is there, but an older snapshot of the caller's does not show it.
+fn unseen(order: &EnqueueOrder) -> Fault {
+    let problem = format!("the queue of job {:?} was made since the transaction began", order.job.name);
+    Fault::new(FaultKind::Conflict, problem)
 }
 
 /// The host's time: it only keeps neighbours in time together.
@@ -36,8 +41,8 @@ fn fresh_origin() -> i64 {
     first_origin(Clock::default().now().db, Token::fresh().0.as_u128())
 }
 
-/// Inserts one execution with a key, unless another keeps that. Two of one key follow each other: the key's
-/// row is locked, and before its execution's, as everywhere.
+/// Inserts one execution with a key, unless another keeps that. Locks the key's row first, then its
+/// execution's, so that requests with one key run one after another.
 pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Keyed> {
     let missing = |what: &str| Fault::undecodable(format!("job {:?}: {what}", order.job.name));
     let unique = order.key.as_ref().ok_or_else(|| missing("an execution without a key"))?;
@@ -45,7 +50,7 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
         Some(place) => place,
         None => {
             make_queue(session, &order.application, &order.job)?;
-            queue_and_job(session, order)?.ok_or_else(|| missing("its queue is not there"))?
+            queue_and_job(session, order)?.ok_or_else(|| unseen(order))?
         }
     };
     let (queue, job) = place;
@@ -53,12 +58,14 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     let (key, origin) = (KeyRow { job, key: &unique.key, period: unique.period(due) }, fresh_origin());
     let keeper = key.take(session, origin)?;
     if keeper != origin
-        && let Some(open) = open_attempt(session, queue, keeper)?
+        && let Some(open) = key.open_attempt(session, queue, keeper)?
     {
         let is_replaced = unique.on_conflict == OnConflict::Replace && replace(session, order, &open, due)?;
         return Ok(if is_replaced { Keyed::Replaced(open.id) } else { Keyed::Existing(open.id) });
     }
-    key.give(session, keeper, origin)?;
+    if keeper != origin {
+        key.give(session, keeper, origin)?;
+    }
     let order = EnqueueOrder { due: DueAt::Instant(due), ..order.clone() };
     let ids = insert_some(session, &order, &order.payloads, &[origin], Some((key.key, key.period)))?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
@@ -88,14 +95,13 @@ impl KeyRow<'_> {
         let row =
             "SELECT k.origin FROM QRTZ_KEY k WHERE k.job_id = ? AND k.unique_key = ? AND k.key_period = ?";
         let row = sql(row).bind(self.job).bind(self.key).bind(self.period).push(&dialect.lock("k"));
-        single(session.rows(&row)?)
+        let origin = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()?;
+        origin.ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
     }
 
-    /// The key, whose row is locked, is another execution's from now on.
+    /// The key, whose row is locked, is this execution's from now on. Written in any case: a caller with an
+    /// older snapshot must not take the execution for one that has ended.
     fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
-        if from == to {
-            return Ok(());
-        }
         let update =
             sql("UPDATE QRTZ_KEY SET origin = ? WHERE job_id = ? AND unique_key = ? AND key_period = ? \
                           AND origin = ?");
@@ -103,32 +109,43 @@ impl KeyRow<'_> {
         session.execute(&update)?;
         Ok(())
     }
+
+    /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
+    /// the next attempt: where rows are locked to be seen, the question is repeated until it names the same
+    /// one.
+    fn open_attempt(&self, session: &mut dyn Session, queue: i64, origin: i64) -> Step<Option<OpenAttempt>> {
+        let lock = session.dialect().lock_to_see("r");
+        let question = sql(format!(
+            "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time FROM QRTZ_RUN r \
+             WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
+             AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}"
+        ));
+        let question = question.bind(queue).bind(origin).bind(self.key).bind(self.period);
+        let mut seen = None;
+        loop {
+            let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
+            let (id, reason) = (ExecutionId(row.int()?), row.loose_text()?);
+            if !lock.is_empty() && seen.replace(id) != Some(id) {
+                continue;
+            }
+            let (state, token, finished) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.time()?);
+            let is_open = match state {
+                Some(ExecutionState::TimedOut) => finished.is_none(),
+                Some(state) => !state.is_terminal(),
+                None => true,
+            };
+            let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
+            return Ok(is_open.then_some(OpenAttempt { id, is_waiting, token }));
+        }
+    }
 }
 
-/// The last attempt at an enqueued execution, which has not ended, locked.
+/// The last attempt at an enqueued execution, which has not ended.
 struct OpenAttempt {
     id: ExecutionId,
     /// It waits as it was enqueued.
     is_waiting: bool,
     token: String,
-}
-
-fn open_attempt(session: &mut dyn Session, queue: i64, origin: i64) -> Step<Option<OpenAttempt>> {
-    let question = sql(format!(
-        "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time FROM QRTZ_RUN r WHERE r.execute_id = ? \
-         AND r.generation = 0 AND r.origin = ? ORDER BY r.attempt DESC LIMIT 1{}",
-        session.dialect().lock("r")
-    ));
-    let Some(mut row) = session.rows(&question.bind(queue).bind(origin))?.pop() else { return Ok(None) };
-    let (id, reason, state) = (ExecutionId(row.int()?), row.loose_text()?, row.loose_text()?.parse().ok());
-    let (token, finished) = (row.loose_text()?, row.time()?);
-    let is_open = match state {
-        Some(ExecutionState::TimedOut) => finished.is_none(),
-        Some(state) => !state.is_terminal(),
-        None => true,
-    };
-    let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
-    Ok(is_open.then_some(OpenAttempt { id, is_waiting, token }))
 }
 
 /// Gives an execution that waits the payload, due time and priority of another; whether it waits.
@@ -177,7 +194,8 @@ impl KeyedExecution {
         if self.named == self.origin {
             return Ok(None);
         }
-        Ok(open_attempt(session, self.queue, self.named)?.map(|open| open.id))
+        let key = KeyRow { job: self.job, key: &self.key, period: self.period };
+        Ok(key.open_attempt(session, self.queue, self.named)?.map(|open| open.id))
     }
 
     /// It goes on, and has the key again.
@@ -248,8 +266,12 @@ fn insert_some(
     let mut rows = if dialect.returns_inserted_rows() {
         session.rows(&insert.push(" RETURNING id, origin")).map_err(taken)?
     } else {
-        session.execute(&insert).map_err(taken)?;
-        session.rows(&inserted(order, origins))?
+        let made = session.execute(&insert).map_err(taken)?;
+        let rows = session.rows(&inserted(order, origins))?;
+        if rows.len() != made {
+            return Err(unseen(order));
+        }
+        rows
     };
     let mut ids: Vec<(i64, i64)> =
         rows.iter_mut().map(|row| row.int().and_then(|id| Ok((row.int()?, id)))).collect::<Step<_>>()?;
@@ -304,7 +326,7 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
-    let page = session.rows(&oldest((queue, after), before, walk.limit))?;
+    let page = session.rows(&oldest((queue, after), (before, origins_before(before)), walk.limit))?;
     let is_last = page.len() < walk.limit;
     let read = |mut row: Row| {
         let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
@@ -313,22 +335,32 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     };
     let mut attempts: Vec<Attempt> = page.into_iter().map(read).collect::<Step<_>>()?;
     let last = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
-    // More attempts of the last one may follow: the next page begins with it.
+    // More attempts of the last one may follow: the next page begins with it. One that fills a page is read
+    // whole.
     if !is_last && attempts.iter().any(|attempt| attempt.origin != last) {
         attempts.retain(|attempt| attempt.origin != last);
+    } else if !is_last {
+        let whole = oldest((queue, last - 1), (before, last + 1), usize::MAX / 2);
+        attempts = session.rows(&whole)?.into_iter().map(read).collect::<Step<_>>()?;
     }
     let reached = attempts.last().map_or(last, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
     let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
     let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
     let origins: Vec<i64> = old.iter().filter_map(|attempts| Some(attempts.first()?.origin)).collect();
-    let keys: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
-    for Attempt { origin, key, .. } in keys {
-        let Some((key, period)) = key else { continue };
-        let delete =
-            sql("DELETE FROM QRTZ_KEY WHERE job_id = ? AND unique_key = ? AND key_period = ? AND origin = ?");
-        session.execute(&delete.bind(job).bind(key.as_str()).bind(*period).bind(*origin))?;
-    }
+    let keys = old.iter().filter_map(|attempts| attempts.first());
+    let keys: Vec<(i64, &str, Millis)> = keys
+        .filter_map(|it| it.key.as_ref().map(|(key, period)| (it.origin, key.as_str(), *period)))
+        .collect();
+    purge::remove(session, &keys, |dialect, keys| {
+        let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
+            .texts("unique_key", keys.iter().map(|(_, key, _)| (*key).to_owned()))
+            .ints("key_period", keys.iter().map(|(.., period)| *period))
+            .same("job", job);
+        let condition = "k.job_id = w.job AND k.unique_key = w.unique_key AND k.key_period = w.key_period \
+                         AND k.origin = w.id";
+        delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
+    })?;
     let removed = purge::remove(session, &origins, |dialect, origins| {
         let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
         let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
@@ -376,8 +408,8 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
     })
 }
 
-/// The attempts at executions that were enqueued before, the oldest first, behind an origin.
-pub(super) fn oldest((queue, after): (i64, i64), before: Millis, limit: usize) -> Statement {
+/// The attempts at executions whose origins lie behind one and before another, the oldest first.
+pub(super) fn oldest((queue, after): (i64, i64), (before, until): (Millis, i64), limit: usize) -> Statement {
     sql("SELECT r.origin, \
          CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
          r.finished_time, r.unique_key, r.key_period FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
@@ -385,6 +417,6 @@ pub(super) fn oldest((queue, after): (i64, i64), before: Millis, limit: usize) -
     .bind(before)
     .bind(queue)
     .bind(after)
-    .bind(origins_before(before))
+    .bind(until)
     .bind(limit)
 }
