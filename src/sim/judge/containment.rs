@@ -17,7 +17,8 @@ type Stood = (String, bool);
 struct Ledger<'a> {
     history: &'a History,
     rows: &'a BTreeMap<i64, &'a Execution>,
-    cancelled: BTreeSet<i64>,
+    /// When somebody asked for the end of each.
+    cancelled: BTreeMap<i64, Millis>,
     /// Those that went back to PENDING while they ran: on which node that was is not known any more.
     moved_on: BTreeSet<i64>,
     /// By generation and fire time, and by number.
@@ -55,8 +56,9 @@ impl Ledger<'_> {
         }
     }
 
-    /// That of the latest generation since an instant. What is about to be taken from a dead node may count.
-    fn streak(&self, since: Millis, with_dying: bool) -> Streak {
+    /// That of the latest generation since an instant, at the least; or as somebody may have counted it for a
+    /// pause at `paused`: with what is about to be taken from a dead node, and before the last cancels.
+    fn streak(&self, since: Millis, paused: Option<Millis>) -> Streak {
         let (mut failures, mut nodes, mut deaths_in_a_row) = (0, BTreeSet::new(), 0);
         let own = self
             .occurrences
@@ -64,10 +66,12 @@ impl Ledger<'_> {
         for (id, (state, is_over)) in own.rev().filter_map(|(_, attempts)| attempts.values().next_back()) {
             let Some(row) = self.rows.get(id) else { continue };
             let may_be_dead = self.history.dead.contains(&row.node) || self.moved_on.contains(id);
-            let is_dying = with_dying && may_be_dead;
+            let is_dying = paused.is_some() && may_be_dead;
+            let counted = paused.map_or(Millis::MAX, |at| at - UNDER_WAY);
+            let is_cancelled = self.cancelled.get(id).is_some_and(|asked| *asked < counted);
             let death = match state.as_str() {
                 "SUCCEEDED" => break,
-                _ if self.cancelled.contains(id) => continue,
+                _ if is_cancelled => continue,
                 "ABANDONED" => true,
                 "FAILED" => row.reason == "attempts exhausted",
                 "TIMED_OUT" if *is_over => row.reason == "node died",
@@ -105,7 +109,7 @@ impl Watch<'_> {
     }
 
     fn is_due(&self, at: Millis) -> bool {
-        self.ledger.streak(self.resumed(at), true).is_due(self.plan.pause_after)
+        self.ledger.streak(self.resumed(at), Some(at)).is_due(self.plan.pause_after)
     }
 
     /// The pauses before an instant had a reason.
@@ -125,7 +129,7 @@ impl Watch<'_> {
     /// by side.
     fn claim(&mut self, row: &Execution, at: Millis, verdict: &mut Verdict) {
         self.ledger.generation = self.ledger.generation.max(row.generation);
-        let Streak { failures, deaths, deaths_in_a_row } = self.ledger.streak(self.resumed(at), false);
+        let Streak { failures, deaths, deaths_in_a_row } = self.ledger.streak(self.resumed(at), None);
         let limit = self.plan.pause_after.unwrap_or(u32::MAX);
         let beside = if self.plan.exclusive { 0 } else { 2 };
         let by_deaths = deaths_in_a_row >= MOST_DEATHS.min(limit) + beside;
@@ -159,7 +163,7 @@ pub(super) fn containment(history: &History, verdict: &mut Verdict) {
 fn schedule(history: &History, plan: &Plan, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
     let own = history.contained.iter().filter(|(name, _)| *name == plan.schedule);
     let pauses: VecDeque<Millis> = own.map(|(_, at)| *at).collect();
-    let cancelled = history.cancels.iter().map(|it| it.execution).collect();
+    let cancelled = history.cancels.iter().map(|it| (it.execution, it.at)).collect();
     let went_back =
         |it: &&Change| (it.from.as_deref(), it.to.as_deref()) == (Some("RUNNING"), Some("PENDING"));
     let moved_on = history.changes.iter().filter(went_back).map(|it| it.execution).collect();
