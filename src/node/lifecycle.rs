@@ -1,7 +1,7 @@
-//! The life of a claimed execution on its thread: begin, write its start, run, end.
+//! The life of a claimed execution on its thread, or as a task: begin, write its start, run, end.
 //!
 //! [`Lifecycle::of`] decides the first step, each step's end the next; whoever performs them (a pool thread,
-//! the simulator) decides nothing.
+//! a task, the simulator) decides nothing.
 
 use crate::domain::{Answer, ExecutionId, JobPolicy, Millis};
 #[cfg(any(test, feature = "tokio"))]

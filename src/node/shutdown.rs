@@ -194,8 +194,8 @@ impl Node {
         }
     }
 
-    /// When the futures of async handlers that still run are dropped: so long before the deadline that a
-    /// store call is left to say so, but no earlier than after three quarters of the time.
+    /// When the futures of async handlers that still run are dropped: one store timeout before the deadline,
+    /// so that their ends can be stored, or after three quarters of the time if that is later.
     fn drops_at(&self, deadline: Millis) -> Millis {
         let left = deadline.saturating_sub(self.clock.now().boot);
         deadline.saturating_sub(self.call.min(left / 4))
