@@ -34,14 +34,12 @@ impl Database for Postgres {
         Dialect::Postgres
     }
 
-    /// libpq gives a connect up by itself.
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
-        limited(target, open(target)?, limits)
+        within_reach(target, limits, open)
     }
 
     fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
-        let (there, wait) = (target.clone(), span(limits.call));
-        target.reach.open(None, wait, move || limited(&there, open_unshared(&there)?, limits))
+        within_reach(target, limits, open_unshared)
     }
 
     fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()> {
@@ -150,8 +148,44 @@ impl Database for Postgres {
     }
 }
 
-fn limited(target: &Target, session: Opened, limits: StoreLimits) -> Step<Opened> {
-    let mut session = target.watched(session, limits)?;
-    Postgres.limit(session.as_mut(), limits).map_err(|fault| target.clean(fault))?;
-    Ok(session)
+/// A session with its limits set. libpq's own limit ends with the login: a network that goes silent after it
+/// would keep the pool's thread for ever, and with it the hope of all who wait for a connection.
+fn within_reach(target: &Target, limits: StoreLimits, open: fn(&Target) -> Step<Opened>) -> Step<Opened> {
+    let (there, wait) = (target.clone(), span(limits.call));
+    target.reach.open(None, wait, move || {
+        let mut session = there.watched(open(&there)?, limits)?;
+        Postgres.limit(session.as_mut(), limits).map_err(|fault| there.clean(fault))?;
+        Ok(session)
+    })
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_goes_silent_after_the_login_is_given_up() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (end, silence) = channel::<()>();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1_000]).unwrap() > 0);
+            // The login needs no password; ready for a statement.
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+            silence.recv_timeout(Duration::from_secs(20)).ok();
+        });
+        let url = format!("postgres://a@127.0.0.1:{port}/b?sslmode=disable&gssencmode=disable");
+        let target = Target::parse(&url).unwrap();
+        let fault =
+            Postgres.connect(&target, StoreLimits { call: 500, connections: 1, spare: 1 }).err().unwrap();
+        assert!(fault.message.contains("the server does not answer within 500ms"), "{fault:?}");
+        drop(end);
+        server.join().unwrap();
+    }
 }
