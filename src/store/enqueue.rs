@@ -22,6 +22,11 @@ const CHANCE: u128 = (1 << BITS) - 1;
 /// What fits into the others: a day in 2109.
 const LAST_MILLI: Millis = (1 << 42) - 1;
 
+/// The origins of enqueued executions are higher, those of what somebody asked for lower: where the former are
+/// of no interest, there may be a million of them to leave out.
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database searches so"))]
+pub(crate) const HIGHEST_BY_HAND: i64 = 1 << 60;
+
 /// The name of a job's queue.
 pub(crate) fn queue_of(job: &str) -> String {
     format!("{QUEUE_PREFIX}{job}")
@@ -157,5 +162,6 @@ mod tests {
         assert!(0 < early && early < late, "{early} {late}");
         assert!([i64::MIN, 0, i64::MAX].into_iter().all(|now| first_origin(now, 0) > 0));
         assert_eq!(early >> BITS, 1_767_225_600_000);
+        assert!(early > HIGHEST_BY_HAND);
     }
 }

@@ -15,6 +15,7 @@ use super::statement::{self, Statement, ids, sql};
 use crate::domain::{Attempt, ExecutionId, LONGEST_ERROR, Millis, Reason, ScheduleId, ScheduleState, Token};
 use crate::store::change::{Datum, LedgerColumns, NextAttempt, Seen};
 use crate::store::columns::Column;
+use crate::store::enqueue::HIGHEST_BY_HAND;
 use crate::store::rules::{ChangeKind, ChangeValue, HeldRow, Rule, Set, Table};
 use crate::store::when::NONE;
 use crate::store::{
@@ -347,21 +348,24 @@ pub(super) fn withdraw(
     Ok(())
 }
 
-/// The PENDING executions of removed schedules, and those that were asked to cancel.
+/// The PENDING executions of removed schedules, and those that were asked to cancel. Enqueued ones have no
+/// schedule that might have been removed.
 pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usize) -> Step<Vec<Withdrawn>> {
     let question = sql(format!(
         "SELECT p.id, p.claim_token, p.attempt, p.execute_id, \
          CASE WHEN e.state = 'REMOVED' THEN 1 ELSE 0 END AS removed, e.name, j.job_class, \
          CASE WHEN e.job_type = 'DELAY' THEN e.repeat_interval END AS delay \
-         FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id \
-         FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{}) AS p \
+         FROM (SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_RUN r \
+         WHERE r.application = ? AND r.state = 'PENDING'{pending} AND r.origin < {HIGHEST_BY_HAND} \
+         UNION SELECT r.id, r.claim_token, r.attempt, r.execute_id FROM QRTZ_CANCEL c \
+         JOIN QRTZ_RUN r ON r.id = c.execution_id WHERE c.application = ? AND r.state = 'PENDING'{pending}) AS p \
          LEFT JOIN QRTZ_EXECUTE e ON e.id = p.execute_id LEFT JOIN QRTZ_JOB j ON j.id = e.pid \
          WHERE e.state = 'REMOVED' \
          OR EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = p.id) LIMIT ?",
-        session.dialect().pending()
+        pending = session.dialect().pending()
     ));
     let mut withdrawn = Vec::new();
-    for mut row in session.rows(&question.bind(application).bind(limit))? {
+    for mut row in session.rows(&question.bind(application).bind(application).bind(limit))? {
         let (execution, token) = (ExecutionId(row.int()?), row.loose_text()?);
         let (number, schedule) = (row.loose_int()?, ScheduleId(row.int()?));
         let reason = if row.int()? == 1 { Reason::Removed } else { Reason::Cancelled };

@@ -503,14 +503,14 @@ fn unstarted(session: &mut dyn Session, application: &str, entries: &[Entry]) ->
     Ok(unstarted)
 }
 
-/// The most PENDING executions read in search of superseded ones. If the application has more, some are not
-/// superseded and run although a later occurrence does.
+/// The most planned PENDING executions read in search of superseded ones. If the application has more, some
+/// are not superseded and run although a later occurrence does.
 const LOOKED_THROUGH: usize = 200_000;
 
 pub(super) fn unstarted_of(dialect: Dialect, application: &str, schedules: Vec<i64>) -> Statement {
     let pending = format!(
         "SELECT r.execute_id, r.id, r.claim_token, r.reason FROM QRTZ_RUN r \
-         WHERE r.application = ? AND r.state = 'PENDING'{} LIMIT {LOOKED_THROUGH}",
+         WHERE r.application = ? AND r.state = 'PENDING'{} AND r.origin = 0 LIMIT {LOOKED_THROUGH}",
         dialect.pending()
     );
     let question = sql(format!(
