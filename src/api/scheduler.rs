@@ -132,9 +132,15 @@ impl Scheduler {
     pub async fn shutdown_async(&self, deadline: Duration) -> bool {
         let is_around = tokio::runtime::Handle::try_current().is_ok();
         let apart = is_around && !self.node.is_called_by_handler();
-        match apart.then(|| self.node.shutdown_apart(deadline)).flatten() {
-            Some(ended) => ended.await.unwrap_or(false),
-            None => self.shutdown(deadline),
+        let (tell, told) = tokio::sync::oneshot::channel();
+        // Nobody may wait for it any more.
+        let tell = move |in_order| {
+            tell.send(in_order).ok();
+        };
+        if apart && self.node.shutdown_apart(deadline, tell) {
+            told.await.unwrap_or(false)
+        } else {
+            self.shutdown(deadline)
         }
     }
 }

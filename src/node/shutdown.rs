@@ -159,18 +159,16 @@ impl Node {
         driver::spawn("firetime-shutdown", behind).is_ok()
     }
 
-    /// As [`Node::shutdown`], on a thread of its own; none if there is no thread to be had.
+    /// As [`Node::shutdown`], on a thread of its own, which tells whether it ended in order; false if there is
+    /// no thread to be had.
     #[cfg(feature = "tokio")]
     pub(crate) fn shutdown_apart(
         self: &Arc<Self>,
         deadline: Duration,
-    ) -> Option<tokio::sync::oneshot::Receiver<bool>> {
-        let (node, (tell, told)) = (Arc::clone(self), tokio::sync::oneshot::channel());
-        let apart = move || {
-            // Nobody may wait for it any more.
-            tell.send(node.shutdown(deadline)).ok();
-        };
-        driver::spawn("firetime-shutdown", apart).ok().map(|()| told)
+        tell: impl FnOnce(bool) + Send + 'static,
+    ) -> bool {
+        let node = Arc::clone(self);
+        driver::spawn("firetime-shutdown", move || tell(node.shutdown(deadline))).is_ok()
     }
 
     fn stop_claiming(&self) -> Leaving {

@@ -36,7 +36,8 @@ let nightly = Schedule::new("nightly", REPORT, &(), Trigger::cron("0 30 2 * * ?"
 client.ensure(&nightly).await?;
 assert_eq!(client.pause("nightly").reason("stock-taking").await?, Paused::Paused);
 # Ok::<(), Box<dyn std::error::Error>>(())
-# })
+# })?;
+# Ok::<(), Box<dyn std::error::Error>>(())
 ```
 "#
 )]
