@@ -243,32 +243,17 @@ fn assigned<'a>(set: Set, change: &'a Change, old: Datum<'_>, now: Millis) -> Op
 fn ledger_run(row: &Schedule, repair: &Repair, line: &LedgerRow) -> Run {
     let line = repair.columns_of(line);
     Run {
-        schedule: line.id,
-        application: row.application.clone(),
         generation: repair.generation,
-        origin: 0,
-        scheduled: line.at,
         until: line.until,
         count: line.occurrences,
-        attempt: 1,
-        state: line.state.as_str().into(),
         reason: line.reason.as_str().into(),
         cause: line.cause.map(Reason::as_str),
-        payload: None,
-        priority: None,
-        key: None,
         due: line.due,
         token: line.token,
-        fence: 0,
-        node: None,
-        claimed: None,
-        started: None,
         finished: line.finished,
         prev: line.prev,
         following: line.following,
-        error: String::new(),
         holder: line.holder,
-        failures: 0,
-        snoozes: 0,
+        ..Run::new(line.id, &row.application, line.at, line.state)
     }
 }

@@ -1,7 +1,7 @@
 //! Claims and what becomes of them.
 
 use super::hooks::SlotFault;
-use super::rows::{Run, Text, matches};
+use super::rows::{Run, matches};
 use super::tables::Tables;
 use crate::domain::{
     Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
@@ -106,35 +106,16 @@ impl Tables {
             return Ok(None);
         }
         let Some(fence) = row.fence.checked_add(1) else { return Ok(None) };
-        let state = owned_state(request);
         let run = Run {
-            schedule: id,
-            application: row.application.clone(),
             generation: row.generation,
-            origin: 0,
-            scheduled: occurrence.at,
-            until: None,
-            count: 1,
-            attempt: 1,
-            state: state.as_str().into(),
-            reason: Text::default(),
-            cause: None,
-            payload: None,
-            priority: None,
-            key: None,
-            due: occurrence.at,
             token: Some(request.token),
             fence,
             node: Some(request.node),
             claimed: Some(request.now),
             started: request.started(),
-            finished: None,
             prev: occurrence.prev,
             following: occurrence.following,
-            error: String::new(),
-            holder: None,
-            failures: 0,
-            snoozes: 0,
+            ..Run::new(id, &row.application, occurrence.at, owned_state(request))
         };
         self.edit_schedule(id, |row| {
             row.move_to(Cursor { prev: Some(occurrence.at), next: occurrence.following });

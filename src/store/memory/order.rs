@@ -19,34 +19,11 @@ impl Tables {
             return Ok(refusal);
         }
         let due = order.at.unwrap_or(self.now);
+        let asked = (self.record(&order.entry()), Reason::ByHand);
         let run = Run {
-            schedule,
-            application: row.application,
             generation: row.generation,
-            origin: self.record(&order.entry()),
-            scheduled: due,
-            until: None,
-            count: 1,
-            attempt: 1,
-            state: ExecutionState::Pending.as_str().into(),
-            reason: Reason::ByHand.as_str().into(),
-            cause: Some(Reason::ByHand.as_str()),
             payload: order.payload.as_deref().map(Into::into),
-            priority: None,
-            key: None,
-            due,
-            token: Some(Token::fresh()),
-            fence: 0,
-            node: None,
-            claimed: None,
-            started: None,
-            finished: None,
-            prev: None,
-            following: None,
-            holder: None,
-            error: String::new(),
-            failures: 0,
-            snoozes: 0,
+            ..Run::asked(schedule, &row.application, due, asked)
         };
         self.insert_run(run).map(Ordered::Pending)
     }

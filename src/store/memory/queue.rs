@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::{Run, Schedule, Shape, Text};
+use super::rows::{Run, Schedule, Text};
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::enqueue::{
@@ -65,33 +65,10 @@ impl Tables {
         let queue = self.queue(&order.application, &order.job)?;
         let (application, due) = (self.application(&order.application), order.due(self.now));
         let run = |(payload, origin): (&String, i64)| Run {
-            schedule: queue,
-            application: Arc::clone(&application),
-            generation: 0,
-            origin,
-            scheduled: due,
-            until: None,
-            count: 1,
-            attempt: 1,
-            state: ExecutionState::Pending.as_str().into(),
-            reason: Reason::Enqueued.as_str().into(),
-            cause: Some(Reason::Enqueued.as_str()),
             payload: Some(payload.as_str().into()),
             priority: order.priority,
             key: key.clone(),
-            due,
-            token: Some(Token::fresh()),
-            fence: 0,
-            node: None,
-            claimed: None,
-            started: None,
-            finished: None,
-            prev: None,
-            following: None,
-            holder: None,
-            error: String::new(),
-            failures: 0,
-            snoozes: 0,
+            ..Run::asked(queue, &application, due, (origin, Reason::Enqueued))
         };
         let taken = |_| Error::new(ErrorKind::Conflict, "enqueue: others have drawn the same origins");
         let runs: Vec<Run> = order.payloads.iter().zip(origin..).map(run).collect();
@@ -106,26 +83,8 @@ impl Tables {
         let job_id = self.put_job(application, job);
         let row = QueueRow::new(job, job_id)
             .map_err(|error| Error::new(ErrorKind::Data, format!("enqueue: {error}")))?;
-        let schedule = Schedule {
-            application: self.application(application),
-            name: row.name.into(),
-            shard: 0,
-            state: Text::Borrowed(QueueRow::STATE.as_str()),
-            settings: row.settings,
-            shape: Arc::new(Shape::from(row.when)),
-            prev: Some(NONE),
-            next: Some(NONE),
-            triggered: 0,
-            version: 0,
-            generation: 0,
-            fence: 0,
-            reason: "".into(),
-            paused_by: "".into(),
-            paused: None,
-            paused_until: None,
-            resumed: None,
-            slot: None,
-        };
+        let (name, state) = ((self.application(application), &*row.name), QueueRow::STATE.as_str());
+        let schedule = Schedule::new(name, Text::Borrowed(state), row.settings, row.when.into());
         let id = self.fresh_id();
         self.put_schedule(id, schedule);
         Ok(id)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::shards::SHARDS;
 use crate::domain::{
-    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, ScheduleId,
+    Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, Reason, ScheduleId,
     ScheduleState, Token,
 };
 use crate::store::change::Datum;
@@ -225,6 +225,35 @@ pub(super) struct Schedule {
 pub(super) type Slot = (i64, i64, Millis);
 
 impl Schedule {
+    /// One that has not fired, and fires nothing before it has a cursor.
+    pub(super) fn new(
+        (application, name): (Arc<str>, &str),
+        state: Text,
+        settings: Settings,
+        shape: Shape,
+    ) -> Self {
+        Self {
+            application,
+            name: name.into(),
+            shard: 0,
+            state,
+            settings,
+            shape: Arc::new(shape),
+            prev: Some(NONE),
+            next: Some(NONE),
+            triggered: 0,
+            version: 0,
+            generation: 0,
+            fence: 0,
+            reason: "".into(),
+            paused_by: "".into(),
+            paused: None,
+            paused_until: None,
+            resumed: None,
+            slot: None,
+        }
+    }
+
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         let number = |value: Option<i64>| value.map_or(Datum::Null, Datum::Number);
         match column {
@@ -390,6 +419,60 @@ pub(super) enum IndexedBy {
 pub(super) type Key = (i64, i64, i64, Millis, u32);
 
 impl Run {
+    /// The first attempt at one occurrence, which is nobody's, has no reason and has not been claimed.
+    pub(super) fn new(
+        schedule: i64,
+        application: &Arc<str>,
+        scheduled: Millis,
+        state: ExecutionState,
+    ) -> Self {
+        Self {
+            schedule,
+            application: Arc::clone(application),
+            generation: 0,
+            origin: 0,
+            scheduled,
+            until: None,
+            count: 1,
+            attempt: 1,
+            state: state.as_str().into(),
+            reason: Text::default(),
+            cause: None,
+            payload: None,
+            priority: None,
+            key: None,
+            due: scheduled,
+            token: None,
+            fence: 0,
+            node: None,
+            claimed: None,
+            started: None,
+            finished: None,
+            prev: None,
+            following: None,
+            error: String::new(),
+            holder: None,
+            failures: 0,
+            snoozes: 0,
+        }
+    }
+
+    /// One that somebody asks for, which waits to be claimed.
+    pub(super) fn asked(
+        schedule: i64,
+        application: &Arc<str>,
+        due: Millis,
+        (origin, reason): (i64, Reason),
+    ) -> Self {
+        Self {
+            origin,
+            reason: reason.as_str().into(),
+            cause: Some(reason.as_str()),
+            token: Some(Token::fresh()),
+            ..Self::new(schedule, application, due, ExecutionState::Pending)
+        }
+    }
+
     pub(super) fn value(&self, id: i64, column: Column) -> Datum<'_> {
         match column {
             Column::Id => Datum::Number(id),

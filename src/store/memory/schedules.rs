@@ -35,25 +35,14 @@ impl Tables {
         let PlannedRow { cursor, state } = wanted.created().map_err(refused)?;
         let app = self.apps.get(wanted.definition.application.as_str());
         let fence = app.map_or(0, |app| app.fence_from);
+        let definition = wanted.definition;
+        let name = (self.application(&definition.application), definition.name.as_str());
         let row = Schedule {
-            application: self.application(&wanted.definition.application),
-            name: wanted.definition.name.as_str().into(),
-            shard: shards::of(&wanted.definition.name),
-            state: state.into(),
-            settings,
-            shape: Arc::new(wanted.when.clone().into()),
+            shard: shards::of(&definition.name),
             prev: Some(cursor.prev.unwrap_or(NONE)),
             next: Some(cursor.next.unwrap_or(NONE)),
-            triggered: 0,
-            version: 0,
-            generation: 0,
             fence,
-            reason: "".into(),
-            paused_by: "".into(),
-            paused: None,
-            paused_until: None,
-            resumed: None,
-            slot: None,
+            ..Schedule::new(name, state.into(), settings, wanted.when.clone().into())
         };
         let id = self.fresh_id();
         self.put_schedule(id, row);

@@ -393,15 +393,7 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
         .ints("due", next().map(|next| next.due))
         .texts("fresh", next().map(|next| next.token.to_string()))
         .texts("reason", next().map(|next| next.reason.as_str().to_owned()));
-    let insert = sql(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
-                      occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload, cause, failures, snoozes, priority, fence, unique_key, \
-                      key_period) SELECT "
-            .to_owned()
-            + &again("w.reason", "w.reason", "w.due", "w.fresh")
-            + " FROM ",
-    );
+    let insert = insert_again("w.reason", "w.reason", "w.due", "w.fresh").push(" FROM ");
     // Somebody wrote an attempt that no poll can read the next of, or asked to cancel: it ends here. And
     // SQLite needs a WHERE to tell the join's ON from that of ON CONFLICT.
     let insert = insert.want(dialect, &want).push(&format!(
@@ -415,14 +407,17 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
     Ok(())
 }
 
-/// The columns of the attempt that follows `r`, in the order in which they are inserted.
-pub(super) fn again(reason: &str, cause: &str, due: &str, token: &str) -> String {
-    format!(
-        "r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
+/// Begins to insert the attempt that follows `r`: where that comes from is to be appended.
+pub(super) fn insert_again(reason: &str, cause: &str, due: &str, token: &str) -> Statement {
+    sql(format!(
+        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, occurrences, \
+         attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, payload, \
+         cause, failures, snoozes, priority, fence, unique_key, key_period) \
+         SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
          r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, r.following_fire_time, r.payload, \
          {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') THEN COALESCE(r.failures, 0) + 1 \
          ELSE r.failures END, r.snoozes, r.priority, r.fence, r.unique_key, r.key_period"
-    )
+    ))
 }
 
 /// The unstarted work of earlier misfire repairs gives way to that of these. What began meanwhile stays.

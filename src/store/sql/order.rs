@@ -1,6 +1,6 @@
 //! Executions that somebody asks for, or asks to cancel.
 
-use super::change::again;
+use super::change::insert_again;
 use super::fault::{Fault, FaultKind, Step};
 use super::planned::holding;
 use super::session::{Session, now};
@@ -179,15 +179,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
         return Ok(Retry::State(Some(ExecutionState::Running)));
     }
     audit::record(session, &order.retry_entry(&name, state, attempt.saturating_add(1)))?;
-    let insert = sql(
-        "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, \
-                      occurrences, attempt, state, reason, due_time, claim_token, prev_fire_time, \
-                      following_fire_time, payload, cause, failures, snoozes, priority, fence, unique_key, \
-                      key_period) SELECT "
-            .to_owned()
-            + &again("?", "'retry'", "?", "?")
-            + " FROM QRTZ_RUN r WHERE r.id = ?",
-    );
+    let insert = insert_again("?", "'retry'", "?", "?").push(" FROM QRTZ_RUN r WHERE r.id = ?");
     // One that was cancelled ahead of its time still waits for it.
     let due = now(session)?.max(scheduled);
     let insert = insert.bind(Reason::ByHand.as_str()).bind(due).bind(Token::fresh().to_string());

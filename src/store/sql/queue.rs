@@ -17,6 +17,9 @@ use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::Clock;
 
+/// What a statement is given for the priority of a schedule, which the execution then has: none of its own.
+const NO_PRIORITY: i64 = i64::MIN;
+
 /// Inserts the executions, and before the first of a job its queue.
 pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Vec<ExecutionId>> {
     if order.payloads.is_empty() {
@@ -55,7 +58,7 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     };
     let (queue, job) = place;
     let due = order.due(now(session)?);
-    let (key, origin) = (KeyRow { job, key: &unique.key, period: unique.period(due) }, fresh_origin());
+    let (key, origin) = (KeyRow { job, key: unique.key.clone(), period: unique.period(due) }, fresh_origin());
     let keeper = key.take(session, origin)?;
     if keeper != origin
         && let Some(open) = key.open_attempt(session, queue, keeper)?
@@ -67,7 +70,7 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
         key.give(session, keeper, origin)?;
     }
     let order = EnqueueOrder { due: DueAt::Instant(due), ..order.clone() };
-    let ids = insert_some(session, &order, &order.payloads, &[origin], Some((key.key, key.period)))?;
+    let ids = insert_some(session, &order, &order.payloads, &[origin], Some(&key))?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
 
@@ -79,22 +82,23 @@ fn queue_and_job(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option
 }
 
 /// A row of QRTZ_KEY.
-struct KeyRow<'a> {
+struct KeyRow {
     job: i64,
-    key: &'a str,
+    key: String,
     period: Millis,
 }
 
-impl KeyRow<'_> {
+impl KeyRow {
     /// Makes the row if it is missing, and locks it: the origin of the execution that it names.
     fn take(&self, session: &mut dyn Session, origin: i64) -> Step<i64> {
         let dialect = session.dialect();
         let insert = sql("INSERT INTO QRTZ_KEY (job_id, unique_key, key_period, origin) VALUES (?, ?, ?, ?)");
-        let insert = insert.bind(self.job).bind(self.key).bind(self.period).bind(origin);
+        let insert = insert.bind(self.job).bind(self.key.as_str()).bind(self.period).bind(origin);
         session.execute(&insert.push(&dialect.or_leave("QRTZ_KEY", "origin")))?;
         let row =
             "SELECT k.origin FROM QRTZ_KEY k WHERE k.job_id = ? AND k.unique_key = ? AND k.key_period = ?";
-        let row = sql(row).bind(self.job).bind(self.key).bind(self.period).push(&dialect.lock("k"));
+        let row = sql(row).bind(self.job).bind(self.key.as_str()).bind(self.period);
+        let row = row.push(&dialect.lock("k"));
         let origin = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()?;
         origin.ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
     }
@@ -105,8 +109,8 @@ impl KeyRow<'_> {
         let update =
             sql("UPDATE QRTZ_KEY SET origin = ? WHERE job_id = ? AND unique_key = ? AND key_period = ? \
                           AND origin = ?");
-        let update = update.bind(to).bind(self.job).bind(self.key).bind(self.period).bind(from);
-        session.execute(&update)?;
+        let update = update.bind(to).bind(self.job).bind(self.key.as_str()).bind(self.period);
+        session.execute(&update.bind(from))?;
         Ok(())
     }
 
@@ -120,7 +124,7 @@ impl KeyRow<'_> {
              WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
              AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}"
         ));
-        let question = question.bind(queue).bind(origin).bind(self.key).bind(self.period);
+        let question = question.bind(queue).bind(origin).bind(self.key.as_str()).bind(self.period);
         let mut seen = None;
         loop {
             let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
@@ -154,10 +158,12 @@ fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, 
         return Ok(false);
     }
     let payload = order.payloads.first().map_or("null", String::as_str);
-    let update = sql("UPDATE QRTZ_RUN SET payload = ?, priority = NULLIF(?, -9223372036854775808), \
-                      scheduled_time = ?, due_time = ?, claim_token = ? WHERE id = ? AND state = 'PENDING' AND claim_token = ?")
+    let update = sql(format!(
+        "UPDATE QRTZ_RUN SET payload = ?, priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, \
+         claim_token = ? WHERE id = ? AND state = 'PENDING' AND claim_token = ?"
+    ))
     .bind(payload)
-    .bind(order.priority.map_or(i64::MIN, i64::from))
+    .bind(priority(order))
     .bind(due)
     .bind(due)
     .bind(Token::fresh().to_string())
@@ -166,13 +172,15 @@ fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, 
     Ok(session.execute(&update)? == 1)
 }
 
+fn priority(order: &EnqueueOrder) -> i64 {
+    order.priority.map_or(NO_PRIORITY, i64::from)
+}
+
 /// An enqueued execution that has a key.
 pub(super) struct KeyedExecution {
     queue: i64,
     origin: i64,
-    job: i64,
-    key: String,
-    period: Millis,
+    key: KeyRow,
     /// The origin of the execution that the key's row names.
     named: i64,
 }
@@ -183,9 +191,9 @@ pub(super) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<
                         JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ? AND r.unique_key IS NOT NULL");
     let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
     let (queue, origin, job) = (row.int()?, row.int()?, row.int()?);
-    let (key, period) = (row.text()?, row.maybe_int()?.unwrap_or(NONE));
-    let named = KeyRow { job, key: &key, period }.take(session, origin)?;
-    Ok(Some(KeyedExecution { queue, origin, job, key, period, named }))
+    let key = KeyRow { job, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
+    let named = key.take(session, origin)?;
+    Ok(Some(KeyedExecution { queue, origin, key, named }))
 }
 
 impl KeyedExecution {
@@ -194,14 +202,12 @@ impl KeyedExecution {
         if self.named == self.origin {
             return Ok(None);
         }
-        let key = KeyRow { job: self.job, key: &self.key, period: self.period };
-        Ok(key.open_attempt(session, self.queue, self.named)?.map(|open| open.id))
+        Ok(self.key.open_attempt(session, self.queue, self.named)?.map(|open| open.id))
     }
 
     /// It goes on, and has the key again.
     pub(super) fn retake(&self, session: &mut dyn Session) -> Step<()> {
-        let Self { job, ref key, period, .. } = *self;
-        KeyRow { job, key, period }.give(session, self.named, self.origin)
+        self.key.give(session, self.named, self.origin)
     }
 }
 
@@ -228,7 +234,7 @@ fn insert_some(
     order: &EnqueueOrder,
     payloads: &[String],
     origins: &[i64],
-    key: Option<(&str, Millis)>,
+    key: Option<&KeyRow>,
 ) -> Step<Vec<ExecutionId>> {
     let dialect = session.dialect();
     let (at, delay) = order.due_columns();
@@ -239,16 +245,16 @@ fn insert_some(
         .same("at", at)
         .same("delay", delay)
         .same("reason", Reason::Enqueued.as_str())
-        .same("priority", order.priority.map_or(i64::MIN, i64::from))
-        .same("unique_key", key.map_or("", |key| key.0))
-        .same("key_period", key.map_or(NONE, |key| key.1));
+        .same("priority", priority(order))
+        .same("unique_key", key.map_or("", |key| &key.key))
+        .same("key_period", key.map_or(NONE, |key| key.period));
     // The limit keeps the clock from being read for each row and column anew.
     let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
     let insert = sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
          cause, due_time, claim_token, payload, priority, unique_key, key_period) \
          SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
-         NULLIF(w.priority, -9223372036854775808), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}) FROM "
+         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}) FROM "
     ))
     .want(dialect, &want)
     .push(&format!(
@@ -326,41 +332,14 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
-    let page = session.rows(&oldest((queue, after), (before, origins_before(before)), walk.limit))?;
-    let is_last = page.len() < walk.limit;
-    let read = |mut row: Row| {
-        let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
-        let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
-        Ok(Attempt { origin, ended: finished.filter(|_| is_over), key: key.map(|key| (key, period)) })
-    };
-    let mut attempts: Vec<Attempt> = page.into_iter().map(read).collect::<Step<_>>()?;
-    let last = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
-    // More attempts of the last one may follow: the next page begins with it. One that fills a page is read
-    // whole.
-    if !is_last && attempts.iter().any(|attempt| attempt.origin != last) {
-        attempts.retain(|attempt| attempt.origin != last);
-    } else if !is_last {
-        let whole = oldest((queue, last - 1), (before, last + 1), usize::MAX / 2);
-        attempts = session.rows(&whole)?.into_iter().map(read).collect::<Step<_>>()?;
-    }
-    let reached = attempts.last().map_or(last, |attempt| attempt.origin);
+    let (attempts, is_last) = page(session, (queue, after), before, walk.limit)?;
+    let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
     let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
     let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
-    let origins: Vec<i64> = old.iter().filter_map(|attempts| Some(attempts.first()?.origin)).collect();
-    let keys = old.iter().filter_map(|attempts| attempts.first());
-    let keys: Vec<(i64, &str, Millis)> = keys
-        .filter_map(|it| it.key.as_ref().map(|(key, period)| (it.origin, key.as_str(), *period)))
-        .collect();
-    purge::remove(session, &keys, |dialect, keys| {
-        let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
-            .texts("unique_key", keys.iter().map(|(_, key, _)| (*key).to_owned()))
-            .ints("key_period", keys.iter().map(|(.., period)| *period))
-            .same("job", job);
-        let condition = "k.job_id = w.job AND k.unique_key = w.unique_key AND k.key_period = w.key_period \
-                         AND k.origin = w.id";
-        delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
-    })?;
+    let firsts: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
+    remove_keys(session, job, &firsts)?;
+    let origins: Vec<i64> = firsts.iter().map(|attempt| attempt.origin).collect();
     let removed = purge::remove(session, &origins, |dialect, origins| {
         let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
         let condition = dialect.seek("r.execute_id", "w.queue") + " AND r.generation = 0 AND r.origin = w.id";
@@ -371,6 +350,52 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     }
     let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };
     Ok(PurgedQueues { executions: origins.len(), next: Some(next) })
+}
+
+/// The oldest executions of a queue behind an origin, each with all its attempts; and whether no more follow.
+fn page(
+    session: &mut dyn Session,
+    (queue, after): (i64, i64),
+    before: Millis,
+    limit: usize,
+) -> Step<(Vec<Attempt>, bool)> {
+    let mut read = |after: i64, until: i64, limit: usize| -> Step<Vec<Attempt>> {
+        session.rows(&oldest((queue, after), (before, until), limit))?.into_iter().map(attempt).collect()
+    };
+    let mut attempts = read(after, origins_before(before), limit)?;
+    let Some(last) = attempts.last().map(|attempt| attempt.origin).filter(|_| attempts.len() >= limit) else {
+        return Ok((attempts, true));
+    };
+    // More attempts of the last one may follow: the next page begins with it. One that fills a page is read
+    // whole.
+    if attempts.iter().any(|attempt| attempt.origin != last) {
+        attempts.retain(|attempt| attempt.origin != last);
+    } else {
+        attempts = read(last - 1, last + 1, usize::MAX / 2)?;
+    }
+    Ok((attempts, false))
+}
+
+fn attempt(mut row: Row) -> Step<Attempt> {
+    let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
+    let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
+    Ok(Attempt { origin, ended: finished.filter(|_| is_over), key: key.map(|key| (key, period)) })
+}
+
+/// Removes the rows of these executions' keys, unless they name others by now.
+fn remove_keys(session: &mut dyn Session, job: i64, executions: &[&Attempt]) -> Step<()> {
+    let key = |it: &&Attempt| it.key.as_ref().map(|(key, period)| (it.origin, key.clone(), *period));
+    let keys: Vec<(i64, String, Millis)> = executions.iter().filter_map(key).collect();
+    purge::remove(session, &keys, |dialect, keys| {
+        let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
+            .texts("unique_key", keys.iter().map(|(_, key, _)| key.clone()))
+            .ints("key_period", keys.iter().map(|(.., period)| *period))
+            .same("job", job);
+        let condition = "k.job_id = w.job AND k.unique_key = w.unique_key AND k.key_period = w.key_period \
+                         AND k.origin = w.id";
+        delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
+    })?;
+    Ok(())
 }
 
 /// Where a walk goes on.
