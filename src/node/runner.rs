@@ -224,69 +224,34 @@ pub(super) fn answer(ended: Result<Result<Answer, String>, String>) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::ops::Deref;
     use std::sync::atomic::AtomicUsize;
 
-    use crossbeam::channel::{Receiver, unbounded};
-
     use super::*;
-    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobSpec, Millis, Retry};
-    use crate::fixtures::{claim_under, definition};
+    use crate::domain::{ErrorKind, ExecutionId, ExecutionState, JobSpec, Retry};
     use crate::machine::driver::spawn;
     use crate::node::handlers::HandlerError;
-    use crate::node::teller::events;
-    use crate::store::Store;
-    use crate::store::memory::MemoryStore;
+    use crate::node::tests::bench::{AT, RunnerBench};
     use crate::store::rules::ChangeKind;
-    use crate::time::Lease;
-    use crate::trigger::Trigger;
 
-    const AT: Millis = 1_767_225_601_000;
+    /// A runner of one job.
+    struct Bench(RunnerBench);
 
-    /// A runner of one job, what it has to be stored, and what it tells.
-    struct Bench {
-        store: Arc<MemoryStore>,
-        runner: Runner,
-        settled: Receiver<CompleteInput>,
-        ran: Receiver<DispatchInput>,
-        told: Arc<Mutex<Vec<String>>>,
+    impl Deref for Bench {
+        type Target = RunnerBench;
+
+        fn deref(&self) -> &RunnerBench {
+            &self.0
+        }
     }
 
     impl Bench {
         fn new(run: impl Fn(&Context) -> Result<(), HandlerError> + Send + Sync + 'static) -> Self {
-            let store = Arc::new(MemoryStore::new(AT - 1_000));
-            let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
-            store.ensure(&definition("s", once)).unwrap();
             let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
-            let policy = JobPolicy { retry, ..JobPolicy::DEFAULT };
+            let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..JobPolicy::DEFAULT } };
             let mut handlers = Handlers::default();
-            assert!(
-                handlers.add(JobSpec { name: "job".to_owned(), policy }, None, move |context, ()| {
-                    run(context)
-                })
-            );
-            let ((complete, settled), (dispatch, ran)) = (unbounded(), unbounded());
-            let told = Arc::new(Mutex::new(Vec::new()));
-            let heard = Arc::clone(&told);
-            let (events, teller) = events(vec![Box::new(move |event| {
-                heard.lock().unwrap().push(event.to_string());
-            })]);
-            spawn("events", || teller.run()).unwrap();
-            let runner = Runner {
-                clock: Arc::default(),
-                handlers: Arc::new(handlers),
-                complete,
-                dispatch,
-                lane: RunnerLane::default(),
-                events: Arc::new(events),
-                standing: Arc::default(),
-                stopping: Arc::default(),
-                ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
-                closed: Arc::default(),
-                #[cfg(feature = "tokio")]
-                tasks: None,
-            };
-            Self { store, runner, settled, ran, told }
+            assert!(handlers.add(spec, None, move |context, ()| run(context)));
+            Self(RunnerBench::new(handlers))
         }
 
         /// Runs the schedule's occurrence; its execution, and the change that is to be stored.
@@ -299,17 +264,6 @@ mod tests {
             };
             assert_eq!(settlement.execution, execution);
             (execution, settlement)
-        }
-
-        /// Under a lease that ends only with the wall clock's next step.
-        fn claim(&self, at_once: bool) -> Claimed {
-            let lease = Lease { until: Millis::MAX, apart: self.runner.clock.now().apart };
-            claim_under(lease, self.store.as_ref(), "s", at_once, AT)
-        }
-
-        fn told(&self) -> String {
-            assert!(self.runner.events.flush(Duration::from_secs(20)));
-            self.told.lock().unwrap().join("; ")
         }
     }
 
@@ -398,7 +352,7 @@ mod tests {
     fn the_ends_of_watched_runs_are_told_to_dispatch() {
         for (watch, is_told) in [(Watch::Nothing, false), (Watch::SlowRuns, false), (Watch::AllRuns, true)] {
             let mut bench = Bench::new(|_| Ok(()));
-            bench.runner.lane.watch = watch;
+            bench.0.runner.lane.watch = watch;
             bench.run();
             let told = bench.ran.try_recv().ok();
             assert_eq!(told.is_some(), is_told, "{watch:?}");

@@ -4,13 +4,14 @@
 //! Whatever drops a task before its end, the end of the runtime above all, makes it hand back what it has.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
 use tokio::sync::oneshot;
 use tokio::task::unconstrained;
 use tokio::time::sleep;
@@ -26,7 +27,7 @@ use crate::node::runner::{Run, Runner, answer};
 use crate::pipeline::complete::{CompleteInput, Reply};
 use crate::pipeline::pool::Occupied;
 use crate::store::Claimed;
-use crate::time::{millis, span};
+use crate::time::{Now, millis, span};
 
 /// The runtime on which a node's async handlers run.
 #[derive(Clone, Debug)]
@@ -217,14 +218,10 @@ async fn ending(mut handler: Handler, context: &Context, grace: Millis) -> Endin
             Look::Drop(why) => return Ending::Dropped(why),
             Look::Again(until) => until,
         };
-        // A handler that uses up its task's budget with each poll would otherwise starve the timer.
-        let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
-        let polled = poll_fn(|cx| {
-            if let Poll::Ready(answer) = handler.poll(cx) {
-                return Poll::Ready(Some(answer));
-            }
-            let is_woken = rung.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready();
-            if is_woken { Poll::Ready(None) } else { Poll::Pending }
+        let mut woken = pin!(woken(rung, until, now));
+        let polled = poll_fn(|cx| match handler.poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => woken.as_mut().poll(cx).map(|()| None),
         });
         if let Some(answer) = polled.await {
             return Ending::Answer(answer);
@@ -288,14 +285,19 @@ pub(super) async fn until<T>(context: &Context, look: impl Fn() -> Option<T>) ->
         if let Some(found) = look() {
             return found;
         }
-        let again = context.begun.changes_at(standing, now);
-        let mut timer = pin!(unconstrained(sleep(span(again.saturating_sub(now.boot)))));
-        poll_fn(|cx| {
-            let is_woken = rung.as_mut().poll(cx).is_ready() || timer.as_mut().poll(cx).is_ready();
-            if is_woken { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        woken(rung, context.begun.changes_at(standing, now), now).await;
     }
+}
+
+/// Waits until the bell rings or it is `until` (boot clock). A handler that uses up its task's budget with
+/// each poll would starve a timer that counts against it.
+async fn woken(mut rung: Pin<&mut Notified<'_>>, until: Millis, now: Now) {
+    let mut timer = pin!(unconstrained(sleep(span(until.saturating_sub(now.boot)))));
+    poll_fn(|cx| match rung.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => timer.as_mut().poll(cx),
+    })
+    .await;
 }
 
 #[cfg(test)]

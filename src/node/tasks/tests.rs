@@ -2,29 +2,24 @@
 //! completer is sent.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use chrono::DateTime;
-use crossbeam::channel::{Receiver, unbounded};
+use crossbeam::channel::unbounded;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::domain::{ExecutionState, JobPolicy, JobSpec, Retry};
-use crate::fixtures::{claim_under, definition};
-use crate::machine::driver::spawn;
-use crate::node::handlers::{Cancellation, HandlerError, Handlers, Ledger};
-use crate::node::runner::RunnerLane;
-use crate::node::teller::events;
+use crate::fixtures::claim_under;
+use crate::node::handlers::{Cancellation, HandlerError, Handlers};
+use crate::node::tests::bench::{AT, RunnerBench, store};
 use crate::pipeline::pool::{Permit, Pool};
-use crate::store::memory::MemoryStore;
 use crate::store::rules::ChangeKind;
 use crate::store::{Applied, ExecutionChange, ExecutionQuery, Store};
 use crate::time::Lease;
-use crate::trigger::Trigger;
 
-const AT: Millis = 1_767_225_601_000;
 const SOON: Duration = Duration::from_secs(20);
 /// Longer than any test: who waits for it is dropped before.
 const LONG: Duration = Duration::from_secs(600);
@@ -34,20 +29,15 @@ fn threads() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
 }
 
-/// One in which a schedule fires once.
-fn store() -> MemoryStore {
-    let store = MemoryStore::new(AT - 1_000);
-    let once = Trigger::once(DateTime::from_timestamp_millis(AT).unwrap()).unwrap();
-    store.ensure(&definition("s", once)).unwrap();
-    store
-}
+/// A runner of one async job.
+struct Bench(RunnerBench);
 
-/// A runner of one async job, what it has to be stored, and what it tells.
-struct Bench {
-    store: Arc<MemoryStore>,
-    runner: Runner,
-    settled: Receiver<CompleteInput>,
-    told: Arc<Mutex<Vec<String>>>,
+impl Deref for Bench {
+    type Target = RunnerBench;
+
+    fn deref(&self) -> &RunnerBench {
+        &self.0
+    }
 }
 
 impl Bench {
@@ -63,32 +53,11 @@ impl Bench {
         grace: Duration,
         run: impl Fn(Context) -> F + Send + Sync + 'static,
     ) -> Self {
-        let store = Arc::new(store());
         let retry = Retry::fixed(Duration::from_secs(7)).at_most(1);
         let mut handlers = Handlers::default();
         let spec = JobSpec { name: "job".to_owned(), policy: JobPolicy { retry, ..policy } };
         assert!(handlers.add_async(spec, None, grace, move |context, ()| run(context)));
-        let ((complete, settled), (dispatch, _)) = (unbounded(), unbounded());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&told);
-        let (events, teller) = events(vec![Box::new(move |event| {
-            heard.lock().unwrap().push(event.to_string());
-        })]);
-        spawn("events", || teller.run()).unwrap();
-        let runner = Runner {
-            clock: Arc::default(),
-            handlers: Arc::new(handlers),
-            complete,
-            dispatch,
-            lane: RunnerLane::default(),
-            events: Arc::new(events),
-            standing: Arc::default(),
-            stopping: Arc::default(),
-            ledger: Ledger(Arc::clone(&store) as Arc<dyn Store>),
-            closed: Arc::default(),
-            tasks: None,
-        };
-        Self { store, runner, settled, told }
+        Self(RunnerBench::new(handlers))
     }
 
     /// Gives the schedule's occurrence to a pool of tasks on this runtime, whose one seat it takes.
@@ -101,18 +70,9 @@ impl Bench {
         pool
     }
 
-    /// Under a lease that ends only with the wall clock's next step.
-    fn claim(&self, at_once: bool) -> Claimed {
-        claim_under(self.lease(), self.store.as_ref(), "s", at_once, AT)
-    }
-
     /// The occurrence of a store like its own.
     fn elsewhere(&self) -> Claimed {
         claim_under(self.lease(), &store(), "s", true, AT)
-    }
-
-    fn lease(&self) -> Lease {
-        Lease { until: Millis::MAX, apart: self.runner.clock.now().apart }
     }
 
     /// What is stored next, but for the limit that is watched.
@@ -137,9 +97,10 @@ impl Bench {
         stored
     }
 
-    fn told(&self) -> String {
-        assert!(self.runner.events.flush(SOON));
-        self.told.lock().unwrap().join("; ")
+    /// Its node's lease ends in so many milliseconds.
+    fn lease_ends_in(&self, left: Millis) {
+        let now = self.runner.clock.now();
+        self.runner.standing.renew(&Lease { until: now.boot + left, apart: 0 }, now);
     }
 }
 
@@ -264,10 +225,7 @@ fn a_panic_while_it_is_dropped_changes_nothing() {
         sleep(LONG).await;
         Ok(())
     });
-    bench
-        .runner
-        .standing
-        .renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 }, bench.runner.clock.now());
+    bench.lease_ends_in(50);
     assert_eq!(outcome(&bench.run()).0, ExecutionState::Pending);
 }
 
@@ -394,10 +352,7 @@ fn without_a_lease_it_is_interrupted_once_its_grace_is_over() {
             sleep(LONG).await;
             Ok(())
         });
-        bench
-            .runner
-            .standing
-            .renew(&Lease { until: bench.runner.clock.now().boot + 50, apart: 0 }, bench.runner.clock.now());
+        bench.lease_ends_in(50);
         let stored = bench.run();
         if recover {
             assert_eq!((stored.kind, stored.becomes), (ChangeKind::GiveBack, ExecutionState::Pending));
@@ -419,10 +374,7 @@ fn a_lease_that_is_back_within_the_grace_lets_it_go_on() {
         sleep(Duration::from_millis(400)).await;
         Ok(())
     });
-    bench
-        .runner
-        .standing
-        .renew(&Lease { until: bench.runner.clock.now().boot + 20, apart: 0 }, bench.runner.clock.now());
+    bench.lease_ends_in(20);
     assert_eq!(outcome(&bench.run()), (ExecutionState::Succeeded, ""));
 }
 
