@@ -1,6 +1,7 @@
 //! Executions that somebody asks for, beside those that are planned, or asks to cancel.
 
 use super::audit::{AuditEntry, Order};
+use super::when::FIRST_PLAUSIBLE;
 use crate::domain::text::shortened;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 
@@ -8,6 +9,21 @@ use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
 const LONGEST_TARGET: usize = 199;
 /// The most bytes of JSON that a payload of an execution's own may have: polls bring it with the row.
 pub(crate) const LARGEST_OWN_PAYLOAD: usize = 8_192;
+
+/// What is wrong with an own payload of so many bytes, if anything.
+pub(crate) fn too_large(bytes: usize) -> Option<String> {
+    (bytes > LARGEST_OWN_PAYLOAD).then(|| {
+        format!(
+            "payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data elsewhere and \
+             let the payload hold its key"
+        )
+    })
+}
+
+/// What is wrong with the instant at which an execution is to run, if anything.
+pub(crate) fn implausible(at: Millis) -> Option<&'static str> {
+    (at < FIRST_PLAUSIBLE).then_some("it is to run before 1973-03-03: are these seconds, not milliseconds?")
+}
 
 /// One extra execution of a schedule.
 #[derive(Clone, Debug)]

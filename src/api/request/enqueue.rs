@@ -11,8 +11,7 @@ use crate::api::{Client, Job};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
 use crate::store::Verbs;
 use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, OnConflict, UniqueKey, queue_of};
-use crate::store::order::LARGEST_OWN_PAYLOAD;
-use crate::store::when::FIRST_PLAUSIBLE;
+use crate::store::order::{implausible, too_large};
 use crate::time::millis;
 
 /// What two requests have in common.
@@ -53,16 +52,13 @@ impl Order {
                 "{count} executions at once, {MOST_AT_ONCE} are possible: enqueue them in parts"
             ));
         }
-        if let Some(large) = payloads.iter().map(String::len).find(|bytes| *bytes > LARGEST_OWN_PAYLOAD) {
-            return refused(format!(
-                "a payload has {large} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data \
-                 elsewhere and let the payload hold its key"
-            ));
+        if let Some(problem) = payloads.iter().find_map(|payload| too_large(payload.len())) {
+            return refused(format!("a {problem}"));
         }
-        if matches!(due, DueAt::Instant(at) if at < FIRST_PLAUSIBLE) {
-            return refused(
-                "it is to run before 1973-03-03: are these seconds, not milliseconds?".to_owned(),
-            );
+        if let DueAt::Instant(at) = due
+            && let Some(problem) = implausible(at)
+        {
+            return refused(problem.to_owned());
         }
         if let Some(UniqueKey { key, per, .. }) = &key {
             check_name("unique key", key, 200)?;
@@ -102,9 +98,9 @@ macro_rules! options {
 ///
 /// The execution is one row of `QRTZ_RUN`. It is claimed, retried, recovered, cancelled, shown and kept in
 /// the ledger as those of schedules are; [`Context::schedule`](crate::Context::schedule) names its job's
-/// queue, `queue:JOB`, and [`Context::cause`](crate::Context::cause) is [`Cause::Enqueued`](crate::Cause::Enqueued).
-/// Its [fence](crate::Context::fence) counts the claims of this execution alone. What has no live node with a
-/// handler for its job waits. The node whose [client](crate::Scheduler::client) this is looks for it at once,
+/// queue, `queue:JOB`, and [`Context::cause`](crate::Context::cause) is
+/// [`Cause::Enqueued`](crate::Cause::Enqueued). Its [fence](crate::Context::fence) counts the claims of this
+/// execution alone. Without a live node that has a handler for its job, it waits. The node whose [client](crate::Scheduler::client) this is looks for it at once,
 /// others with their next poll.
 ///
 /// A request whose answer was lost ([`ErrorKind::Unknown`]) may have stored it.
@@ -290,6 +286,7 @@ pub enum Enqueued {
 mod tests {
     use super::*;
     use crate::api::request::tests::client;
+    use crate::store::order::LARGEST_OWN_PAYLOAD;
 
     const MAIL: Job<String> = Job::new("mail");
 

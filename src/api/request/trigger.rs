@@ -9,8 +9,7 @@ use crate::api::config::check_schedule_name;
 use crate::domain::{Error, ErrorKind, ExecutionId, ScheduleState, payload};
 use crate::store::Verbs;
 use crate::store::audit::Order;
-use crate::store::order::{LARGEST_OWN_PAYLOAD, Ordered, RunOrder};
-use crate::store::when::FIRST_PLAUSIBLE;
+use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 
 /// Runs a schedule once more, beside what is planned: the next fire time stays as it is. Made by
 /// [`Client::trigger`].
@@ -100,18 +99,12 @@ impl<'a> TriggerNow<'a> {
         check(&self.order)?;
         check_schedule_name(&self.name)?;
         let payload = self.payload.clone().map_err(|problem| refused(format!("payload: {problem}")))?;
-        let bytes = payload.as_ref().map_or(0, String::len);
-        if bytes > LARGEST_OWN_PAYLOAD {
-            return Err(refused(format!(
-                "the payload has {bytes} bytes of JSON, {LARGEST_OWN_PAYLOAD} are possible: store the data \
-                 elsewhere and let the payload hold its key"
-            )));
+        if let Some(problem) = payload.as_ref().and_then(|payload| too_large(payload.len())) {
+            return Err(refused(format!("the {problem}")));
         }
         let at = self.at.map(|at| at.timestamp_millis());
-        if at.is_some_and(|at| at < FIRST_PLAUSIBLE) {
-            return Err(refused(
-                "it is to run before 1973-03-03: are these seconds, not milliseconds?".to_owned(),
-            ));
+        if let Some(problem) = at.and_then(implausible) {
+            return Err(refused(problem.to_owned()));
         }
         Ok(RunOrder {
             application: self.client.application.clone(),
@@ -137,6 +130,7 @@ pub enum Triggered {
 mod tests {
     use super::*;
     use crate::api::request::tests::client;
+    use crate::store::order::LARGEST_OWN_PAYLOAD;
 
     #[test]
     fn what_cannot_be_run_is_refused_and_makes_nothing() {
