@@ -15,6 +15,8 @@ mod covers;
 mod delays;
 #[path = "judge/history.rs"]
 mod history;
+#[path = "judge/keys.rs"]
+mod keys;
 #[path = "judge/overlaps.rs"]
 mod overlaps;
 
@@ -51,7 +53,7 @@ pub fn judge(history: &History) -> Verdict {
     removed(history, &mut verdict);
     cancels(history, &mut verdict);
     orders(history, &mut verdict);
-    keys(history, &mut verdict);
+    keys::keys(history, &mut verdict);
     switches(history, &mut verdict);
     limits(history, &mut verdict);
     graces(history, &mut verdict);
@@ -476,31 +478,6 @@ fn orders(history: &History, verdict: &mut Verdict) {
         let own = rows.get(&effect.execution).and_then(|row| payloads.get(&(&*row.schedule, row.origin)));
         if own.is_some_and(|own| *own != effect.payload) {
             verdict.blame(format!("run with another payload than its own, {own:?}: {effect:?}"));
-        }
-    }
-}
-
-/// Of executions of a job with one key, one at a time has not ended.
-fn keys(history: &History, verdict: &mut Verdict) {
-    let rows: BTreeMap<i64, &Execution> = history.executions.iter().map(|row| (row.id, row)).collect();
-    let of_origins = history.keyed.iter().filter_map(|it| {
-        let row = rows.get(&it.execution)?;
-        Some(((row.schedule.as_str(), row.origin), it.key.as_str()))
-    });
-    let of_origins: BTreeMap<(&str, i64), &str> = of_origins.collect();
-    let mut open: BTreeMap<(&str, &str), BTreeSet<i64>> = BTreeMap::new();
-    for change in &history.changes {
-        let Some(row) = rows.get(&change.execution) else { continue };
-        let Some(key) = of_origins.get(&(row.schedule.as_str(), row.origin)) else { continue };
-        let keepers = open.entry((row.schedule.as_str(), key)).or_default();
-        match change.to.as_deref() {
-            Some(to) if !is_over(to) => {
-                keepers.insert(row.origin);
-                if keepers.len() > 1 {
-                    verdict.blame(format!("two of one key {key:?} at {}: {row:?}", change.at));
-                }
-            }
-            _ => drop(keepers.remove(&row.origin)),
         }
     }
 }

@@ -19,6 +19,7 @@ mod listing;
 #[cfg(test)]
 pub(crate) mod memory;
 pub(crate) mod order;
+mod retention;
 pub(crate) mod rules;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
@@ -53,6 +54,9 @@ use self::audit::{AuditEntry, AuditQuery, AuditRow};
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
+pub(crate) use self::retention::{
+    OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
+};
 use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use crate::domain::shards::Share;
@@ -82,11 +86,11 @@ pub(crate) trait Store: Send + Sync {
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;
 
     /// Claims each candidate under its guard, in one transaction, and those of each job with a limit in one
-    /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked. A schedule's row another
-    /// transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One that would overlap an
-    /// execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of which as many run as
-    /// may, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts them. A candidate that alone makes
-    /// the transaction fail is [`Claim::Failed`] and nothing of it is kept.
+    /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked. A
+    /// schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One
+    /// that would overlap an execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of
+    /// which as many run as may, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts them. A
+    /// candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An
@@ -166,8 +170,8 @@ pub(crate) trait Store: Send + Sync {
     fn order(&self, order: &RunOrder) -> Result<Ordered>;
 
     /// Makes PENDING executions of a job without a schedule; their ids in the order of the payloads. The
-    /// job's row and its queue are made if they are missing. [`ErrorKind::Conflict`](crate::ErrorKind::Conflict)
-    /// if others have drawn the same origins.
+    /// job's row and its queue are made if they are missing.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if others have drawn the same origins.
     fn enqueue(&self, order: &EnqueueOrder) -> Result<Vec<ExecutionId>>;
 
     /// As [`Store::enqueue`], of one execution with a key: if another of its job that has not ended has that,
@@ -684,86 +688,6 @@ pub(crate) struct CursorAhead {
 pub(crate) struct UnreadablePage {
     pub broken: Vec<UnreadableRow>,
     pub ahead: Vec<CursorAhead>,
-    /// The next step's `after`; `None` at the walk's end.
-    pub next: Option<ScheduleId>,
-}
-
-/// One step of a walk over the application's schedules, by name.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Purge {
-    pub application: String,
-    /// Only schedules after this one; the walk begins with the empty name.
-    pub after: String,
-    /// How long ago an occurrence must have ended. A span, not an instant: only the database knows what time
-    /// it is, and a host that is wrong about it must not empty the ledger.
-    pub keep: Millis,
-    /// The most occurrences to remove.
-    pub limit: usize,
-}
-
-/// What a step of the walk came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Purged {
-    /// How many occurrences, one-shot schedules and nodes were removed.
-    pub occurrences: usize,
-    pub schedules: usize,
-    pub nodes: usize,
-    /// The next step's `after`; `None` at the walk's end.
-    pub next: Option<String>,
-}
-
-/// One step of a walk over the enqueued executions, queue by queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueueWalk {
-    pub application: String,
-    pub after: QueuePlace,
-    /// As [`Purge::keep`].
-    pub keep: Millis,
-    /// The most executions to look at.
-    pub limit: usize,
-}
-
-/// Behind this origin in the queue of the job with this id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueuePlace {
-    pub job: i64,
-    pub origin: i64,
-}
-
-impl QueuePlace {
-    /// Before all queues.
-    pub(crate) const FIRST: Self = Self { job: i64::MIN, origin: i64::MIN };
-
-    /// Behind a job's whole queue.
-    pub(crate) fn behind(job: i64) -> Self {
-        Self { job, origin: i64::MAX }
-    }
-}
-
-/// What a step of that walk came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PurgedQueues {
-    pub executions: usize,
-    /// The next step's `after`; `None` at the walk's end.
-    pub next: Option<QueuePlace>,
-}
-
-/// One step of a walk over the executions without a schedule, by the schedule's id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OrphanWalk {
-    pub application: String,
-    /// Only schedules after this one; the walk begins with the lowest number.
-    pub after: ScheduleId,
-    /// As [`Purge::keep`].
-    pub keep: Millis,
-    /// The most executions to remove.
-    pub limit: usize,
-}
-
-/// What a step of that walk came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PurgedOrphans {
-    pub executions: usize,
     /// The next step's `after`; `None` at the walk's end.
     pub next: Option<ScheduleId>,
 }
