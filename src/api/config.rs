@@ -136,7 +136,7 @@ fn check_limits(lane: &LaneSettings, of: String) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// Refuses what is no schedule's name: a job's queue is none either.
+/// Refuses names that no schedule can have. Those of jobs' queues are among them.
 pub(crate) fn check_schedule_name(name: &str) -> Result<(), Error> {
     check_name("schedule name", name, 200)?;
     if name.starts_with(QUEUE_PREFIX) {

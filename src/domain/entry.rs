@@ -147,8 +147,8 @@ impl Candidate {
         own.unwrap_or(self.entry().priority)
     }
 
-    /// The schedule of which a batch of claims may hold one candidate at most: each moves its row on. Enqueued
-    /// executions have none.
+    /// The schedule of which a batch of claims may hold one candidate at most: each moves its row on.
+    /// Enqueued executions have none.
     pub(crate) fn exclusive(&self) -> Option<ScheduleId> {
         let entry = self.entry();
         (!entry.is_queue).then_some(entry.id)

@@ -248,7 +248,7 @@ impl Context {
     ///         };
     ///         return Ok(match why {
     ///             Cancellation::ByHand => Answer::Cancelled(format!("stopped before page {page}")),
-    ///             // It is to be run anew, here or elsewhere. After the time limit no answer counts.
+    ///             // It is run anew, here or elsewhere. After the time limit no answer counts.
     ///             _ => Answer::Snooze(Duration::ZERO),
     ///         });
     ///     }

@@ -159,8 +159,8 @@ impl Node {
         driver::spawn("firetime-shutdown", behind).is_ok()
     }
 
-    /// As [`Node::shutdown`], on a thread of its own, which tells whether it ended in order; false if there is
-    /// no thread to be had.
+    /// As [`Node::shutdown`], on a thread of its own, which tells whether it ended in order; false if there
+    /// is no thread to be had.
     #[cfg(feature = "tokio")]
     pub(crate) fn shutdown_apart(
         self: &Arc<Self>,

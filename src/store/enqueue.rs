@@ -22,8 +22,8 @@ const CHANCE: u128 = (1 << BITS) - 1;
 /// What fits into the others: a day in 2109.
 const LAST_MILLI: Millis = (1 << 42) - 1;
 
-/// The origins of enqueued executions are higher, those of what somebody asked for lower: where the former are
-/// of no interest, there may be a million of them to leave out.
+/// The origins of enqueued executions are higher, those of executions that somebody asked for lower. Searches
+/// that are not for enqueued ones have a million of them to leave out.
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database searches so"))]
 pub(crate) const HIGHEST_BY_HAND: i64 = 1 << 60;
 
@@ -56,8 +56,7 @@ pub(crate) struct EnqueueOrder {
 
 /// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
 /// told from all others of the same job and due time, and found from the oldest on. It is the time in
-/// milliseconds, and 21 bits of `chance`; if others have drawn
-/// the same, the database refuses it.
+/// milliseconds, and 21 bits of `chance`; if others have drawn the same, the database refuses it.
 pub(crate) fn first_origin(now: Millis, chance: u128) -> i64 {
     let chance = i64::try_from(chance & CHANCE).unwrap_or(0);
     (now.clamp(0, LAST_MILLI) << BITS | chance).max(1)
@@ -77,8 +76,8 @@ pub enum OnConflict {
     /// [`Enqueued::Existing`](crate::Enqueued::Existing).
     #[default]
     Existing,
-    /// The execution that has the key and waits takes over this request's payload, due time and priority. Once
-    /// it was claimed, it is left as it is, as with [`OnConflict::Existing`].
+    /// The execution that has the key and waits takes over this request's payload, due time and priority.
+    /// Once it was claimed, it is left as it is, as with [`OnConflict::Existing`].
     Replace,
     /// As [`OnConflict::Existing`], but an error: [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
     Reject,

@@ -1,8 +1,8 @@
 //! Retention: ended occurrences leave the ledger once they are old enough.
 //!
 //! A walk over the schedules by name, then over the enqueued executions, and then over those whose schedules
-//! somebody deleted, removes a bounded number with each step. It goes on, step by step, at the end of a pass, over several passes if it must, and
-//! then rests for a part of the retention.
+//! somebody deleted, removes a bounded number with each step. It goes on, step by step, at the end of a pass,
+//! over several passes if it must, and then rests for a part of the retention.
 
 use super::operation::MisfireOp;
 use crate::domain::{Error, Event, Millis, ScheduleId};

@@ -109,7 +109,7 @@ pub(crate) fn add(
     warn_of_no_node(&client, &new.job)
 }
 
-/// What has no live node with a handler waits, and somebody may have misspelt the job.
+/// An execution without a live node that has its handler waits; somebody may have misspelt the job.
 fn warn_of_no_node(client: &Client, job: &str) -> Result<(), Failure> {
     if client.jobs()?.iter().find(|it| it.name == job).is_none_or(|it| it.nodes == 0) {
         let job = escaped(job);

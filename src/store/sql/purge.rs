@@ -104,8 +104,8 @@ pub(super) fn purge(session: &mut dyn Session, purge: &Purge) -> Step<Purged> {
     Ok(Purged { nodes, schedules, occurrences, next: (!at_end).then_some(next) })
 }
 
-/// The schedules of a page, without queues, with when their ledgers' first rows ended, or if one has not, when it was planned;
-/// whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
+/// The schedules of a page, without queues, with when their ledgers' first rows ended, or if one has not, when
+/// it was planned; whether each is over: a one-shot that has been run, or skipped, long ago, or removed.
 pub(super) fn oldest(purge: &Purge, before: Millis) -> Statement {
     sql("SELECT e.id, e.name, (SELECT CASE WHEN r.finished_time < 0 THEN r.scheduled_time ELSE r.finished_time END \
          FROM QRTZ_RUN r WHERE r.execute_id = e.id ORDER BY r.generation, r.origin, r.scheduled_time, r.attempt \

@@ -1,10 +1,10 @@
 //! Opening a connection to a server that may never answer.
 //!
 //! MariaDB's client gives diesel no limit to set, and PostgreSQL's limit ends with the login: on a network
-//! that swallows what is sent a connect never returns, and soon every thread the pool has for connecting waits
-//! in one. So it runs on a thread of its own and is left behind when it takes too long. While one to MariaDB
-//! hangs, no other is begun before the server has spoken to a plain socket, so that an outage leaves a few
-//! threads behind, not one every second.
+//! that swallows what is sent a connect never returns, and soon every thread the pool has for connecting
+//! waits in one. So it runs on a thread of its own and is left behind when it takes too long. While one to
+//! MariaDB hangs, no other is begun before the server has spoken to a plain socket, so that an outage leaves
+//! a few threads behind, not one every second.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
