@@ -6,11 +6,13 @@
 #   backlog          one-shot schedules all due at the same instant, a job that does nothing; the nodes are up before
 #   catchup          one-shot schedules all overdue by 120 s or more when the nodes start: the misfire handler comes first
 #   precision        schedules that fire every second, their phases spread evenly over the second
+#   enqueue          executions that another process enqueues on an idle cluster, one or two a second
+#   bulk             executions enqueued by one call, and run once it has returned and the nodes start
 #
 # Options
 #   --nodes 1,2,4    how many node processes, one after the other (1)
 #   --runs N         how often each, turn by turn (1)
-#   --executions N   backlog, catchup: how many schedules (20000)
+#   --executions N   backlog, catchup: how many schedules (20000); bulk, enqueue: how many executions (20000, 200)
 #   --among N        backlog: so many more exist, due in a year (0)
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
@@ -27,6 +29,8 @@
 # loading, PostgreSQL gets VACUUM ANALYZE and CHECKPOINT, MariaDB ANALYZE TABLE, SQLite a checkpoint of its log. The
 # figures are taken from 0.2 s before the first fire time to the last outcome:
 #   executions_per_s            executions by the time from the first handler's start to the last outcome stored (5 ms)
+#   start_ms, enqueue_ms        enqueue: from before the call that enqueues to the handler's first statement; that call
+#   insert_s                    bulk: the call that enqueues
 #   lateness_ms                 the handler's first statement reads the clock, minus the planned fire time
 #   transactions_per_execution  the database's own count of commits, read-only ones included, the bench's own taken off;
 #                               until the nodes have left. PostgreSQL's sessions may add what they did up to 10 s before

@@ -10,6 +10,8 @@ pub enum Workload {
     Backlog,
     Catchup,
     Precision,
+    Enqueue,
+    Bulk,
 }
 
 impl Workload {
@@ -18,6 +20,8 @@ impl Workload {
             Self::Backlog => "backlog",
             Self::Catchup => "catchup",
             Self::Precision => "precision",
+            Self::Enqueue => "enqueue",
+            Self::Bulk => "bulk",
         }
     }
 }
@@ -88,7 +92,7 @@ impl Arguments {
         }
         if precision && self.executions.is_some() {
             return Some(
-                "--executions belongs to backlog and catchup; precision has --schedules and --seconds",
+                "--executions belongs to the other workloads; precision has --schedules and --seconds",
             );
         }
         if !backlog && self.among > 0 {
@@ -111,16 +115,17 @@ impl Arguments {
 
     pub fn schedules(&self) -> usize {
         match self.workload {
-            Workload::Backlog | Workload::Catchup => self.executions.unwrap_or(20_000),
+            Workload::Backlog | Workload::Catchup | Workload::Bulk => self.executions.unwrap_or(20_000),
             Workload::Precision => self.schedules.unwrap_or(500),
+            Workload::Enqueue => self.executions.unwrap_or(200),
         }
     }
 
     /// How long each schedule fires, once a second.
     pub fn seconds(&self) -> usize {
         match self.workload {
-            Workload::Backlog | Workload::Catchup => 1,
             Workload::Precision => self.seconds.unwrap_or(30),
+            _ => 1,
         }
     }
 
@@ -131,8 +136,8 @@ impl Arguments {
     /// Rows of the bare batch claim that the workload is compared with.
     pub fn limit_rows(&self) -> usize {
         match self.workload {
-            Workload::Backlog | Workload::Catchup => self.schedules(),
             Workload::Precision => 20_000,
+            _ => self.schedules(),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! limit      what the database could do if there were no scheduler
 //! node       a node process, and the harness's handle on it
 //! run        one run: load, wait, watch, count
+//! enqueue    one run of executions that are enqueued
 //! figures    one run as a line of JSON; medians of several
 //! process    CPU time and memory, from /proc
 //! ```
@@ -16,6 +17,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
 mod arguments;
+mod enqueue;
 mod figures;
 mod limit;
 mod load;
@@ -27,7 +29,7 @@ mod server;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
-use arguments::Arguments;
+use arguments::{Arguments, Workload};
 use server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -50,20 +52,30 @@ fn bench(arguments: &Arguments) -> Result<ExitCode> {
     let mut all = Vec::new();
     // Turn by turn: what else the machine does meanwhile meets each number of nodes alike.
     for turn in 0..arguments.runs {
-        for nodes in &arguments.nodes {
+        for (n, nodes) in arguments.nodes.iter().enumerate() {
             eprintln!(
                 "run {} of {total}: {}, {}, {nodes} nodes (turn {})",
-                all.len() + 1,
+                turn * arguments.nodes.len() + n + 1,
                 arguments.workload.name(),
                 server.kind.name(),
                 turn + 1
             );
-            let figures = run::run(&server, arguments, *nodes)?;
-            println!("{}", serde_json::to_string(&figures)?);
-            all.push(figures);
+            let line = match arguments.workload {
+                Workload::Enqueue => {
+                    serde_json::to_string(&enqueue::one_by_one(&server, arguments, *nodes)?)?
+                }
+                Workload::Bulk => serde_json::to_string(&enqueue::together(&server, arguments, *nodes)?)?,
+                _ => {
+                    let figures = run::run(&server, arguments, *nodes)?;
+                    let line = serde_json::to_string(&figures)?;
+                    all.push(figures);
+                    line
+                }
+            };
+            println!("{line}");
         }
     }
-    if arguments.runs > 1 {
+    if arguments.runs > 1 && !all.is_empty() {
         eprint!("{}", figures::medians(&all));
     }
     Ok(ExitCode::SUCCESS)

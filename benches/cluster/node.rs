@@ -20,6 +20,8 @@ use crate::load::number_of;
 pub const DATABASE: &str = "FIRETIME_BENCH_DATABASE";
 pub const APPLICATION: &str = "bench";
 pub const NOTHING: Job<()> = Job::new("nothing");
+/// Of executions that are enqueued: each says its number.
+pub const ENQUEUED: Job<usize> = Job::new("enqueued");
 
 /// One handler's start.
 #[derive(Clone, Copy)]
@@ -32,11 +34,11 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn now(context: &Context) -> Self {
+    fn now(context: &Context, schedule: usize) -> Self {
         let now = Utc::now();
         let planned = context.fire_time();
         Self {
-            schedule: number_of(context.schedule()),
+            schedule,
             planned: planned.timestamp_millis(),
             late: (now - planned).num_microseconds().unwrap_or(i64::MAX),
         }
@@ -67,10 +69,16 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     let lost = Arc::new(AtomicU64::new(0));
     let poll = Arc::new(AtomicU64::new(0));
     let (sees, loses, polls) = (Arc::clone(&seen), Arc::clone(&lost), Arc::clone(&poll));
+    let sees_enqueued = Arc::clone(&seen);
     let scheduler = Scheduler::builder(APPLICATION, url)
         .handler(NOTHING, move |context, ()| {
-            let now = Seen::now(context);
+            let now = Seen::now(context, number_of(context.schedule()));
             sees.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+            Ok(())
+        })
+        .handler(ENQUEUED, move |context, number| {
+            let now = Seen::now(context, number);
+            sees_enqueued.lock().unwrap_or_else(PoisonError::into_inner).push(now);
             Ok(())
         })
         .on_event(move |event| match event {
@@ -81,6 +89,7 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
             Event::Polled { .. }
             | Event::Repaired { .. }
             | Event::Joined { .. }
+            | Event::Listening
             | Event::LeftToOthers { .. } => {}
             Event::Finished { error: None, .. } | Event::Stopped { clean: true } => {}
             event => eprintln!("node {}: {event}", std::process::id()),

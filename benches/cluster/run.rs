@@ -94,7 +94,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     })
 }
 
-fn start_nodes(database: &Database, nodes: u16) -> Result<Vec<Node>> {
+pub fn start_nodes(database: &Database, nodes: u16) -> Result<Vec<Node>> {
     let mut cluster = (0..nodes).map(|_| Node::start(&database.url)).collect::<Result<Vec<_>>>()?;
     cluster.iter_mut().try_for_each(Node::wait_until_ready)?;
     Ok(cluster)
@@ -106,14 +106,14 @@ fn sleep_until(instant: DateTime<Utc>) {
 
 fn last_planned(arguments: &Arguments, start: DateTime<Utc>) -> DateTime<Utc> {
     match arguments.workload {
-        Workload::Backlog | Workload::Catchup => start,
         Workload::Precision => start + Duration::from_secs(arguments.seconds() as u64),
+        _ => start,
     }
 }
 
 /// Asks the nodes rarely, each time when a quarter of the missing executions should have run: frequent
 /// questions slow them down.
-fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
+pub fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
     let (mut ran, mut changed) = (0, Instant::now());
     let began = changed;
     loop {
@@ -133,7 +133,7 @@ fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
 }
 
 /// What all nodes have to tell.
-fn stop(mut cluster: Vec<Node>) -> Result<Told> {
+pub fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     cluster.iter_mut().try_for_each(Node::ask_to_stop)?;
     let mut all = Told { seen: Vec::new(), longest_poll: 0, lost: 0 };
     for node in cluster {
@@ -145,7 +145,7 @@ fn stop(mut cluster: Vec<Node>) -> Result<Told> {
     Ok(all)
 }
 
-fn started(seen: &Seen) -> DateTime<Utc> {
+pub fn started(seen: &Seen) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(seen.planned).unwrap_or_default() + TimeDelta::microseconds(seen.late)
 }
 
@@ -154,14 +154,14 @@ fn seconds(span: TimeDelta) -> f64 {
 }
 
 /// Asks the run's own database, and counts its questions: each is a transaction.
-struct Observer {
+pub struct Observer {
     connection: Connection,
     postgres: bool,
     asked: i64,
 }
 
 impl Observer {
-    fn new(database: &Database) -> Result<Self> {
+    pub fn new(database: &Database) -> Result<Self> {
         let postgres = database.kind == crate::server::ServerKind::Postgres;
         let mut connection = database.connect()?;
         if postgres {
@@ -172,7 +172,7 @@ impl Observer {
     }
 
     /// Makes PostgreSQL count what this session did so far.
-    fn flush(&mut self) -> Result<()> {
+    pub fn flush(&mut self) -> Result<()> {
         if self.postgres {
             self.connection.counts("SELECT pg_stat_force_next_flush()::text AS word, 0::bigint AS n")?;
         }
@@ -180,7 +180,7 @@ impl Observer {
     }
 
     /// When it was asked that no execution was open.
-    fn wait_for_outcomes(&mut self) -> Result<DateTime<Utc>> {
+    pub fn wait_for_outcomes(&mut self) -> Result<DateTime<Utc>> {
         // From the last one back: while some are open, mostly one of the last is.
         const OPEN: &str = "SELECT COUNT(*) AS n FROM (SELECT id FROM QRTZ_RUN WHERE application = 'bench' \
             AND state IN ('PENDING', 'CLAIMED', 'RUNNING') ORDER BY id DESC LIMIT 1) AS open";
@@ -205,25 +205,25 @@ impl Observer {
         Ok(rows.into_iter().collect())
     }
 
-    fn leave(self) -> i64 {
+    pub fn leave(self) -> i64 {
         self.asked
     }
 }
 
 /// What was spent so far.
-struct Costs {
-    nodes: f64,
-    database: Option<f64>,
-    wal: Option<i64>,
+pub struct Costs {
+    pub nodes: f64,
+    pub database: Option<f64>,
+    pub wal: Option<i64>,
 }
 
 impl Costs {
-    fn read(server: &Server, cluster: &[Node]) -> Result<Self> {
+    pub fn read(server: &Server, cluster: &[Node]) -> Result<Self> {
         let nodes = cluster.iter().map(|node| process::cpu(node.pid())).sum::<Result<f64>>()?;
         Ok(Self { nodes, database: server.cpu()?, wal: server.wal()? })
     }
 
-    fn since(&self, before: &Self) -> Self {
+    pub fn since(&self, before: &Self) -> Self {
         Self {
             nodes: self.nodes - before.nodes,
             database: self.database.zip(before.database).map(|(after, before)| after - before),
@@ -246,8 +246,8 @@ impl Verdict {
         }
         let planned = |(schedule, second): (usize, usize)| {
             let phase = match arguments.workload {
-                Workload::Backlog | Workload::Catchup => 0,
                 Workload::Precision => 1_000 * schedule / arguments.schedules(),
+                _ => 0,
             };
             (schedule, start.timestamp_millis() + i64::try_from(1_000 * second + phase).unwrap_or(i64::MAX))
         };

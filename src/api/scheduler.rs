@@ -49,8 +49,7 @@ impl Scheduler {
         Builder::new(application, url)
     }
 
-    /// A client for the same application and database. What it changes this node sees at once, the others
-    /// with their next poll.
+    /// A client for the same application and database.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::over(&self.node.application, Arc::clone(&self.node.clients), self.node.on_change())

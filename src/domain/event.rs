@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::text::{escaped, shortened};
 use super::{Cause, Error, ExecutionId, ExecutionState, NodeId};
 
+/// The operation whose failure is [`Event::NotListening`].
+pub(crate) const LISTENING: &str = "listening for changes";
+
 /// Which attempt an event is about: a row of `QRTZ_RUN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -172,6 +175,14 @@ pub enum Event {
         /// The new one.
         new: NodeId,
     },
+    /// The node hears from the database of what others change: it need not wait for its next poll.
+    Listening,
+    /// The node hears of nothing, and asks the database a few times a second instead. It tries again after a
+    /// pause.
+    NotListening {
+        /// Why.
+        error: Error,
+    },
     /// The misfire handler took an execution back from a node that is dead.
     TakenBack {
         /// Which attempt.
@@ -277,6 +288,7 @@ impl Event {
             Self::Finished { error: None, .. } | Self::Purged { .. } => log::Level::Debug,
             Self::Finished { state: ExecutionState::Cancelled | ExecutionState::TimedOut, .. }
             | Self::Joined { .. }
+            | Self::Listening
             | Self::Repaired { .. }
             | Self::PauseEnded { .. }
             | Self::LaneChanged { .. }
@@ -366,6 +378,10 @@ impl Event {
                 write!(f, "schedule {schedule:?} left alone, its payload cannot be decoded here: {reason}")
             }
             Self::NodeDied { node } => write!(f, "node {node} declared dead"),
+            Self::Listening => write!(f, "the database tells of others' changes from now on"),
+            Self::NotListening { error } => {
+                write!(f, "the database tells of no changes, looking for them: {}", error.without(LISTENING))
+            }
             Self::Fenced { old, new } => write!(f, "node {old} was ended by others; joining again as {new}"),
             Self::Repaired { schedule, what } => write!(f, "schedule {schedule:?}: {what}"),
             Self::PauseEnded { target_type, target } => {

@@ -7,7 +7,7 @@ mod cause;
 mod covers;
 mod entry;
 mod error;
-mod event;
+pub(crate) mod event;
 mod ids;
 mod overlap;
 pub(crate) mod payload;

@@ -21,6 +21,9 @@ use crate::store::{
 };
 use crate::time::{Lease, Now, Window};
 
+/// However often somebody asks for the end of an execution, heartbeats are so far apart.
+const CANCELS_EVERY: Millis = 100;
+
 /// What a node says of itself when it joins.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
@@ -99,6 +102,8 @@ impl Operation for NodeOp {
 pub(crate) enum NodeInput {
     /// A heartbeat at once: the lease is in doubt.
     Beat,
+    /// Somebody asked for the end of an execution, perhaps of this node's: a heartbeat's answer tells.
+    CancelAsked,
     /// The node drains: nothing is claimed, what waits is handed back; or it does so no more.
     Drain(bool),
     /// Nothing more will be claimed: the others are told with a heartbeat at once.
@@ -167,6 +172,8 @@ pub(crate) struct NodeMachine<F> {
     membership: Membership,
     observer: Observer,
     next_beat: Millis,
+    /// When the last heartbeat was sent, boot clock.
+    sent: Millis,
     hold: Millis,
     asked: Option<Asked>,
     todo: VecDeque<NodeOp>,
@@ -199,6 +206,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             membership: Membership::Joined,
             observer: Observer::default(),
             next_beat: now.boot + window.beat,
+            sent: now.boot,
             hold: Millis::MIN,
             asked: None,
             todo: VecDeque::new(),
@@ -235,7 +243,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         }
         if now.boot >= self.next_beat {
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
-            self.next_beat = now.boot + self.window.beat;
+            (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
             self.asked = Some(Asked::Heartbeat { sent: now });
             self.held.asking();
             return Some(NodeOp::Heartbeat(Heartbeat {
@@ -389,6 +397,9 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
     fn receive(&mut self, now: Now, input: NodeInput) {
         match input {
             NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
+            NodeInput::CancelAsked => {
+                self.next_beat = self.next_beat.min(now.boot.max(self.sent + CANCELS_EVERY));
+            }
             NodeInput::Drain(false) => self.drain = Drain::No,
             NodeInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
             NodeInput::Drain(true) => {}

@@ -1,8 +1,10 @@
-//! Who belongs to the cluster: joining, heartbeats, leases, deaths, and what this process answers for.
+//! Who belongs to the cluster: joining, heartbeats, leases, deaths, what this process answers for, and what it
+//! hears of the others' changes.
 
 mod bell;
 mod heartbeat;
 mod held;
+pub(crate) mod listener;
 mod observer;
 mod standing;
 

@@ -8,6 +8,7 @@ use crossbeam::channel::{Receiver, Sender};
 use crate::domain::Event;
 use crate::machine::driver::inbox;
 use crate::members::NodeInput;
+use crate::members::listener::ListenInput;
 use crate::node::route::{Mailboxes, Output, route};
 use crate::node::shutdown::Life;
 use crate::node::teller::Events;
@@ -34,6 +35,7 @@ pub(super) struct Inboxes {
     pub(super) complete: Sender<CompleteInput>,
     pub(super) misfire: Sender<MisfireInput>,
     pub(super) heartbeat: Sender<NodeInput>,
+    pub(super) listen: Sender<ListenInput>,
 }
 
 impl Mailboxes for &Inboxes {
@@ -61,6 +63,10 @@ impl Mailboxes for &Inboxes {
 
     fn heartbeat(&mut self, input: NodeInput) {
         send(&self.heartbeat, input);
+    }
+
+    fn stop_listening(&mut self) {
+        send(&self.listen, ListenInput::Stop);
     }
 
     fn run(&mut self, due: Vec<(Self::Permit, Claimed)>) {
@@ -100,14 +106,17 @@ pub(super) struct Messages {
     pub(super) complete: Receiver<CompleteInput>,
     pub(super) misfire: Receiver<MisfireInput>,
     pub(super) heartbeat: Receiver<NodeInput>,
+    pub(super) listen: Receiver<ListenInput>,
 }
 
 pub(super) fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Messages) {
     let ((poll, polls), (dispatch, dispatches), (start, starts)) = (inbox(), inbox(), inbox());
     let ((complete, completes), (misfire, misfires), (heartbeat, heartbeats)) = (inbox(), inbox(), inbox());
+    let (listen, listens) = inbox();
     let (clock, events) = (Arc::clone(clock), Arc::clone(events));
     let (life, left) = (Arc::default(), Arc::default());
-    let inboxes = Inboxes { clock, events, life, left, poll, dispatch, start, complete, misfire, heartbeat };
+    let inboxes =
+        Inboxes { clock, events, life, left, poll, dispatch, start, complete, misfire, heartbeat, listen };
     let messages = Messages {
         poll: polls,
         dispatch: dispatches,
@@ -115,6 +124,7 @@ pub(super) fn inboxes(clock: &Arc<Clock>, events: &Arc<Events>) -> (Inboxes, Mes
         complete: completes,
         misfire: misfires,
         heartbeat: heartbeats,
+        listen: listens,
     };
     (inboxes, messages)
 }

@@ -67,6 +67,8 @@ struct Loops {
     complete: Driver,
     heartbeat: Driver,
     misfire: Driver,
+    /// Where the database tells of changes.
+    listen: Option<Driver>,
 }
 
 impl Node {
@@ -82,7 +84,7 @@ impl Node {
         move |changed| match changed {
             Changed::Schedule(name) => send(&poll, PollInput::Changed(name.to_owned())),
             Changed::Switch => send(&poll, PollInput::Wake),
-            Changed::Execution => send(&heartbeat, NodeInput::Beat),
+            Changed::Execution => send(&heartbeat, NodeInput::CancelAsked),
         }
     }
 }

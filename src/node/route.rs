@@ -2,6 +2,7 @@
 //! simulator.
 
 use crate::domain::Event;
+use crate::members::listener::ListenOutput;
 use crate::members::{NodeInput, NodeOutput};
 use crate::pipeline::complete::{CompleteInput, CompleteOutput};
 use crate::pipeline::dispatch::{DispatchInput, DispatchOutput};
@@ -9,6 +10,7 @@ use crate::pipeline::lanes::LaneId;
 use crate::pipeline::poll::{PollInput, PollOutput};
 use crate::pipeline::pool::Notice;
 use crate::pipeline::start::{StartInput, StartOutput};
+use crate::store::news::News;
 use crate::store::{Claimed, ExecutionChange};
 use crate::time::Micros;
 use crate::upkeep::{MisfireInput, MisfireOutput, PollReport};
@@ -24,6 +26,9 @@ pub(crate) trait Mailboxes {
     fn complete(&mut self, input: CompleteInput);
     fn misfire(&mut self, input: MisfireInput);
     fn heartbeat(&mut self, input: NodeInput);
+
+    /// Ends the listening, where the database tells of changes.
+    fn stop_listening(&mut self);
 
     /// Hands due executions to the threads of their lanes.
     fn run(&mut self, due: Vec<(Self::Permit, Claimed)>);
@@ -48,6 +53,7 @@ pub(crate) enum Output<P> {
     Complete(CompleteOutput),
     Misfire(MisfireOutput),
     Heartbeat(NodeOutput),
+    Listen(ListenOutput),
     Pool(LaneId, Notice),
 }
 
@@ -69,6 +75,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
                 to.heartbeat(NodeInput::Drain(drains));
             }
             PollOutput::Offset(offset) => to.set_offset(offset),
+            PollOutput::CancelAsked => to.heartbeat(NodeInput::CancelAsked),
             PollOutput::Jumped => to.dispatch(DispatchInput::Jumped),
             PollOutput::Event(event) => to.emit(event),
         },
@@ -100,6 +107,7 @@ pub(crate) fn route<M: Mailboxes>(output: Output<M::Permit>, to: &mut M) {
             NodeOutput::DatabaseReplaced(path) => give_up(Event::DatabaseReplaced { path }, to),
             NodeOutput::Event(event) => to.emit(event),
         },
+        Output::Listen(output) => heard(output, to),
         Output::Pool(lane, notice) => match notice {
             Notice::Freed => to.dispatch(DispatchInput::SeatFreed(lane)),
             Notice::SpawnFailed(error) => to.emit(Event::ThreadRefused { reason: error.to_string() }),
@@ -119,6 +127,21 @@ fn completed(output: CompleteOutput, to: &mut impl Mailboxes) {
         }
         CompleteOutput::Failed(schedule) => to.misfire(MisfireInput::Failed(schedule)),
         CompleteOutput::Event(event) => to.emit(event),
+    }
+}
+
+fn heard(output: ListenOutput, to: &mut impl Mailboxes) {
+    match output {
+        ListenOutput::Told(is_told) => to.poll(PollInput::Told(is_told)),
+        ListenOutput::News(News { work, cancel }) => {
+            if work {
+                to.poll(PollInput::Wake);
+            }
+            if cancel {
+                to.heartbeat(NodeInput::CancelAsked);
+            }
+        }
+        ListenOutput::Event(event) => to.emit(event),
     }
 }
 
@@ -145,6 +168,7 @@ impl Leaving {
     /// Ends polling, claiming and repairing.
     pub(crate) fn begin(to: &mut impl Mailboxes) -> Self {
         to.heartbeat(NodeInput::Withdraw);
+        to.stop_listening();
         to.poll(PollInput::Stop);
         to.misfire(MisfireInput::Stop);
         to.dispatch(DispatchInput::Stop);
@@ -197,6 +221,7 @@ pub(crate) fn cancel(to: &mut impl Mailboxes) {
 pub(crate) fn give_up(why: Event, to: &mut impl Mailboxes) {
     to.heartbeat(NodeInput::Stop { leave: false });
     to.dispatch(DispatchInput::Stop);
+    to.stop_listening();
     to.poll(PollInput::Stop);
     to.misfire(MisfireInput::Stop);
     to.emit(why);

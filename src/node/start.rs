@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use crossbeam::channel::bounded;
+use crossbeam::channel::{Receiver, bounded};
 
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, Millis, NodeId};
-use crate::machine::driver::{self, OnPanic, Surroundings, drive};
+use crate::machine::driver::{self, Driver, OnPanic, Surroundings, drive};
+use crate::members::listener::{ListenInput, ListenMachine};
 use crate::members::{Held, Identity, NodeMachine, Standing, members};
 use crate::node::handlers::{Handlers, Ledger};
 use crate::node::inboxes::{Inboxes, inboxes, send};
 use crate::node::pools::Pools;
-use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Misfire, Poll, Start};
+use crate::node::route::Output::{Complete, Dispatch, Heartbeat, Listen, Misfire, Poll, Start};
 use crate::node::route::{Output, cancel, give_up, route};
 use crate::node::runner::{Runner, RunnerLane};
 #[cfg(feature = "tokio")]
@@ -116,20 +117,21 @@ impl Node {
             ..runner(&inboxes, &clock, &handlers, &standing, &stores)
         };
         let pools = Arc::new(pools(&settings, &lanes, &runner, &inboxes));
-        let around = Surroundings {
-            clock: Arc::clone(&clock),
-            store: stores.work,
-            call: window.call,
-            abandoned: Arc::default(),
-            panicked: stop_on_panic(inboxes.clone()),
-        };
+        let around = surroundings(stores.work, &clock, window.call, &inboxes);
         // The heartbeat's store calls go over a connection of their own.
         let alone = Surroundings { store: stores.heart, ..around.clone() };
         let (held, now) = (Arc::new(Held::default()), clock.now());
         let dispatch = DispatchMachine::new(node, Arc::clone(&held), lease, (lanes, Arc::clone(&pools)), now);
         let complete = CompleteMachine::new(Arc::clone(&held));
         let misfire = MisfireMachine::new(application.clone(), window);
-        let poll = PollMachine::new(node, application.clone(), handlers, window, offset, now);
+        let poll = PollMachine::new(
+            node,
+            application.clone(),
+            handlers,
+            (window, around.store.hearing()),
+            offset,
+            now,
+        );
         let known = (held, Arc::clone(&standing));
         let heart = NodeMachine::new(node, identity, window, known, pools.sums(), now);
         let to = &inboxes;
@@ -141,6 +143,7 @@ impl Node {
                 start: drive("firetime-start", StartMachine::new(), read.start, &around, to.route(Start))?,
                 misfire: drive("firetime-misfire", misfire, read.misfire, &around, to.route(Misfire))?,
                 heartbeat: drive("firetime-heartbeat", heart, read.heartbeat, &alone, to.route(Heartbeat))?,
+                listen: listen(&application, &window, read.listen, &around, to)?,
                 poll: drive("firetime-poll", poll, read.poll, &around, to.route(Poll))?,
             })
         };
@@ -162,6 +165,26 @@ impl Node {
             closed: runner.closed,
         })
     }
+}
+
+fn surroundings(store: Arc<dyn Store>, clock: &Arc<Clock>, call: Millis, to: &Inboxes) -> Surroundings {
+    let (clock, panicked) = (Arc::clone(clock), stop_on_panic(to.clone()));
+    Surroundings { clock, store, call, abandoned: Arc::default(), panicked }
+}
+
+/// The loop that hears of others' changes, where the database tells of them.
+fn listen(
+    application: &str,
+    window: &Window,
+    messages: Receiver<ListenInput>,
+    around: &Surroundings,
+    to: &Inboxes,
+) -> Result<Option<Driver>, Error> {
+    if !around.store.hearing().tells {
+        return Ok(None);
+    }
+    let machine = ListenMachine::new(application.to_owned(), window);
+    drive("firetime-listen", machine, messages, around, to.route(Listen)).map(Some)
 }
 
 /// What runs the executions of a lane: of no lane as yet, and without a runtime for async handlers.

@@ -50,7 +50,7 @@ use play::Played;
 use sabotage::Sabotage;
 use scenario::Scenario;
 
-use crate::domain::Overlap;
+use crate::domain::{Millis, Overlap};
 
 const QUARTER: i64 = 900_000;
 
@@ -402,6 +402,26 @@ fn a_cancel_is_heard_within_one_heartbeat() {
         "an interval, and the answer"
     );
     assert!(heard(&[Sabotage::DeafToCancels]).iter().all(Option::is_none), "nobody need hear of a cancel");
+}
+
+/// By any node, of what some other process stored between two polls.
+#[test]
+fn what_is_enqueued_begins_long_before_the_next_poll() {
+    let longest = |glance: Option<Millis>, sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::enqueued_one_by_one(glance, sabotages);
+        cluster.run();
+        let late: Vec<Millis> = cluster.effects().iter().map(|it| it.at - it.scheduled).collect();
+        judge(&cluster.history()).assert_clean();
+        assert!(late.len() > 50, "{}", late.len());
+        let longest = late.into_iter().max().unwrap_or(Millis::MAX);
+        println!("enqueued: glance={glance:?} sabotages={sabotages:?} longest_ms={longest}");
+        longest
+    };
+    assert!(longest(Some(200), &[]) <= 260, "a glance, a poll and a claim");
+    assert!(longest(None, &[]) <= 60, "a notification, a poll and a claim");
+    for glance in [Some(200), None] {
+        assert!(longest(glance, &[Sabotage::DeafToNews]) > 2_000, "nobody need hear of it");
+    }
 }
 
 /// How often each of two schedules began between its resumes: one whose handler kills its node, and one whose

@@ -81,7 +81,7 @@ impl Rows for PollOp {
             PollAnswer::Payloads(payloads) => {
                 (payloads.len(), payloads.iter().map(|it| it.payload.len()).sum())
             }
-            PollAnswer::Decoded => (0, 0),
+            PollAnswer::Decoded | PollAnswer::Glance(_) => (0, 0),
         };
         takes(rows, bytes)
     }

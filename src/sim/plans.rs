@@ -360,6 +360,22 @@ impl Plans {
             .extend(orders.map(|(id, payload)| judge::Order { execution: id.0, payload: Some(payload) }));
     }
 
+    /// Somebody enqueues an execution of the first job, to be run at once.
+    pub(super) fn enqueue_at_once(&mut self, wire: &Wire<'_>) {
+        let payload = format!("\"enqueued {}\"", self.orders.len());
+        let order = EnqueueOrder {
+            application: APPLICATION.to_owned(),
+            job: jobs::all()[0].clone(),
+            payloads: vec![payload.clone()],
+            due: DueAt::After(0),
+            priority: None,
+            key: None,
+        };
+        let made = wire.store.enqueue(&order).unwrap();
+        let payload = Some(payload);
+        self.orders.push(judge::Order { execution: made[0].0, payload });
+    }
+
     /// Somebody enqueues one with a key of which there are few.
     fn enqueue_keyed(&mut self, order: EnqueueOrder, wire: &Wire<'_>) {
         let key = format!("key-{}", self.dice.below(3));

@@ -66,6 +66,8 @@ pub(super) enum Sabotage {
     BelieveAnyClock,
     /// Heartbeats do not tell of executions that are asked to end.
     DeafToCancels,
+    /// Glances bring no news.
+    DeafToNews,
     /// An execution that somebody asked for is run with its schedule's payload.
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.

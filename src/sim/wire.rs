@@ -15,6 +15,7 @@ use crate::domain::{
 };
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 use crate::store::enqueue::{EnqueueOrder, Keyed};
+use crate::store::news::{Ear, Glance, GlanceQuery, Hearing, News};
 use crate::store::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::{ChangeKind, HeldRow};
 use crate::store::streak::{Streak, StreakQuery};
@@ -443,6 +444,20 @@ impl Store for Wire<'_> {
             owned.iter_mut().for_each(|it| it.is_cancelled = false);
         }
         Ok(reply)
+    }
+
+    fn hearing(&self) -> Hearing {
+        self.store.hearing()
+    }
+
+    fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
+        let glance = self.store.glance(query)?;
+        let news = if self.is(Sabotage::DeafToNews) { News::default() } else { glance.news };
+        Ok(Glance { news, ..glance })
+    }
+
+    fn listen(&self, application: &str) -> Result<Box<dyn Ear>> {
+        self.store.listen(application)
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {

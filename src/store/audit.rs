@@ -2,9 +2,15 @@
 
 use crate::domain::Millis;
 use crate::domain::text::shortened;
+use crate::store::news::News;
 
 /// The most characters kept of what was, and of what became of it.
 const LONGEST: usize = 1_000;
+
+/// How a cancel is recorded,
+pub(crate) const CANCEL: &str = "cancel";
+/// and what becomes by it of an execution whose node has to hear of it.
+pub(crate) const ASKED_TO_CANCEL: &str = "asked to cancel";
 
 /// Who orders a change, and why: for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,11 @@ pub(crate) struct AuditEntry {
 }
 
 impl AuditEntry {
+    /// What nodes have to hear of it: nothing of an execution that was cancelled before it began.
+    pub(crate) fn news(&self) -> News {
+        News::of_change(self.verb, &self.became)
+    }
+
     /// A change of a schedule from one state or setting to another.
     pub(crate) fn of_schedule(
         verb: &'static str,

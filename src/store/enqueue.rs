@@ -7,6 +7,7 @@
 
 use super::columns::{Settings, When};
 use super::definition::Definition;
+use super::news::News;
 use super::when::NONE;
 use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
 use crate::trigger::{Simple, Timing, Trigger, TriggerError};
@@ -134,6 +135,13 @@ impl QueueRow {
 }
 
 impl EnqueueOrder {
+    /// What nodes have to hear of it: nothing if it is due only after their next polls.
+    pub(crate) fn news(&self, now: Millis) -> News {
+        /// A poll interval and what polls look beyond that, with clocks that differ.
+        const SOON: Millis = 10_000;
+        News { work: self.due(now) < now + SOON, cancel: false }
+    }
+
     /// When an execution is due that is stored at `now`.
     pub(crate) fn due(&self, now: Millis) -> Millis {
         match self.due {

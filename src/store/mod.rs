@@ -18,6 +18,7 @@ pub(crate) mod guard;
 mod listing;
 #[cfg(test)]
 pub(crate) mod memory;
+pub(crate) mod news;
 pub(crate) mod order;
 mod retention;
 pub(crate) mod rules;
@@ -53,6 +54,7 @@ pub(crate) use sql::{check_schema, ensure_in, joined, migrate, open};
 use self::audit::{AuditEntry, AuditQuery, AuditRow};
 pub use self::enqueue::OnConflict;
 use self::enqueue::{EnqueueOrder, Keyed};
+use self::news::{Ear, Glance, GlanceQuery, Hearing};
 use self::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 pub(crate) use self::retention::{
     OrphanWalk, Purge, Purged, PurgedOrphans, PurgedQueues, QueuePlace, QueueWalk,
@@ -81,6 +83,16 @@ pub(crate) trait Store: Send + Sync {
 
     /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;
+
+    /// How a node learns, before its next poll, of what others have changed.
+    fn hearing(&self) -> Hearing;
+
+    /// Looks whether others have changed something since an earlier look. What they did in a transaction that
+    /// committed out of the order of its ids may be missed.
+    fn glance(&self, query: &GlanceQuery) -> Result<Glance>;
+
+    /// Begins to listen to what the database [tells](Hearing::tells) of the changes of an application.
+    fn listen(&self, application: &str) -> Result<Box<dyn Ear>>;
 
     /// The payloads of these schedules, with the versions they have now; at most some hundreds.
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;

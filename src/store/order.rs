@@ -1,6 +1,6 @@
 //! Executions that somebody asks for, beside those that are planned, or asks to cancel.
 
-use super::audit::{AuditEntry, Order};
+use super::audit::{ASKED_TO_CANCEL, AuditEntry, CANCEL, Order};
 use super::when::FIRST_PLAUSIBLE;
 use crate::domain::text::shortened;
 use crate::domain::{ExecutionId, ExecutionState, Millis, ScheduleState};
@@ -74,10 +74,10 @@ impl ExecutionOrder {
     /// How its cancel is recorded.
     pub(crate) fn cancel_entry(&self, schedule: &str, was: ExecutionState) -> AuditEntry {
         let became = match was {
-            ExecutionState::Running | ExecutionState::TimedOut => "asked to cancel",
+            ExecutionState::Running | ExecutionState::TimedOut => ASKED_TO_CANCEL,
             _ => ExecutionState::Cancelled.as_str(),
         };
-        self.entry("cancel", schedule, (was, became))
+        self.entry(CANCEL, schedule, (was, became))
     }
 
     /// How another attempt is recorded.

@@ -31,6 +31,7 @@ mod distant;
 mod edited;
 mod leftovers;
 mod life;
+mod news;
 mod poison;
 mod rules;
 mod secrets;
@@ -62,6 +63,7 @@ fn main() {
         distant::add(&mut trials, database);
         leftovers::add(&mut trials, database);
         life::add(&mut trials, database);
+        news::add(&mut trials, database);
         rules::add(&mut trials, database);
         #[cfg(feature = "tokio")]
         tasks::add(&mut trials, database);

@@ -9,7 +9,7 @@ use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 
-/// Drains a node: from its next poll on it claims nothing, hands back what waits for a thread, and ends what
+/// Drains a node: once it hears of that it claims nothing, hands back what waits for a thread, and ends what
 /// runs. Made by [`Client::drain`].
 ///
 /// Once it has nothing left, [`Client::nodes`] shows it as `drained`, and it can be stopped without anybody

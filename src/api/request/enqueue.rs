@@ -100,8 +100,8 @@ macro_rules! options {
 /// the ledger as those of schedules are; [`Context::schedule`](crate::Context::schedule) names its job's
 /// queue, `queue:JOB`, and [`Context::cause`](crate::Context::cause) is
 /// [`Cause::Enqueued`](crate::Cause::Enqueued). Its [fence](crate::Context::fence) counts the claims of this
-/// execution alone. Without a live node that has a handler for its job, it waits. The node whose [client](crate::Scheduler::client) this is looks for it at once,
-/// others with their next poll.
+/// execution alone. Without a live node that has a handler for its job, it waits. Nodes hear of it as
+/// it is stored.
 ///
 /// A request whose answer was lost ([`ErrorKind::Unknown`]) may have stored it.
 ///

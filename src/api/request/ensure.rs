@@ -20,10 +20,9 @@ use crate::store::{Definition, Ensured};
 /// threshold. Nothing else is planned in the past, and only [`Trigger::once`] at or before the last fire time
 /// again.
 ///
-/// So `Trigger::once(Utc::now())` runs the job soon: at once on the node whose
-/// [client](crate::Scheduler::client) this is, else with the next poll. One that was not claimed yet is
-/// withdrawn by the next under the same name, so give each its own name. In a program's start it runs once
-/// per start: give a fixed instant there.
+/// So `Trigger::once(Utc::now())` runs the job at once. One that was not claimed yet is withdrawn by the next
+/// under the same name: to run a job at once without a schedule, [enqueue](crate::Client::enqueue) it. In a
+/// program's start it runs once per start: give a fixed instant there.
 ///
 /// Definitions are compared, not their ages: an older release that starts up beside a newer one puts back its
 /// own. Where releases differ in a definition, let one of them ensure it, or give the new definition a new
@@ -77,7 +76,7 @@ impl Ensure<'_> {
     }
 
     /// Runs the request on the caller's connection, so that it joins the transaction open there: the schedule
-    /// appears if and when the caller commits. Nodes see it with their next poll.
+    /// appears if and when the caller commits.
     ///
     /// On PostgreSQL and MariaDB the call also uses a connection of the client's own. There it makes the
     /// row of a new job, which stays whatever becomes of the transaction: nodes that start with this job

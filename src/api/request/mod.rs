@@ -95,8 +95,8 @@ use ordered;
 macro_rules! joins {
     ($Answer:ty) => {
         /// Runs the request on the caller's connection, so that it joins the transaction open there: it is in
-        /// force if and when the caller commits, and nodes hear of it as of other processes' requests. What
-        /// it changes is locked until then. Without an open transaction it runs in one of its own.
+        /// force if and when the caller commits, and nodes hear of it then. What it changes is locked until
+        /// that. Without an open transaction it runs in one of its own.
         ///
         /// # Errors
         /// As `run`; [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if a row has changed since the

@@ -43,7 +43,7 @@ awaits!(Retry { execution, order }, Retried);
 impl Retry<'_> {
     ordered!(order);
 
-    /// Runs the request. Nodes find the attempt with their next poll.
+    /// Runs the request.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the actor or the reason is too long or has control characters;

@@ -16,8 +16,7 @@ use crate::store::order::{Ordered, RunOrder, implausible, too_large};
 ///
 /// The execution has an identity of its own, is retried and recovered as its job says, and finds who asked
 /// for it, and why, in [`Context::cause`](crate::Context::cause). It also runs while the schedule is paused,
-/// or after its last fire time. The node whose [client](crate::Scheduler::client) this is looks for it at
-/// once, others with their next poll. Each request makes an execution: one whose answer was lost
+/// or after its last fire time. Each request makes an execution: one whose answer was lost
 /// ([`ErrorKind::Unknown`]) may have made it, which [`Client::audit`] tells.
 ///
 /// ```

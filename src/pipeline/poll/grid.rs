@@ -7,7 +7,7 @@ use crate::time::Now;
 
 /// No poll begins for this long after one that failed,
 const FAILURE_PAUSE: Millis = 1_000;
-/// or for this long after one that did not.
+/// or for this long after one between two ticks: what becomes known meanwhile waits for the next.
 pub(super) const EXTRA_PAUSE: Millis = 100;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
@@ -69,6 +69,8 @@ pub(super) struct Timetable {
     pub(super) wanted: bool,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Millis>,
+    /// The last poll to begin did so between two ticks.
+    is_extra: bool,
     /// No poll begins before this boot-clock instant.
     hold: Millis,
 }
@@ -77,7 +79,7 @@ impl Timetable {
     /// The first poll begins at once.
     pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
-        Self { ticker, wanted: true, retry: None, hold: now.boot }
+        Self { ticker, wanted: true, retry: None, is_extra: false, hold: now.boot }
     }
 
     /// Whether a poll begins now.
@@ -94,8 +96,7 @@ impl Timetable {
     }
 
     fn begin(&mut self, tick: Option<Millis>, skipped: u64) -> Next {
-        self.wanted = false;
-        self.retry = None;
+        (self.wanted, self.retry, self.is_extra) = (false, None, tick.is_none());
         Next::Begin { tick, skipped }
     }
 
@@ -118,7 +119,7 @@ impl Timetable {
 
     /// A poll has ended.
     pub(super) fn ended(&mut self, now: Now) {
-        self.hold = now.boot + EXTRA_PAUSE;
+        self.hold = if self.is_extra { now.boot + EXTRA_PAUSE } else { now.boot };
     }
 
     /// A poll has failed: another follows as soon as the pause is over.

@@ -8,12 +8,15 @@ use crate::domain::{Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleI
 use crate::machine::Operation;
 #[cfg(any(test, feature = "bench"))]
 use crate::store::Page;
+use crate::store::news::{Glance, GlanceQuery};
 use crate::store::{LargePayload, PollQuery, Polled, Store};
 use crate::time::Micros;
 
 pub(crate) enum PollInput {
     /// Poll between two ticks.
     Wake,
+    /// The database tells of others' changes from now on, or does so no more.
+    Told(bool),
     /// This process changed the schedule of this name: poll it at once, whatever its shard.
     Changed(String),
     /// The slot of the schedule of this name is free by this process: what waits for it may be another node's
@@ -46,6 +49,8 @@ pub(crate) enum PollOutput {
     },
     /// The node drains, said with each poll; or it does so no more.
     Drain(bool),
+    /// Somebody asked for the end of an execution, perhaps of this node's.
+    CancelAsked,
     /// From now on database time is the host's time plus this.
     Offset(Micros),
     /// Drop the plan: the clock it was made by has stepped.
@@ -96,17 +101,21 @@ pub(crate) enum PollOp {
     Decode(Decode),
     /// Looks for overdue schedules, however old.
     Look(PollQuery),
+    /// Asks for news.
+    Glance(GlanceQuery),
 }
 
 pub(crate) enum PollAnswer {
     Page(Polled),
     Payloads(Vec<LargePayload>),
     Decoded,
+    Glance(Glance),
 }
 
 /// The operations' names in messages.
 pub(super) const POLL: &str = "poll";
 pub(super) const LOOK: &str = "looking for long overdue schedules";
+pub(super) const GLANCE: &str = "looking for news";
 
 impl Operation for PollOp {
     type Answer = PollAnswer;
@@ -115,12 +124,14 @@ impl Operation for PollOp {
         match self {
             Self::Page(_) | Self::Payloads(_) | Self::Decode(_) => POLL,
             Self::Look(_) => LOOK,
+            Self::Glance(_) => GLANCE,
         }
     }
 
     fn perform(self, store: &dyn Store) -> Result<PollAnswer, Error> {
         match self {
             Self::Page(query) | Self::Look(query) => store.poll(&query).map(PollAnswer::Page),
+            Self::Glance(query) => store.glance(&query).map(PollAnswer::Glance),
             Self::Payloads(schedules) => store.payloads(&schedules).map(PollAnswer::Payloads),
             Self::Decode(decode) => {
                 decode.perform();

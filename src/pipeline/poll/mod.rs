@@ -9,11 +9,15 @@
 //! are cut off fairly: each job gets its share of pages and of large payloads. A call that fails makes the
 //! next poll's pages smaller. At last the poll [decodes](decode) new payloads in the time that is left.
 //!
+//! Between two polls it asks for news, where nobody tells: others' changes that the next poll should not wait
+//! for.
+//!
 //! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
-//! fire time (`skipping`), whose schedules they ask for (`home`), how they walk over their pages (`pages`),
+//! fire time (`skipping`), when it asks for news (`glances`), whose schedules they ask for (`home`), how they walk over their pages (`pages`),
 //! and which large payloads they fetch (`payloads`).
 
 pub(crate) mod decode;
+mod glances;
 mod grid;
 mod home;
 mod messages;
@@ -24,10 +28,11 @@ mod skipping;
 use std::sync::Arc;
 
 use self::decode::{Catalog, Decoders};
+use self::glances::Glances;
 use self::grid::{Next, Timetable};
 use self::home::Home;
 pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutput, PollPlan};
-use self::messages::{LOOK, POLL};
+use self::messages::{GLANCE, LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
 use self::pages::{Bookmark, OTHERS, Poll, PolledRows, Signs, Stage};
 use self::skipping::Skipping;
@@ -35,6 +40,7 @@ use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::{Expanded, expand};
+use crate::store::news::{GlanceQuery, Hearing, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
@@ -49,6 +55,7 @@ pub(crate) struct PollMachine {
     offset: Offset,
     decoders: Decoders,
     timetable: Timetable,
+    glances: Glances,
     skipping: Skipping,
     home: Home,
     bookmark: Bookmark,
@@ -67,7 +74,7 @@ impl PollMachine {
         node: NodeId,
         application: String,
         catalog: Arc<dyn Catalog>,
-        window: Window,
+        (window, hearing): (Window, Hearing),
         offset: Offset,
         now: Now,
     ) -> Self {
@@ -77,6 +84,7 @@ impl PollMachine {
             window,
             offset,
             timetable: Timetable::new(node, window.poll, now),
+            glances: Glances::new(hearing, now),
             skipping: Skipping::new(&window),
             home: Home::new(catalog.jobs()),
             decoders: Decoders::new(catalog),
@@ -91,8 +99,7 @@ impl PollMachine {
 
     /// Begins a poll with its first page.
     fn begin(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
-        let until =
-            self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead);
+        let until = self.until(now);
         let query = PollQuery {
             shares: self.home.shares.clone(),
             names: self.home.names(now),
@@ -106,6 +113,34 @@ impl PollMachine {
         let call = self.call(&poll);
         self.poll = Some(poll);
         call
+    }
+
+    /// The end of the window of a poll that begins now.
+    fn until(&self, now: Now) -> Millis {
+        self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead)
+    }
+
+    /// Asks for news.
+    fn glance(&self, now: Now, after: Marks) -> GlanceQuery {
+        GlanceQuery { application: self.application.clone(), after, until: self.until(now) }
+    }
+
+    /// Takes in the answer to a question for news.
+    fn glanced(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
+        match answer {
+            Ok(PollAnswer::Glance(glance)) => {
+                let News { work, cancel } = self.glances.answered(now, glance);
+                self.timetable.wanted |= work;
+                if cancel {
+                    self.outbox.push(PollOutput::CancelAsked);
+                }
+            }
+            Ok(PollAnswer::Page(_) | PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
+            Err(error) => {
+                self.glances.failed(now);
+                self.emit(Event::StoreFailed { operation: GLANCE, error });
+            }
+        }
     }
 
     /// Asks for overdue schedules alone, from the first entry on.
@@ -140,7 +175,7 @@ impl PollMachine {
                 }
                 self.seen(now, Signs::of(&polled));
             }
-            Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded) => {}
+            Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded | PollAnswer::Glance(_)) => {}
             Err(error) => {
                 self.emit(Event::StoreFailed { operation: LOOK, error });
             }
@@ -297,13 +332,20 @@ impl Machine for PollMachine {
                 }
                 Step::Do(self.begin(now, tick))
             }
-            Next::Wait(until) => Step::Wait(until),
+            Next::Wait(until) if self.timetable.wanted => Step::Wait(until),
+            Next::Wait(until) => match self.glances.begin(now) {
+                Some(after) => Step::Do(PollOp::Glance(self.glance(now, after))),
+                None => Step::Wait(until.min(self.glances.next_at())),
+            },
         }
     }
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
         if let Some(floor) = self.skipping.looking() {
             return self.looked(now, floor, answer);
+        }
+        if self.glances.has_ended() {
+            return self.glanced(now, answer);
         }
         let Some(mut poll) = self.poll.take() else { return };
         self.outbox.extend(self.decoders.listen().into_iter().map(PollOutput::Event));
@@ -314,6 +356,7 @@ impl Machine for PollMachine {
                 self.go_on(now, poll);
             }
             Ok(PollAnswer::Decoded) => self.planned(now, poll),
+            Ok(PollAnswer::Glance(_)) => {}
             Err(error) => {
                 if let Some(hangs) = self.decoders.give_up() {
                     self.emit(hangs);
@@ -331,6 +374,7 @@ impl Machine for PollMachine {
     fn receive(&mut self, now: Now, input: PollInput) {
         match input {
             PollInput::Wake => self.timetable.wanted = true,
+            PollInput::Told(is_told) => self.glances.told(now, is_told),
             PollInput::Changed(name) => {
                 self.timetable.wanted = true;
                 self.home.changed(name, now.boot + 2 * self.window.poll);

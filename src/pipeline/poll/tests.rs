@@ -7,9 +7,13 @@ use crate::domain::shards::Member;
 use crate::fixtures::{calls_while_down, cron};
 use crate::machine::Operation;
 use crate::store::memory::MemoryStore;
+use crate::store::news::Glance;
 use crate::time::{Micros, TimeSample};
 
 pub(super) const PERIOD: Millis = 5_000;
+
+/// Nobody glances at the database.
+const TOLD: Hearing = Hearing { tells: true, glance: Millis::MAX };
 
 struct Strict;
 
@@ -33,12 +37,19 @@ pub(super) fn at(time: Millis) -> Now {
 
 /// One that does not look at all overdue schedules.
 pub(super) fn machine(now: Millis) -> PollMachine {
+    let mut machine = hearing(now, TOLD);
+    machine.receive(at(now), PollInput::Told(true));
+    machine
+}
+
+/// One that learns of others' changes so.
+fn hearing(now: Millis, hearing: Hearing) -> PollMachine {
     // A node whose phase on the grid is 0.
     PollMachine::new(
         NodeId(uuid::Uuid::nil()),
         "app".to_owned(),
         Arc::new(Strict),
-        Window::default(),
+        (Window::default(), hearing),
         Offset::new(sample(now, now)),
         at(now),
     )
@@ -219,6 +230,7 @@ pub(super) fn asked(machine: &mut PollMachine, mut now: Millis) -> (Millis, Poll
             Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
             Step::Do(PollOp::Look(_)) => told_earliest(machine, now, None),
             Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
+            Step::Do(PollOp::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),
@@ -257,4 +269,95 @@ fn a_drain_is_told_behind_the_plan_that_ends_the_claims() {
         panic!("{} outputs", told.len())
     };
     assert!(!plan.enabled);
+}
+
+const SEEN: Glance = Glance { marks: Marks { run: 7, audit: 3 }, news: News { work: false, cancel: false } };
+
+/// Runs until a poll or a glance is asked for: when, and behind which marks if it is a glance.
+fn glanced(machine: &mut PollMachine, mut now: Millis) -> (Millis, Option<Marks>, Vec<PollOutput>) {
+    let mut told = Vec::new();
+    loop {
+        match machine.next(at(now)) {
+            Step::Do(PollOp::Glance(query)) => return (now, Some(query.after), told),
+            Step::Do(_) => return (now, None, told),
+            Step::Tell(output) => told.push(output),
+            Step::Wait(until) => now = now.max(until),
+            Step::Stop => panic!("stopped"),
+        }
+    }
+}
+
+/// One whose first poll, at a tick, has ended, and whose first glance has brought it another.
+fn glancing() -> (PollMachine, Millis) {
+    let mut machine = hearing(1_000_000, Hearing { tells: true, glance: 200 });
+    let (now, _, _) = glanced(&mut machine, 1_000_000);
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    let (now, after, _) = glanced(&mut machine, now);
+    assert_eq!(after, Some(Marks::END));
+    machine.done(at(now), Ok(PollAnswer::Glance(SEEN)));
+    let (now, after, told) = glanced(&mut machine, now);
+    assert!(after.is_none() && told.iter().any(|it| matches!(it, PollOutput::CancelAsked)), "nobody can say");
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    (machine, now)
+}
+
+#[test]
+fn what_a_glance_finds_wakes_the_poll_and_the_heartbeat() {
+    let (mut machine, now) = glancing();
+    let (now, after, _) = glanced(&mut machine, now + 200);
+    assert_eq!(after, Some(SEEN.marks));
+    machine.done(at(now + 3), Ok(PollAnswer::Glance(SEEN)));
+    let (now, after, told) = glanced(&mut machine, now + 3);
+    assert!(after.is_some() && told.is_empty());
+    let news = News { work: true, cancel: false };
+    machine.done(at(now), Ok(PollAnswer::Glance(Glance { news, ..SEEN })));
+    let (polled, after, told) = glanced(&mut machine, now);
+    assert!((polled, after) == (now, None) && told.is_empty(), "it polls at once");
+    machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+    let (now, after, _) = glanced(&mut machine, now);
+    assert!(after.is_some());
+    let news = News { work: false, cancel: true };
+    machine.done(at(now), Ok(PollAnswer::Glance(Glance { news, ..SEEN })));
+    let (_, after, told) = glanced(&mut machine, now);
+    assert!(after.is_some() && matches!(told[..], [PollOutput::CancelAsked]), "and does not poll");
+}
+
+#[test]
+fn glances_are_for_what_is_due_before_the_next_poll_brings_it() {
+    let (mut machine, now) = glancing();
+    while let Step::Tell(_) = machine.next(at(now)) {}
+    let Step::Do(PollOp::Glance(query)) = machine.next(at(now + 200)) else { panic!("a glance is due") };
+    assert_eq!(query.until, machine.timetable.next_tick() + 1_000);
+    machine.done(at(now + 200), Err(Error::new(ErrorKind::Unavailable, "away")));
+    let (again, after, told) = glanced(&mut machine, now + 200);
+    assert!(after.is_some() && again == now + 1_200);
+    assert!(matches!(told[..], [PollOutput::Event(Event::StoreFailed { operation: GLANCE, .. })]));
+}
+
+#[test]
+fn who_is_told_does_not_glance() {
+    let (mut machine, now) = glancing();
+    machine.receive(at(now), PollInput::Told(true));
+    let (polled, after, _) = glanced(&mut machine, now);
+    assert_eq!((polled, after), (machine.timetable.next_tick() - PERIOD, None));
+    machine.done(at(polled), Ok(PollAnswer::Page(answer(polled, Vec::new()))));
+    machine.receive(at(polled), PollInput::Told(false));
+    let (now, after, _) = glanced(&mut machine, polled);
+    assert_eq!((now, after), (polled, Some(Marks::END)), "what came meanwhile is unknown");
+}
+
+/// News comes in time, also right behind the poll of a tick.
+#[test]
+fn a_poll_of_a_tick_is_followed_at_once() {
+    let mut machine = machine(1_000_000);
+    let (first, _) = asked(&mut machine, 1_000_000);
+    machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
+    let (tick, _) = asked(&mut machine, first);
+    machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
+    for pause in [0, EXTRA_PAUSE] {
+        machine.receive(at(tick), PollInput::Wake);
+        let (now, _) = asked(&mut machine, tick);
+        assert_eq!(now, tick + pause);
+        machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
+    }
 }

@@ -31,6 +31,7 @@ impl Cluster {
         for n in 0..self.slots.len() {
             self.strike_or_start(n);
         }
+        self.spread_rumours();
         self.set_clock_wrong();
         self.change_schedules();
         // The rest is written behind the store's back.

@@ -17,6 +17,7 @@ use super::scenario::Scenario;
 use super::switches::Switches;
 use super::wire::{Wire, Wires};
 use crate::domain::{ExecutionState, Millis, NodeId, ScheduleId};
+use crate::store::news::News;
 use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
@@ -28,6 +29,14 @@ const KEPT: usize = 3_000;
 const CROWD: usize = 4_000;
 /// How long the database's clock is wrong by a step.
 pub(super) const STEPPED: Millis = 25_000;
+/// One node in so many glances at the database for news,
+const GLANCES: Millis = 4;
+/// so often. Others are told.
+const GLANCE: Millis = 1_000;
+/// Where executions are enqueued one by one, one follows another so much later,
+const ENQUEUES: Millis = 1_731;
+/// and nodes that are told are told so soon.
+const TOLD: Millis = 10;
 /// How long nodes are cut off for as somebody takes hold of a row: a claim of each second is under way then.
 const CUT: Millis = 2_000;
 
@@ -68,6 +77,10 @@ pub(super) struct Cluster {
     /// The rows that somebody holds, and until when.
     held: Vec<(ScheduleId, Millis)>,
     holders: Dice,
+    /// For what nodes are told of others' changes.
+    rumours: Dice,
+    /// When, whom.
+    told: Vec<(Millis, usize)>,
     /// See [`Cluster::stranded`].
     stranded: (usize, Millis),
     script: Script,
@@ -98,6 +111,11 @@ struct Script {
     aligned: bool,
     /// Whether every node has two lanes, or none has; otherwise some have.
     laned: Option<bool>,
+    /// How often every node glances at the database, or none if it is told of others' changes; otherwise some
+    /// do, now and then.
+    glance: Option<Option<Millis>>,
+    /// When somebody enqueues the next execution.
+    enqueue_at: Millis,
 }
 
 impl Script {
@@ -111,6 +129,8 @@ impl Script {
         pace: Pace { call: 0, row: 0 },
         aligned: false,
         laned: None,
+        glance: None,
+        enqueue_at: Millis::MAX,
     };
 }
 
@@ -139,6 +159,8 @@ impl Cluster {
             outage_until: now,
             held: Vec::new(),
             holders: stream(6),
+            rumours: stream(8),
+            told: Vec::new(),
             stranded: (0, 0),
             script: Script::EMPTY,
             refused_until: now,
@@ -237,6 +259,8 @@ impl Cluster {
             }
             let mut next = next_second;
             self.bury();
+            self.enqueue();
+            self.tell();
             for n in 0..self.slots.len() {
                 self.turn(n);
             }
@@ -244,8 +268,48 @@ impl Cluster {
             next = processes
                 .map(Process::next_at)
                 .chain(self.graves.iter().map(Process::sent_at))
+                .chain(self.told.iter().map(|(at, _)| *at))
+                .chain(std::iter::once(self.script.enqueue_at))
                 .fold(next, Millis::min);
             self.now = next.max(self.now + 1);
+        }
+    }
+
+    /// Once a second nodes are told of changes, late, twice or never, whether or not there were any.
+    pub(super) fn spread_rumours(&mut self) {
+        if self.script.glance.is_some() {
+            return;
+        }
+        for n in 0..self.slots.len() {
+            let tellings = [0, 0, 1, 2][usize::try_from(self.rumours.below(4)).unwrap_or_default()];
+            let told = (0..tellings).map(|_| (self.now + 1 + self.rumours.below(2_000), n));
+            self.told.extend(told);
+        }
+    }
+
+    /// An execution to be run at once, of which nodes are told soon if they do not glance.
+    fn enqueue(&mut self) {
+        if self.now < self.script.enqueue_at {
+            return;
+        }
+        self.script.enqueue_at = self.now + ENQUEUES;
+        if self.now >= self.ends {
+            self.script.enqueue_at = Millis::MAX;
+            return;
+        }
+        let wire = Wire::new(self.database.store(), &self.wires, 0);
+        self.plans.enqueue_at_once(&wire);
+        if self.script.glance == Some(None) && !wire.is(Sabotage::DeafToNews) {
+            self.told.extend((0..self.slots.len()).map(|n| (self.now + TOLD, n)));
+        }
+    }
+
+    fn tell(&mut self) {
+        let now = self.now;
+        for (_, n) in self.told.extract_if(.., |(at, _)| *at <= now) {
+            if let Some(process) = &mut self.slots[n].process {
+                process.hear(now, News::ANY);
+            }
         }
     }
 
@@ -308,7 +372,9 @@ impl Cluster {
         // Only where what is removed is remembered for the judge.
         let may_forget = self.faults.forgets > 0 && self.database.is_scratch();
         let retention = (may_forget && self.names.strikes(self.faults.forgets)).then_some(RETENTION);
-        let process = Process::start(id, self.now, skew, &wire, stranger, retention);
+        let glances = (self.rumours.below(GLANCES) == 0).then_some(GLANCE);
+        let glance = self.script.glance.unwrap_or(glances);
+        let process = Process::start(id, self.now, skew, &wire, stranger, retention, glance);
         self.slots[n].process = Some(process);
     }
 

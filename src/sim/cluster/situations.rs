@@ -56,6 +56,14 @@ impl Cluster {
         cluster
     }
 
+    /// Executions enqueued one by one, and nodes that glance at the database so often, or are told of them.
+    pub(in crate::sim) fn enqueued_one_by_one(glance: Option<Millis>, sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        (cluster.script.glance, cluster.script.enqueue_at) = (Some(glance), cluster.now + 20_000);
+        cluster
+    }
+
     /// A job of 90 s each minute, and an outage of ten minutes.
     pub(in crate::sim) fn long_runs_in_an_outage(rule: Overlap) -> Self {
         let scenario = Scenario { seed: 0, nodes: 3, schedules: 0, span: 900_000, faults: Faults::NONE };

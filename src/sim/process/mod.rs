@@ -18,6 +18,7 @@ use super::seats::{FloorSeats, Floors, Permit};
 use super::wire::Wire;
 use crate::domain::{Answer, Event, Millis, NodeId};
 use crate::machine::Machine;
+use crate::members::listener::ListenOutput;
 use crate::members::{Held, Identity, NodeInput, NodeMachine, NodeOutput, Standing, members};
 use crate::node::handlers::Begun;
 use crate::node::lifecycle::{Interruption, Patience, Running, Starting};
@@ -28,6 +29,7 @@ use crate::pipeline::lanes::{DEFAULT_LANE, JobLane, LaneId, LaneSettings, Lanes,
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
+use crate::store::news::{Hearing, News};
 use crate::store::{Applied, Claimed, Figures, Heartbeat, HeartbeatReply, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 use crate::upkeep::{MisfireInput, MisfireMachine};
@@ -154,7 +156,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// As the scheduler's start: register and beat once, then run the machines.
+    /// As the scheduler's start: register and beat once, then run the machines. It glances at the database so
+    /// often, or hears what that tells.
     pub(super) fn start(
         id: NodeId,
         time: Millis,
@@ -162,6 +165,7 @@ impl Process {
         wire: &Wire<'_>,
         stranger: bool,
         retention: Option<Millis>,
+        glance: Option<Millis>,
     ) -> Self {
         let identity = Identity {
             application: APPLICATION.to_owned(),
@@ -200,7 +204,9 @@ impl Process {
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };
         let catalog = Anything::new(wire.is(Sabotage::DecodeAllAtOnce));
-        let mut polling = PollMachine::new(id, application, Arc::new(catalog), window, known, now);
+        let hearing = Hearing { tells: glance.is_none(), glance: glance.unwrap_or(Millis::MAX) };
+        let mut polling = PollMachine::new(id, application, Arc::new(catalog), (window, hearing), known, now);
+        polling.receive(now, PollInput::Told(hearing.tells));
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));
         }
@@ -293,6 +299,11 @@ impl Process {
     /// How many bytes of texts wait to be stored.
     pub(super) fn kept(&self) -> usize {
         self.complete.machine.kept()
+    }
+
+    /// The database tells it of others' changes, or of none.
+    pub(super) fn hear(&mut self, time: Millis, news: News) {
+        self.deliver(std::iter::once(Output::Listen(ListenOutput::News(news))), self.now(time));
     }
 
     /// Begins an orderly shutdown.
@@ -500,6 +511,8 @@ impl Mailboxes for Delivery<'_> {
     fn set_offset(&mut self, offset: Micros) {
         self.process.clocks.offset = offset;
     }
+
+    fn stop_listening(&mut self) {}
 
     fn left(&mut self) {}
 

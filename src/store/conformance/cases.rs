@@ -56,6 +56,12 @@ macro_rules! conformance {
                 a_cancel_loses_if_only_the_state_differs,
                 a_cancel_loses_if_only_the_token_differs,
             }
+            news {
+                what_waits_is_news_once_if_it_is_due_soon,
+                what_nodes_claim_is_no_news,
+                a_change_of_a_client_is_news,
+                a_cancel_is_news_for_who_runs_it_alone,
+            }
             enqueued {
                 an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,
                 many_are_stored_in_the_order_of_their_payloads,

@@ -35,6 +35,7 @@ pub(crate) mod edited;
 pub(crate) mod enqueued;
 pub(crate) mod guards;
 pub(crate) mod ledger;
+pub(crate) mod news;
 pub(crate) mod nodes;
 pub(crate) mod ordered;
 pub(crate) mod overlaps;

@@ -1,8 +1,10 @@
 //! The audit.
 
+use super::rows::Run;
 use super::tables::Tables;
-use crate::domain::Millis;
+use crate::domain::{ExecutionState, Millis};
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::news::{Glance, GlanceQuery, Marks, News};
 
 impl Tables {
     /// The row's id.
@@ -36,6 +38,19 @@ impl Tables {
                 && query.since.is_none_or(|since| row.made >= since)
         };
         self.audit.iter().rev().filter(wanted).take(query.limit).cloned().collect()
+    }
+
+    pub(super) fn glance(&self, query: &GlanceQuery) -> Glance {
+        let (runs, run) = self.runs_behind(query.after.run);
+        let is_news = |run: &Run| {
+            *run.application == *query.application && run.is(ExecutionState::Pending) && run.due < query.until
+        };
+        let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, cancel: false });
+        let behind = |row: &&AuditRow| row.id > query.after.audit && row.application == query.application;
+        let changes = self.audit.iter().filter(behind);
+        let changes = changes.map(|row| News::of_change(&row.verb, &row.became));
+        let marks = Marks { run, audit: self.audit.last().map_or(0, |row| row.id) };
+        Glance { marks, news: work.chain(changes).fold(News::default(), News::and) }
     }
 
     pub(super) fn purge_audit(&mut self, application: &str, before: Millis) {

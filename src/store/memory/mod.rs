@@ -27,6 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use self::tables::Tables;
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::rules::{ChangeKind, HeldRow};
 use super::streak::{Streak, StreakQuery};
@@ -139,6 +140,18 @@ impl Store for MemoryStore {
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         let tables = self.tables();
         Ok(tables.poll(query, Self::sample(&tables)))
+    }
+
+    fn hearing(&self) -> Hearing {
+        Hearing { tells: false, glance: 25 }
+    }
+
+    fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
+        Ok(self.tables().glance(query))
+    }
+
+    fn listen(&self, _: &str) -> Result<Box<dyn Ear>> {
+        Err(crate::domain::Error::new(crate::domain::ErrorKind::Config, "it tells of nothing"))
     }
 
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {

@@ -175,6 +175,12 @@ impl Tables {
         self.runs.get(&id.0)
     }
 
+    /// The executions with higher ids, and the highest.
+    pub(super) fn runs_behind(&self, id: i64) -> (impl Iterator<Item = &Run>, i64) {
+        let last = self.runs.last_key_value().map_or(0, |(id, _)| *id);
+        (self.runs.range(id.saturating_add(1)..).map(|(_, run)| run), last)
+    }
+
     /// A schedule's executions in the order of their key: generation, origin, occurrence, attempt.
     pub(super) fn ledger(&self, schedule: i64) -> impl DoubleEndedIterator<Item = (ExecutionId, &Run)> {
         let keys =

@@ -3,6 +3,7 @@
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::inspect::of_application;
+use super::news;
 use super::session::Session;
 use super::statement::{Row, Statement, single, sql};
 use crate::domain::Millis;
@@ -10,7 +11,9 @@ use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
 
 /// Records a change that this transaction has made.
 pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
-    let insert = insert(session.dialect(), entry);
+    let dialect = session.dialect();
+    let insert = insert(dialect, entry);
+    let insert = if dialect.notifies() { told(dialect, insert.push(" RETURNING id"), entry) } else { insert };
     session.execute(&insert)?;
     Ok(())
 }
@@ -18,14 +21,27 @@ pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> 
 /// As [`record`]; the row's id.
 pub(super) fn record_with_id(session: &mut dyn Session, entry: &AuditEntry) -> Step<i64> {
     let insert = insert(session.dialect(), entry);
-    insert_with_id(session, insert)
+    insert_and(session, insert, |dialect, insert| told(dialect, insert, entry))
+}
+
+fn told(dialect: Dialect, insert: Statement, entry: &AuditEntry) -> Statement {
+    news::tell(dialect, entry.news(), insert, &entry.application)
 }
 
 /// Inserts a row whose id the database draws; that id.
 pub(super) fn insert_with_id(session: &mut dyn Session, insert: Statement) -> Step<i64> {
+    insert_and(session, insert, |_, insert| insert)
+}
+
+/// The same, with what follows the id among the columns that are returned.
+fn insert_and(
+    session: &mut dyn Session,
+    insert: Statement,
+    follow: impl FnOnce(Dialect, Statement) -> Statement,
+) -> Step<i64> {
     let dialect = session.dialect();
     if dialect.returns_inserted_rows() {
-        return single(session.rows(&insert.push(" RETURNING id"))?);
+        return single(session.rows(&follow(dialect, insert.push(" RETURNING id")))?);
     }
     session.execute(&insert)?;
     single(session.rows(&sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id"))?)

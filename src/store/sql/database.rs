@@ -11,6 +11,7 @@ use super::session::Session;
 use super::statement::Statement;
 use super::target::{Opened, Target};
 use crate::domain::{ExecutionState, Millis};
+use crate::store::news::Ear;
 use crate::store::{PollQuery, StoreLimits};
 
 /// How long a statement waits for a lock; milliseconds. MariaDB counts in seconds.
@@ -29,6 +30,11 @@ pub(super) trait Database: Sync {
     /// sessions share, and a server or client library that firetime cannot work with.
     fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         self.connect(target, limits)
+    }
+
+    /// Begins to listen to what the database tells of an application. It may take as long as a store call.
+    fn listen(&self, _target: &Target, _limits: StoreLimits, _application: &str) -> Step<Box<dyn Ear>> {
+        Err(Fault::new(FaultKind::Senseless, "this database does not tell of changes"))
     }
 
     /// Sets what every session of ours has; see [`StoreLimits`].

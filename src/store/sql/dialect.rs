@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::statement::{Statement, Value};
+use crate::store::news::Hearing;
 use crate::time::{HostTime, Micros, TimeSample};
 
 /// Which SQL is spoken.
@@ -200,6 +201,27 @@ impl Dialect {
     /// Whether diesel reads the rows that an INSERT answers with.
     pub(super) fn returns_inserted_rows(self) -> bool {
         self != Self::Mysql
+    }
+
+    /// Whether a commit tells those who listen.
+    pub(super) fn notifies(self) -> bool {
+        self == Self::Postgres
+    }
+
+    /// How nodes learn of others' changes. SQLite is asked within the process.
+    pub(super) fn hearing(self) -> Hearing {
+        Hearing { tells: self.notifies(), glance: self.choose(25, 200, 200) }
+    }
+
+    /// The rows of a table with a higher id (?), found by that alone, as the beginning of a condition.
+    pub(super) fn behind(self, table: &str, alias: &str) -> String {
+        match self {
+            Self::Sqlite => format!("{table} AS {alias} NOT INDEXED WHERE {alias}.id > ?"),
+            Self::Postgres => {
+                format!("(SELECT b.* FROM {table} b WHERE b.id > ? OFFSET 0) AS {alias} WHERE TRUE")
+            }
+            Self::Mysql => format!("{table} AS {alias} FORCE INDEX (PRIMARY) WHERE {alias}.id > ?"),
+        }
     }
 
     /// Where a node's open executions are found: on PostgreSQL by its claims, elsewhere by their state.

@@ -18,6 +18,7 @@
 //! claim      batches, answers, and what became of a claim whose commit is unknown
 //! audit      who changed what
 //! change     the table of changes                    node       nodes, and executions of dead ones
+//! news       what others have changed
 //! poll       schedules and executions to be planned  unreadable schedules' rows that nobody understands
 //! purge, orphans  the end of a retention             ensure     definitions
 //! order      executions that somebody asks for       streak     occurrences in a row that failed
@@ -44,6 +45,7 @@ mod inspect;
 mod joined;
 mod mariadb;
 mod migrate;
+mod news;
 mod node;
 mod open_executions;
 mod opened;
@@ -85,6 +87,7 @@ use target::Target;
 
 use super::audit::{AuditEntry, AuditQuery, AuditRow};
 use super::enqueue::{EnqueueOrder, Keyed};
+use super::news::{Ear, Glance, GlanceQuery, Hearing};
 use super::order::{Cancel, ExecutionOrder, Ordered, Retry, RunOrder};
 use super::streak::{Streak, StreakQuery};
 use super::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
@@ -182,6 +185,21 @@ impl Store for SqlStore {
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
         self.read("poll", |session| poll::poll(session, query, &self.clock))
+    }
+
+    fn hearing(&self) -> Hearing {
+        self.connections.target.dialect.hearing()
+    }
+
+    fn glance(&self, query: &GlanceQuery) -> Result<Glance> {
+        self.read("glance", |session| news::glance(session, query))
+    }
+
+    fn listen(&self, application: &str) -> Result<Box<dyn Ear>> {
+        let (target, limits) =
+            (&self.connections.target, StoreLimits { call: self.call, ..StoreLimits::default() });
+        let ear = target.dialect.database().listen(target, limits, application);
+        ear.map_err(|fault| self.error("listen", fault))
     }
 
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>> {

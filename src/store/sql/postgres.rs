@@ -3,6 +3,8 @@
 pub(super) mod claims;
 #[cfg(feature = "postgres")]
 mod driver;
+#[cfg(feature = "postgres")]
+mod ear;
 pub(super) mod notes;
 #[cfg(feature = "postgres")]
 mod pooler;
@@ -24,6 +26,8 @@ use super::session::Session;
 use super::statement::{Statement, Value, sql};
 use super::target::{Opened, Target};
 use crate::domain::ExecutionState;
+#[cfg(feature = "postgres")]
+use crate::store::news::Ear;
 use crate::store::{PollQuery, StoreLimits};
 use crate::time::span;
 
@@ -40,6 +44,11 @@ impl Database for Postgres {
 
     fn connect_first(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         within_reach(target, limits, open_unshared)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn listen(&self, target: &Target, limits: StoreLimits, application: &str) -> Step<Box<dyn Ear>> {
+        ear::listen(target, limits, application)
     }
 
     fn limit(&self, session: &mut dyn Session, limits: StoreLimits) -> Step<()> {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::batch::{BatchRows, delete};
 use super::fault::{Fault, FaultKind, Step};
-use super::node;
 use super::purge;
 use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
+use super::{news, node};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
@@ -39,9 +39,13 @@ fn unseen(order: &EnqueueOrder) -> Fault {
     Fault::new(FaultKind::Conflict, problem)
 }
 
-/// The host's time: it only keeps neighbours in time together.
+/// It keeps neighbours in time together.
 fn fresh_origin() -> i64 {
-    first_origin(Clock::default().now().db, Token::fresh().0.as_u128())
+    first_origin(host_time(), Token::fresh().0.as_u128())
+}
+
+fn host_time() -> Millis {
+    Clock::default().now().db
 }
 
 /// Inserts one execution with a key, unless another keeps that. Locks the key's row first, then its
@@ -63,8 +67,11 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     if keeper != origin
         && let Some(open) = key.open_attempt(session, queue, keeper)?
     {
-        let is_replaced = unique.on_conflict == OnConflict::Replace && replace(session, order, &open, due)?;
-        return Ok(if is_replaced { Keyed::Replaced(open.id) } else { Keyed::Existing(open.id) });
+        if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
+            return Ok(Keyed::Existing(open.id));
+        }
+        news::tell_of(session, order.news(host_time()), &order.application)?;
+        return Ok(Keyed::Replaced(open.id));
     }
     if keeper != origin {
         key.give(session, keeper, origin)?;
@@ -270,7 +277,10 @@ fn insert_some(
         _ => fault,
     };
     let mut rows = if dialect.returns_inserted_rows() {
-        session.rows(&insert.push(" RETURNING id, origin")).map_err(taken)?
+        let insert = insert.push(" RETURNING id, origin");
+        session
+            .rows(&news::tell(dialect, order.news(host_time()), insert, &order.application))
+            .map_err(taken)?
     } else {
         let made = session.execute(&insert).map_err(taken)?;
         let rows = session.rows(&inserted(order, origins))?;

@@ -10,6 +10,8 @@ mod faults;
 mod fixture;
 pub(crate) mod ledger;
 #[cfg(feature = "postgres")]
+mod news;
+#[cfg(feature = "postgres")]
 mod open_executions;
 mod plans;
 #[cfg(feature = "postgres")]

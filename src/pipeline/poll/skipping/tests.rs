@@ -21,6 +21,7 @@ fn next_question(machine: &mut PollMachine, mut now: Millis) -> (Millis, Millis,
             }
             Step::Do(op @ PollOp::Decode(_)) => decode(machine, now, op),
             Step::Do(PollOp::Payloads(_)) => panic!("nothing is large"),
+            Step::Do(PollOp::Glance(_)) => panic!("who is told does not glance"),
             Step::Tell(_) => {}
             Step::Wait(until) => now = now.max(until),
             Step::Stop => panic!("stopped"),

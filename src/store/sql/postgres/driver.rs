@@ -25,7 +25,7 @@ pub(super) fn open_unshared(target: &Target) -> Step<Opened> {
     Ok(Box::new(session))
 }
 
-fn establish(target: &Target) -> Step<PgConnection> {
+pub(super) fn establish(target: &Target) -> Step<PgConnection> {
     target.establish(&impatient(&target.address))
 }
 

@@ -1,0 +1,149 @@
+//! Runs of enqueued executions: how soon one begins on an idle cluster, and how fast many are stored and run.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use firetime::Client;
+use serde::Serialize;
+
+use crate::Result;
+use crate::arguments::Arguments;
+use crate::figures::{self, Lateness};
+use crate::node::{APPLICATION, ENQUEUED, Seen, Told};
+use crate::run::{Costs, Observer, start_nodes, started, stop, wait_for_handlers};
+use crate::server::Server;
+
+/// The nodes have polled and found each other.
+const SETTLED: Duration = Duration::from_secs(7);
+/// One execution follows another this much later at least,
+const PAUSE: u64 = 250;
+/// and this much at most: polls and heartbeats meet it in all their phases.
+const LONGEST_PAUSE: u64 = 750;
+
+/// Executions enqueued one by one by another process than the nodes'.
+#[derive(Serialize)]
+pub struct Started {
+    workload: &'static str,
+    database: &'static str,
+    nodes: u16,
+    executions: usize,
+    start_ms: Lateness,
+    enqueue_ms: Lateness,
+    cpu_s_nodes: f64,
+    duplicates: usize,
+    missing: usize,
+}
+
+pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Started> {
+    let database = server.fresh()?;
+    firetime::migrate(&database.url)?;
+    let mut cluster = start_nodes(&database, nodes)?;
+    let client = Client::connect(APPLICATION, &database.url)?;
+    std::thread::sleep(SETTLED);
+    let before = Costs::read(server, &cluster)?;
+    let (mut asked, mut took) = (Vec::new(), Vec::new());
+    for n in 0..arguments.executions() {
+        // Multiples of an odd number go through all remainders.
+        let pause = PAUSE + (n as u64 * 7_919) % (LONGEST_PAUSE - PAUSE);
+        std::thread::sleep(Duration::from_millis(pause));
+        let at = Utc::now();
+        client.enqueue(ENQUEUED, &n).run()?;
+        asked.push(at);
+        took.push((Utc::now() - at).num_microseconds().unwrap_or(i64::MAX));
+    }
+    wait_for_handlers(&mut cluster, arguments.executions())?;
+    let costs = Costs::read(server, &cluster)?.since(&before);
+    let seen = stop(cluster)?.seen;
+    let counted = Counted::of(&seen, arguments.executions());
+    let start = |one: &Seen| Some((started(one) - *asked.get(one.schedule)?).num_microseconds().unwrap_or(0));
+    Ok(Started {
+        workload: "enqueue",
+        database: server.kind.name(),
+        nodes,
+        executions: seen.len(),
+        start_ms: Lateness::of(seen.iter().filter_map(start).collect()),
+        enqueue_ms: Lateness::of(took),
+        cpu_s_nodes: figures::rounded(costs.nodes, 2),
+        duplicates: counted.duplicates,
+        missing: counted.missing,
+    })
+}
+
+/// Executions enqueued together, and run by nodes that start later.
+#[derive(Serialize)]
+pub struct Bulk {
+    workload: &'static str,
+    database: &'static str,
+    nodes: u16,
+    executions: usize,
+    insert_s: f64,
+    executions_per_s: f64,
+    transactions_per_execution: Option<f64>,
+    wal_bytes_per_execution: Option<f64>,
+    cpu_s_nodes: f64,
+    cpu_s_database: Option<f64>,
+    peak_rss_mb: f64,
+    duplicates: usize,
+    missing: usize,
+}
+
+pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bulk> {
+    let database = server.fresh()?;
+    firetime::migrate(&database.url)?;
+    let client = Client::connect(APPLICATION, &database.url)?;
+    let numbers: Vec<usize> = (0..arguments.executions()).collect();
+    let began = Instant::now();
+    client.enqueue_many(ENQUEUED, &numbers).run()?;
+    let insert = began.elapsed();
+    drop(client);
+    database.settle()?;
+    database.count_commits()?;
+    let mut observer = Observer::new(&database)?;
+    observer.flush()?;
+    let commits = database.commits()?;
+    let wal = server.wal()?;
+    let mut cluster = start_nodes(&database, nodes)?;
+    wait_for_handlers(&mut cluster, arguments.executions())?;
+    let ended = observer.wait_for_outcomes()?;
+    let costs = Costs::read(server, &cluster)?;
+    let wal = server.wal()?.zip(wal).map(|(after, before)| after - before);
+    let peak =
+        cluster.iter().map(|node| crate::process::peak_memory(node.pid())).collect::<Result<Vec<_>>>()?;
+    let Told { seen, .. } = stop(cluster)?;
+    let asked = observer.leave();
+    database.wait_until_left()?;
+    let commits = database.commits()?.zip(commits).map(|(after, before)| after - before - asked);
+    let counted = Counted::of(&seen, arguments.executions());
+    let first: DateTime<Utc> = seen.iter().map(started).min().unwrap_or(ended);
+    let executions = figures::real(seen.len());
+    Ok(Bulk {
+        workload: "bulk",
+        database: server.kind.name(),
+        nodes,
+        executions: seen.len(),
+        insert_s: figures::rounded(insert.as_secs_f64(), 2),
+        executions_per_s: figures::rounded(executions / (ended - first).as_seconds_f64(), 1),
+        transactions_per_execution: commits.map(|n| figures::rounded(n as f64 / executions, 4)),
+        wal_bytes_per_execution: wal.map(|n| figures::rounded(n as f64 / executions, 1)),
+        cpu_s_nodes: figures::rounded(costs.nodes, 2),
+        cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
+        peak_rss_mb: figures::rounded(peak.into_iter().fold(0.0, f64::max), 1),
+        duplicates: counted.duplicates,
+        missing: counted.missing,
+    })
+}
+
+/// By the handlers' word.
+struct Counted {
+    duplicates: usize,
+    missing: usize,
+}
+
+impl Counted {
+    fn of(seen: &[Seen], wanted: usize) -> Self {
+        let mut ran: HashMap<usize, usize> = HashMap::new();
+        seen.iter().for_each(|one| *ran.entry(one.schedule).or_default() += 1);
+        Self { duplicates: seen.len() - ran.len(), missing: wanted.saturating_sub(ran.len()) }
+    }
+}

@@ -1,0 +1,86 @@
+//! How a node learns, before its next poll, of what other processes have changed: the database tells, or the
+//! node glances at it.
+
+use crate::domain::Millis;
+use crate::store::Result;
+use crate::store::audit::{ASKED_TO_CANCEL, CANCEL};
+
+/// Which of a node's loops has something to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// The poll: something is to run, or was edited, paused, resumed or removed.
+    pub work: bool,
+    /// The heartbeat: somebody asked for the end of an execution.
+    pub cancel: bool,
+}
+
+impl News {
+    /// After a time in which nobody told or asked.
+    pub(crate) const ANY: Self = Self { work: true, cancel: true };
+
+    /// Of a change in the audit.
+    pub(crate) fn of_change(verb: &str, became: &str) -> Self {
+        Self { work: verb != CANCEL, cancel: verb == CANCEL && became == ASKED_TO_CANCEL }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        !self.work && !self.cancel
+    }
+
+    #[cfg_attr(
+        not(any(test, feature = "postgres")),
+        allow(dead_code, reason = "only an ear hears of several")
+    )]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { work: self.work || other.work, cancel: self.cancel || other.cancel }
+    }
+}
+
+/// How a database lets nodes learn of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hearing {
+    /// Whether it tells those who [listen](crate::store::Store::listen).
+    pub tells: bool,
+    /// How often a node glances at it while nobody tells and nothing happens.
+    pub glance: Millis,
+}
+
+/// The highest ids that a glance has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Of executions.
+    pub run: i64,
+    /// Of changes in the audit.
+    pub audit: i64,
+}
+
+impl Marks {
+    /// Nothing lies behind them.
+    pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX };
+}
+
+/// A question for news.
+#[derive(Clone, Debug)]
+pub(crate) struct GlanceQuery {
+    pub application: String,
+    /// Those of the last glance.
+    pub after: Marks,
+    /// Executions that are due later are no news: the next poll brings them. Database time.
+    pub until: Millis,
+}
+
+/// The answer to a [`GlanceQuery`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glance {
+    pub marks: Marks,
+    pub news: News,
+}
+
+/// Listens to what a database tells of an application.
+pub(crate) trait Ear: Send {
+    /// What it has told since the last call: waits for that, but not much longer than `wait`.
+    fn hear(&mut self, wait: Millis) -> Result<News>;
+
+    /// Fails if the database cannot be reached any more.
+    fn check(&mut self) -> Result<()>;
+}

@@ -1,0 +1,83 @@
+//! Listening to notifications.
+
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::pg::PgNotification;
+use diesel::{PgConnection, QueryResult};
+
+use super::driver::establish;
+use crate::domain::{Error, Millis};
+use crate::store::news::{Ear, News};
+use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
+use crate::store::sql::news::{CHANNEL, told};
+use crate::store::sql::target::Target;
+use crate::store::{Result, StoreLimits};
+use crate::time::span;
+
+/// libpq tells of what has arrived, and offers nothing to wait on.
+const LOOKS_EVERY: Millis = 10;
+
+pub(super) struct PgEar {
+    connection: PgConnection,
+    target: Target,
+    application: String,
+}
+
+/// An ear that has heard a notification of its own.
+pub(super) fn listen(target: &Target, limits: StoreLimits, application: &str) -> Step<Box<dyn Ear>> {
+    let (there, application) = (target.clone(), application.to_owned());
+    let begin = move || {
+        let mut connection = establish(&there)?;
+        prove(&mut connection, limits.call).map_err(|fault| there.clean(fault))?;
+        Ok(Box::new(PgEar { connection, target: there, application }) as Box<dyn Ear>)
+    };
+    target.reach.open(None, span(limits.call), begin)
+}
+
+fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {
+    let own = format!("hello:{}", uuid::Uuid::new_v4());
+    connection
+        .batch_execute(&format!(
+            "SET statement_timeout = {}; LISTEN {CHANNEL}; SELECT pg_notify('{CHANNEL}', '{own}')",
+            call.max(1)
+        ))
+        .map_err(fault)?;
+    let notified: Vec<PgNotification> =
+        connection.notifications_iter().collect::<QueryResult<_>>().map_err(fault)?;
+    if notified.iter().any(|it| it.payload == own) {
+        return Ok(());
+    }
+    Err(Fault::new(FaultKind::Refused, "a notification to ourselves did not arrive: is there a pooler?"))
+}
+
+impl PgEar {
+    fn error(&self, fault: Fault) -> Error {
+        Error::new(fault.kind.error_kind(), self.target.redact(&fault.message))
+    }
+
+    fn arrived(&mut self) -> Step<News> {
+        let Self { connection, application, .. } = self;
+        connection.notifications_iter().try_fold(News::default(), |news, notified| {
+            Ok(news.and(told(&notified.map_err(fault)?.payload, application)))
+        })
+    }
+}
+
+impl Ear for PgEar {
+    #[expect(clippy::disallowed_methods, reason = "nobody can wake it sooner: a call ends within `wait`")]
+    fn hear(&mut self, wait: Millis) -> Result<News> {
+        for _ in 0..=wait / LOOKS_EVERY {
+            let news = self.arrived().map_err(|fault| self.error(fault))?;
+            if !news.is_none() {
+                return Ok(news);
+            }
+            std::thread::sleep(Duration::from_millis(LOOKS_EVERY.unsigned_abs()));
+        }
+        Ok(News::default())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.connection.batch_execute("SELECT 1").map_err(|error| self.error(fault(error)))
+    }
+}

@@ -1,0 +1,112 @@
+//! What PostgreSQL tells nodes of.
+
+use std::sync::Arc;
+
+use diesel::{Connection, PgConnection};
+
+use super::fixture::{Database, LIMITS, application, definition, server};
+use crate::domain::{JobPolicy, JobSpec};
+use crate::store::enqueue::{DueAt, EnqueueOrder, OnConflict, UniqueKey};
+use crate::store::news::{Ear, News};
+use crate::store::sql::{joined, open};
+use crate::store::{Store, Verbs};
+use crate::time::Clock;
+
+struct Case {
+    store: Arc<dyn Store>,
+    database: Database,
+    application: String,
+}
+
+impl Case {
+    fn new() -> Self {
+        let database = Database::postgres();
+        let store = open(&database.url, LIMITS, Arc::new(Clock::default())).unwrap();
+        Self { store, database, application: application() }
+    }
+
+    fn order(&self, due: DueAt) -> EnqueueOrder {
+        EnqueueOrder {
+            application: self.application.clone(),
+            job: JobSpec { name: "work".to_owned(), policy: JobPolicy::DEFAULT },
+            payloads: vec!["1".to_owned(), "2".to_owned()],
+            due,
+            priority: None,
+            key: None,
+        }
+    }
+
+    /// Whether work was told of before a cancel that is told of now.
+    fn has_told(&self, ear: &mut dyn Ear) -> bool {
+        let cancel = format!("SELECT pg_notify('firetime', 'cancel:{}')", self.application);
+        self.database.session().batch(&cancel).unwrap();
+        let mut news = News::default();
+        while !news.cancel {
+            news = news.and(ear.hear(1_000).unwrap());
+        }
+        news.work
+    }
+}
+
+#[test]
+fn what_is_enqueued_is_told_if_it_is_due_soon() {
+    let case = Case::new();
+    let mut ear = case.store.listen(&case.application).unwrap();
+    assert!(!case.has_told(&mut *ear));
+    case.store.enqueue(&case.order(DueAt::After(0))).unwrap();
+    assert!(case.has_told(&mut *ear));
+    case.store.enqueue(&case.order(DueAt::After(3_600_000))).unwrap();
+    assert!(!case.has_told(&mut *ear));
+    let other = EnqueueOrder { application: application(), ..case.order(DueAt::After(0)) };
+    case.store.enqueue(&other).unwrap();
+    assert!(!case.has_told(&mut *ear));
+    let key = UniqueKey { key: "k".to_owned(), per: None, on_conflict: OnConflict::Replace };
+    for due in [3_600_000, 0] {
+        let payloads = vec!["1".to_owned()];
+        let keyed = EnqueueOrder { payloads, key: Some(key.clone()), ..case.order(DueAt::After(due)) };
+        case.store.enqueue_unique(&keyed).unwrap();
+        assert_eq!(case.has_told(&mut *ear), due == 0);
+    }
+    ear.check().unwrap();
+}
+
+#[test]
+fn what_a_client_changes_is_told() {
+    let case = Case::new();
+    let mut ear = case.store.listen(&case.application).unwrap();
+    case.store.ensure(&definition(&case.application, "s")).unwrap();
+    assert!(case.has_told(&mut *ear));
+    case.store.ensure(&definition(&case.application, "s")).unwrap();
+    assert!(!case.has_told(&mut *ear), "nothing has changed");
+}
+
+#[test]
+fn a_callers_transaction_tells_with_its_commit() {
+    let case = Case::new();
+    let mut ear = case.store.listen(&case.application).unwrap();
+    let mut connection = PgConnection::establish(&case.database.url).unwrap();
+    let enqueue = |connection: &mut PgConnection| {
+        joined(connection, |verbs: &dyn Verbs| verbs.enqueue(&case.order(DueAt::After(0)))).unwrap()
+    };
+    let ended: Result<(), _> = connection.transaction(|connection| {
+        enqueue(connection);
+        assert!(!case.has_told(&mut *ear), "not before the commit");
+        Err(diesel::result::Error::RollbackTransaction)
+    });
+    assert!(ended.is_err() && !case.has_told(&mut *ear), "nor without it");
+    let ended: Result<_, diesel::result::Error> = connection.transaction(|it| Ok(enqueue(it)));
+    assert!(ended.is_ok() && case.has_told(&mut *ear));
+}
+
+#[test]
+fn who_listens_through_a_pooler_in_session_mode_is_told() {
+    let case = Case::new();
+    let url = format!("{}/session", server("FIRETIME_TEST_PGBOUNCER_URL"));
+    let pooled = open(&url, LIMITS, Arc::new(Clock::default())).unwrap();
+    let mut ear = pooled.listen(&case.application).unwrap();
+    pooled.enqueue(&case.order(DueAt::After(0))).unwrap();
+    let mut news = News::default();
+    while !news.work {
+        news = ear.hear(1_000).unwrap();
+    }
+}
