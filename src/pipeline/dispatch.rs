@@ -323,7 +323,11 @@ impl<S: Seats> DispatchMachine<S> {
     fn request(&self, candidate: Candidate, token: Token, seat: Seat, now: Now) -> ClaimRequest {
         // Should the node die before it begins, it counts as begun: not for what may run only once, and not
         // for what has met a death before.
-        let expendable = matches!(&candidate, Candidate::Planned(occurrence) if occurrence.entry.recover);
+        let expendable = candidate.entry().recover
+            && match &candidate {
+                Candidate::Planned(_) => true,
+                Candidate::Pending(pending) => pending.entry.is_queue && pending.attempt == 1,
+            };
         let begins_now = seat == Seat::Thread && candidate.due() <= now.db;
         let at_once = begins_now || seat != Seat::Place && expendable;
         self.held.add(token);

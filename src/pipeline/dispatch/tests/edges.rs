@@ -474,12 +474,20 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         failures: 0,
         snoozes: 0,
     };
+    let enqueued = |recover, attempt| {
+        let entry = Arc::new(Entry { is_queue: true, ..(*row(recover)).clone() });
+        (Vec::new(), vec![Pending { entry, attempt, cause: Cause::Enqueued, ..retry.clone() }])
+    };
     let cases = [
+        (Seat::Soon, enqueued(true, 1), true),
+        (Seat::Soon, enqueued(true, 2), false),
+        (Seat::Soon, enqueued(false, 1), false),
+        (Seat::Place, enqueued(true, 1), false),
         (Seat::Thread, planned(true), true),
         (Seat::Thread, planned(false), true),
         (Seat::Soon, planned(true), true),
         (Seat::Soon, planned(false), false),
-        (Seat::Soon, (Vec::new(), vec![retry]), false),
+        (Seat::Soon, (Vec::new(), vec![retry.clone()]), false),
         (Seat::Place, planned(true), false),
         (Seat::Place, planned(false), false),
     ];
