@@ -18,6 +18,7 @@ use crate::domain::{Entry, Error, ErrorKind, ExecutionId, Millis, ScheduleId, Sc
 use crate::node::Changed;
 use crate::node::start::this_process;
 use crate::store::audit::{AuditQuery, Order};
+use crate::store::news::Notifier;
 use crate::store::switch::Switch;
 use crate::store::{self, Definition, ExecutionQuery, Store, Verbs};
 use crate::time::Clock;
@@ -45,6 +46,7 @@ pub struct Client {
     pub(super) store: Arc<dyn Store>,
     /// Who its changes are recorded as.
     actor: Arc<str>,
+    notifier: Arc<Notifier>,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
     changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
 }
@@ -66,7 +68,7 @@ impl Client {
         config::check_name("application name", application, 50)?;
         let store = store::open(url, store::StoreLimits::default(), Arc::new(Clock::default()))?;
         store::check_schema(url)?;
-        Ok(Self::over(application, store, |_| {}))
+        Ok(Self::over(application, store, Arc::default(), |_| {}))
     }
 
     /// As [`Client::connect`], which waits on the runtime's blocking pool.
@@ -96,10 +98,11 @@ impl Client {
     pub(crate) fn over(
         application: &str,
         store: Arc<dyn Store>,
+        notifier: Arc<Notifier>,
         changed: impl Fn(Changed<'_>) + Send + Sync + 'static,
     ) -> Self {
         let (application, actor) = (application.to_owned(), this_process().into());
-        Self { application, store, actor, changed: Arc::new(changed) }
+        Self { application, store, actor, notifier, changed: Arc::new(changed) }
     }
 
     /// The same client, whose changes are recorded as made by `name`, unless a request names somebody else.
@@ -401,6 +404,11 @@ impl Client {
     pub(super) fn unreadable_execution(&self, id: ExecutionId) -> Error {
         let message = format!("execution {id} of {:?} is in a state that nobody knows", self.application);
         Error::new(ErrorKind::Data, format!("{message}: mend its row by hand"))
+    }
+
+    /// Whether nodes are to be told of what this client enqueues now.
+    pub(super) fn notifies(&self) -> bool {
+        self.notifier.is_due(Clock::default().now().boot)
     }
 
     /// Tells the node this client belongs to, if any, that the schedule has changed.

@@ -52,7 +52,8 @@ impl Scheduler {
     /// A client for the same application and database.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::over(&self.node.application, Arc::clone(&self.node.clients), self.node.on_change())
+        let (store, notifier) = (Arc::clone(&self.node.clients), Arc::clone(&self.node.notifier));
+        Client::over(&self.node.application, store, notifier, self.node.on_change())
     }
 
     /// This node's id, as [`Client::nodes`] and events show it; a node that is started anew has another.

@@ -12,6 +12,7 @@ use crate::node::pools::{LaneFigures, Pools};
 use crate::node::teller::Events;
 use crate::pipeline::poll::PollInput;
 use crate::store::Store;
+use crate::store::news::Notifier;
 use crate::time::Clock;
 
 pub(crate) mod handlers;
@@ -34,6 +35,7 @@ pub(crate) struct Node {
     /// The clients' own connections: their calls take none of the pipeline's.
     pub(crate) id: NodeId,
     pub(crate) clients: Arc<dyn Store>,
+    pub(crate) notifier: Arc<Notifier>,
     clock: Arc<Clock>,
     /// How long a store call may take.
     call: Millis,

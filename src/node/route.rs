@@ -135,7 +135,7 @@ fn heard(output: ListenOutput, to: &mut impl Mailboxes) {
         ListenOutput::Told(is_told) => to.poll(PollInput::Told(is_told)),
         ListenOutput::News(News { work, cancel }) => {
             if work {
-                to.poll(PollInput::Wake);
+                to.poll(PollInput::News);
             }
             if cancel {
                 to.heartbeat(NodeInput::CancelAsked);

@@ -132,8 +132,8 @@ impl Node {
             offset,
             now,
         );
-        let known = (held, Arc::clone(&standing));
-        let heart = NodeMachine::new(node, identity, window, known, pools.sums(), now);
+        let heart =
+            NodeMachine::new(node, identity, window, (held, Arc::clone(&standing)), pools.sums(), now);
         let to = &inboxes;
         let begin = || {
             // The poll last: before it there is nothing to claim.
@@ -156,6 +156,7 @@ impl Node {
             application,
             id: node,
             clients: stores.clients,
+            notifier: Arc::default(),
             clock,
             call: window.call,
             standing,

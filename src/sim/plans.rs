@@ -349,7 +349,8 @@ impl Plans {
         };
         let priority = self.dice.one_in(3).then(|| i32::try_from(self.dice.below(10)).unwrap());
         let (application, stored) = (APPLICATION.to_owned(), payloads.clone());
-        let order = EnqueueOrder { application, job, payloads: stored, due, priority, key: None };
+        let order =
+            EnqueueOrder { application, job, payloads: stored, due, priority, key: None, notifies: true };
         if self.dice.one_in(2) {
             return self.enqueue_keyed(order, wire);
         }
@@ -370,6 +371,7 @@ impl Plans {
             due: DueAt::After(0),
             priority: None,
             key: None,
+            notifies: true,
         };
         let made = wire.store.enqueue(&order).unwrap();
         let payload = Some(payload);

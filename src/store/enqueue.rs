@@ -53,6 +53,8 @@ pub(crate) struct EnqueueOrder {
     pub priority: Option<i32>,
     /// Of one execution.
     pub key: Option<UniqueKey>,
+    /// Whether nodes are to be told of it; otherwise they look for it.
+    pub notifies: bool,
 }
 
 /// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
@@ -139,7 +141,7 @@ impl EnqueueOrder {
     pub(crate) fn news(&self, now: Millis) -> News {
         /// A poll interval and what polls look beyond that, with clocks that differ.
         const SOON: Millis = 10_000;
-        News { work: self.due(now) < now + SOON, cancel: false }
+        News { work: self.notifies && self.due(now) < now + SOON, cancel: false }
     }
 
     /// When an execution is due that is stored at `now`.

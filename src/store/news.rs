@@ -1,6 +1,8 @@
 //! How a node learns, before its next poll, of what other processes have changed: the database tells, or the
 //! node glances at it.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use crate::domain::Millis;
 use crate::store::Result;
 use crate::store::audit::{ASKED_TO_CANCEL, CANCEL};
@@ -59,6 +61,27 @@ impl Marks {
     pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX };
 }
 
+/// Keeps the notifications of one process apart: nodes look for more of the kind for a while after each.
+#[derive(Debug)]
+pub(crate) struct Notifier(AtomicI64);
+
+impl Notifier {
+    /// Within this span of a notification nothing is notified of.
+    const EVERY: Millis = 50;
+
+    /// Whether to notify now, boot clock.
+    pub(crate) fn is_due(&self, now: Millis) -> bool {
+        let is_over = |last: Millis| (now < last || now - last >= Self::EVERY).then_some(now);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_over).is_ok()
+    }
+}
+
+impl Default for Notifier {
+    fn default() -> Self {
+        Self(AtomicI64::new(-Self::EVERY))
+    }
+}
+
 /// A question for news.
 #[derive(Clone, Debug)]
 pub(crate) struct GlanceQuery {
@@ -83,4 +106,17 @@ pub(crate) trait Ear: Send {
 
     /// Fails if the database cannot be reached any more.
     fn check(&mut self) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_are_so_far_apart() {
+        let notifier = Notifier::default();
+        let due: Vec<Millis> = (0..200).filter(|now| notifier.is_due(*now)).collect();
+        assert_eq!(due, [0, 50, 100, 150]);
+        assert!(notifier.is_due(20), "another clock than before");
+    }
 }

@@ -66,7 +66,8 @@ impl Order {
                 return refused("the period of its key is shorter than a second".to_owned());
             }
         }
-        Ok(EnqueueOrder { application: client.application.clone(), job, payloads, due, priority, key })
+        let (application, notifies) = (client.application.clone(), client.notifies());
+        Ok(EnqueueOrder { application, job, payloads, due, priority, key, notifies })
     }
 }
 

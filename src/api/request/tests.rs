@@ -14,7 +14,7 @@ pub(super) fn client() -> (Client, Arc<AtomicUsize>) {
     let store = Arc::new(MemoryStore::new(1_767_225_600_000));
     let announced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&announced);
-    let client = Client::over("app", store, move |changed| {
+    let client = Client::over("app", store, Arc::default(), move |changed| {
         assert!(matches!(changed, Changed::Schedule("s" | "queue:mail")), "{changed:?}");
         count.fetch_add(1, Ordering::Relaxed);
     });

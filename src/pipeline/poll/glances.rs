@@ -1,44 +1,44 @@
-//! When a node glances at the database for others' changes, and what it has seen: only while the database
-//! does not tell of them.
+//! When a node glances at the database for others' changes, and what it has seen: while the database does not
+//! tell of them, and for a while after it has. Whoever notifies does not do so again for some milliseconds.
 
 use crate::domain::Millis;
 use crate::store::news::{Glance, Hearing, Marks, News};
 use crate::time::Now;
 
-/// After news the next glances follow each other so soon, if not sooner anyway,
-const LIVELY: Millis = 50;
-/// for so long.
-const STAYS_LIVELY: Millis = 2_000;
+/// The pause before the first glance after news. Each further one is twice as long,
+const FIRST_PAUSE: Millis = 50;
+/// up to this, which is the end for who is told.
+const LONGEST_PAUSE: Millis = 1_000;
 /// No glance follows one that failed for so long.
 const FAILURE_PAUSE: Millis = 1_000;
 
 pub(super) struct Glances {
     hearing: Hearing,
-    /// The database tells now: nobody need glance.
+    /// The database tells now.
     is_told: bool,
     /// The last answer; none at the beginning, and after a time in which nobody glanced.
     marks: Option<Marks>,
     /// When the next one is due, boot clock.
     at: Millis,
-    /// How long they follow each other quickly, boot clock.
-    lively: Millis,
+    /// The pause behind it, if it finds nothing.
+    pause: Millis,
     is_running: bool,
 }
 
 impl Glances {
     pub(super) fn new(hearing: Hearing, now: Now) -> Self {
         let (is_told, marks, is_running) = (false, None, false);
-        Self { hearing, is_told, marks, at: now.boot, lively: Millis::MIN, is_running }
+        Self { hearing, is_told, marks, at: now.boot, pause: LONGEST_PAUSE, is_running }
     }
 
     /// No glance begins before this boot-clock instant.
     pub(super) fn next_at(&self) -> Millis {
-        if self.is_told { Millis::MAX } else { self.at }
+        self.at
     }
 
     /// If one is due it is under way from here on, and asks for what lies behind these marks.
     pub(super) fn begin(&mut self, now: Now) -> Option<Marks> {
-        self.is_running = now.boot >= self.next_at();
+        self.is_running = now.boot >= self.at;
         self.is_running.then(|| self.marks.unwrap_or(Marks::END))
     }
 
@@ -50,23 +50,37 @@ impl Glances {
     /// What is new by an answer; of the first one nobody can say.
     pub(super) fn answered(&mut self, now: Now, Glance { marks, news }: Glance) -> News {
         let is_first = self.marks.replace(marks).is_none();
-        let news = if is_first { News::ANY } else { news };
         if !is_first && !news.is_none() {
-            self.lively = now.boot + STAYS_LIVELY;
+            self.pause = FIRST_PAUSE;
         }
-        let every = self.hearing.glance;
-        let pause = if now.boot < self.lively { every.min(LIVELY) } else { every };
+        self.rest(now);
+        if is_first { News { work: true, cancel: !self.is_told } } else { news }
+    }
+
+    /// Until the next one; none follows the last of who is told.
+    fn rest(&mut self, now: Now) {
+        if self.is_told && self.pause >= LONGEST_PAUSE {
+            return self.told(now, true);
+        }
+        let pause = if self.is_told { self.pause } else { self.pause.min(self.hearing.glance) };
         self.at = now.boot.saturating_add(pause);
-        news
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
     pub(super) fn failed(&mut self, now: Now) {
         self.at = now.boot.saturating_add(self.hearing.glance.max(FAILURE_PAUSE));
     }
 
+    /// The database has told of something: more of the kind may have been stored, and not be told.
+    pub(super) fn heard(&mut self, now: Now) {
+        self.at = self.at.min(now.boot + FIRST_PAUSE);
+        self.pause = 2 * FIRST_PAUSE;
+    }
+
     /// The database tells from now on, or does so no more.
     pub(super) fn told(&mut self, now: Now, is_told: bool) {
-        (self.is_told, self.marks, self.at) = (is_told, None, now.boot);
+        (self.is_told, self.marks, self.pause) = (is_told, None, LONGEST_PAUSE);
+        self.at = if is_told { Millis::MAX } else { now.boot };
     }
 }
 
@@ -98,31 +112,48 @@ mod tests {
         assert_eq!(glances.answered(at(1_203), SEEN), News::default());
     }
 
-    #[test]
-    fn after_news_they_follow_each_other_quickly_for_a_while() {
-        let mut glances = glances();
-        glances.answered(at(1_000), SEEN);
-        let news = Glance { news: News { work: true, cancel: false }, ..SEEN };
-        assert_eq!(glances.answered(at(1_200), news), news.news);
-        assert_eq!(glances.next_at(), 1_250);
-        glances.answered(at(3_199), SEEN);
-        assert_eq!(glances.next_at(), 3_249);
-        glances.answered(at(3_200), SEEN);
-        assert_eq!(glances.next_at(), 3_400);
-        let mut quick = Glances::new(Hearing { tells: false, glance: 25 }, at(1_000));
-        quick.answered(at(1_000), SEEN);
-        quick.answered(at(1_025), news);
-        assert_eq!(quick.next_at(), 1_050);
+    /// The instants of the glances from `now` on, each of which finds this; none follows the last.
+    fn follow(glances: &mut Glances, finds: impl Fn(Millis) -> News) -> Vec<Millis> {
+        let mut instants = Vec::new();
+        while glances.next_at() < 6_000 {
+            let now = glances.next_at();
+            glances.answered(at(now), Glance { news: finds(now), ..SEEN });
+            instants.push(now);
+        }
+        instants
     }
 
     #[test]
-    fn nobody_glances_while_the_database_tells_and_then_anew() {
+    fn after_news_they_follow_each_other_quickly_for_a_while() {
+        let work = News { work: true, cancel: false };
+        let finds = |now| if now == 5_200 { work } else { News::default() };
+        let mut slow = glances();
+        slow.answered(at(4_800), SEEN);
+        assert_eq!(follow(&mut slow, finds), [5_000, 5_200, 5_250, 5_350, 5_550, 5_750, 5_950]);
+        let mut quick = Glances::new(Hearing { tells: false, glance: 25 }, at(1_000));
+        quick.answered(at(5_150), SEEN);
+        assert_eq!(follow(&mut quick, finds)[..4], [5_175, 5_200, 5_225, 5_250]);
+    }
+
+    #[test]
+    fn who_is_told_glances_for_a_while_after_that_alone() {
         let mut glances = glances();
         glances.answered(at(1_000), SEEN);
         glances.told(at(1_100), true);
         assert_eq!((glances.next_at(), glances.begin(at(9_000))), (Millis::MAX, None));
+        glances.heard(at(2_000));
+        assert_eq!(glances.begin(at(2_050)), Some(Marks::END), "what came meanwhile is unknown");
+        assert_eq!(glances.answered(at(2_050), SEEN), News { work: true, cancel: false });
+        assert_eq!(follow(&mut glances, |_| News::default()), [2_150, 2_350, 2_750, 3_550]);
+        glances.heard(at(4_000));
+        glances.answered(at(4_050), SEEN);
+        glances.heard(at(4_100));
+        assert_eq!(glances.next_at(), 4_150);
+        let work = News { work: true, cancel: false };
+        assert_eq!(glances.answered(at(4_150), Glance { news: work, ..SEEN }), work);
+        assert_eq!(follow(&mut glances, |_| News::default()), [4_200, 4_300, 4_500, 4_900, 5_700]);
         glances.told(at(9_000), false);
-        assert_eq!(glances.begin(at(9_000)), Some(Marks::END), "what came meanwhile is unknown");
+        assert_eq!(glances.begin(at(9_000)), Some(Marks::END));
         assert_eq!(glances.answered(at(9_001), SEEN), News::ANY);
     }
 

@@ -15,6 +15,8 @@ use crate::time::Micros;
 pub(crate) enum PollInput {
     /// Poll between two ticks.
     Wake,
+    /// The database has told of others' changes.
+    News,
     /// The database tells of others' changes from now on, or does so no more.
     Told(bool),
     /// This process changed the schedule of this name: poll it at once, whatever its shard.

@@ -374,6 +374,10 @@ impl Machine for PollMachine {
     fn receive(&mut self, now: Now, input: PollInput) {
         match input {
             PollInput::Wake => self.timetable.wanted = true,
+            PollInput::News => {
+                self.timetable.wanted = true;
+                self.glances.heard(now);
+            }
             PollInput::Told(is_told) => self.glances.told(now, is_told),
             PollInput::Changed(name) => {
                 self.timetable.wanted = true;

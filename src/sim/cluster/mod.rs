@@ -281,7 +281,8 @@ impl Cluster {
             return;
         }
         for n in 0..self.slots.len() {
-            let tellings = [0, 0, 1, 2][usize::try_from(self.rumours.below(4)).unwrap_or_default()];
+            let tellings =
+                [0, 0, 0, 0, 0, 0, 1, 2][usize::try_from(self.rumours.below(8)).unwrap_or_default()];
             let told = (0..tellings).map(|_| (self.now + 1 + self.rumours.below(2_000), n));
             self.told.extend(told);
         }

@@ -33,6 +33,7 @@ impl Case {
             due,
             priority: None,
             key: None,
+            notifies: true,
         }
     }
 
@@ -56,6 +57,9 @@ fn what_is_enqueued_is_told_if_it_is_due_soon() {
     case.store.enqueue(&case.order(DueAt::After(0))).unwrap();
     assert!(case.has_told(&mut *ear));
     case.store.enqueue(&case.order(DueAt::After(3_600_000))).unwrap();
+    assert!(!case.has_told(&mut *ear));
+    let quiet = EnqueueOrder { notifies: false, ..case.order(DueAt::After(0)) };
+    case.store.enqueue(&quiet).unwrap();
     assert!(!case.has_told(&mut *ear));
     let other = EnqueueOrder { application: application(), ..case.order(DueAt::After(0)) };
     case.store.enqueue(&other).unwrap();
