@@ -109,8 +109,7 @@ impl Node {
         let (inboxes, read) = inboxes(&clock, &events);
         send(&inboxes.poll, PollInput::Members(members));
         let lanes = Lanes::new(&settings, handlers.lanes());
-        let handlers = Arc::new(handlers);
-        let standing = Arc::<Standing>::default();
+        let (handlers, standing) = (Arc::new(handlers), Arc::<Standing>::default());
         let runner = Runner {
             #[cfg(feature = "tokio")]
             tasks: config.tasks,

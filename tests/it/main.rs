@@ -29,6 +29,7 @@ mod cron;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod distant;
 mod edited;
+mod examples;
 mod leftovers;
 mod life;
 mod news;
@@ -54,6 +55,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     architecture::add(&mut trials);
+    examples::add(&mut trials);
     cron::add(&mut trials);
     chaos::add_own(&mut trials);
     for database in support::database::all() {
