@@ -132,3 +132,11 @@ struct Concurrency;
 #[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
 #[doc = include_str!("../docs/guide/async.md")]
 struct Async;
+
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
+#[doc = include_str!("../docs/guide/coming-from-river.md")]
+struct ComingFromRiver;
+
+#[cfg(all(doctest, feature = "sqlite", feature = "tokio"))]
+#[doc = include_str!("../docs/guide/coming-from-tokio-cron-scheduler.md")]
+struct ComingFromTokioCronScheduler;
