@@ -293,7 +293,7 @@ pub struct ExecutionView {
     pub state: String,
     /// Why it is in this state, where that needs saying.
     pub reason: String,
-    /// Why it is run: `planned`, `misfire`, `by hand`, `retry` or `recovery`.
+    /// Why it is run: `planned`, `misfire`, `by hand`, `enqueued`, `retry` or `recovery`.
     pub cause: String,
     /// Who asked for it, of one by hand.
     pub asked_by: String,
@@ -321,6 +321,8 @@ pub struct ExecutionView {
     pub stuck: bool,
     /// Of one that was skipped because it would have overlapped: the execution that had not ended.
     pub holder: Option<i64>,
+    /// Its unique key, of one that was enqueued with one.
+    pub key: Option<String>,
     /// Its fencing token; 0 before its first claim.
     pub fence: i64,
     /// When it is, or was, due: its fire time, or when a retry may begin.
@@ -379,6 +381,7 @@ impl From<store::ExecutionRow> for ExecutionView {
             snoozes: row.snoozes,
             stuck: row.stuck,
             holder: row.holder,
+            key: row.key,
             node: row.node,
             claimed: row.claimed.and_then(instant),
             started: row.started.and_then(instant),

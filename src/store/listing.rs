@@ -120,4 +120,6 @@ pub(crate) struct ExecutionRow {
     pub stuck: bool,
     /// Of one that was skipped because it would have overlapped: which other.
     pub holder: Option<i64>,
+    /// Of one that was enqueued with a unique key.
+    pub key: Option<String>,
 }

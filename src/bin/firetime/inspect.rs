@@ -269,6 +269,7 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::new("FINISHED (UTC)", |execution| utc(execution.finished)),
     Column::new("REASON", |execution| execution.reason.clone()),
     Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
+    Column::wide("KEY", |execution| execution.key.clone().unwrap_or_default()),
     Column::new("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
 

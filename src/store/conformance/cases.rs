@@ -64,6 +64,7 @@ macro_rules! conformance {
             }
             enqueued {
                 an_enqueued_execution_has_no_schedule_and_is_claimed_like_any_other,
+                a_keyed_execution_says_its_key,
                 many_are_stored_in_the_order_of_their_payloads,
                 an_enqueued_execution_is_due_when_it_is_said_to_be,
                 those_of_one_job_are_claimed_in_one_batch,

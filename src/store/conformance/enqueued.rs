@@ -413,3 +413,9 @@ pub(crate) fn one_with_more_attempts_than_a_page_is_removed_whole(db: &Bench) {
     }
     assert_eq!((db.purge_queues(DAY, 2), db.executions().len()), (1, 0));
 }
+
+pub(crate) fn a_keyed_execution_says_its_key(db: &Bench) {
+    let Keyed::Created(id) = db.keyed("1", "customer-7", OnConflict::Existing) else { panic!("it is new") };
+    let [plain] = db.enqueue(&["1"])[..] else { panic!() };
+    assert_eq!((db.execution(id).key.as_deref(), db.execution(plain).key), (Some("customer-7"), None));
+}

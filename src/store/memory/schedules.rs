@@ -183,6 +183,7 @@ impl Tables {
             payload: run.payload.as_deref().map(str::to_owned),
             failures: i64::from(run.failures),
             snoozes: i64::from(run.snoozes),
+            key: run.key.as_ref().map(|(key, _)| key.to_string()),
             stuck: self.stuck.contains(&id),
             holder: run.holder.map(|it| it.0),
         }

@@ -213,22 +213,17 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
          a.actor AS ordered_by, a.reason AS ordered_why, r.fence, r.due_time, {payload} AS own_payload, \
          COALESCE(r.failures, 0) AS failed, COALESCE(r.snoozes, 0) AS snoozed, \
          CASE WHEN r.state = 'TIMED_OUT' AND EXISTS (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) \
-         THEN 1 ELSE 0 END AS stuck, r.holder \
+         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key \
          FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
          LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1"
     ));
     let question = filter.of.iter().fold(question, |question, id| {
-        question
-            .push(
-                " AND EXISTS (SELECT 1 FROM QRTZ_RUN x WHERE x.id = ? AND x.execute_id = r.execute_id \
-                 AND x.generation = r.generation AND x.origin = r.origin AND x.scheduled_time = r.scheduled_time) \
-                 AND r.execute_id = (SELECT y.execute_id FROM QRTZ_RUN y WHERE y.id = ?) \
-                 AND r.scheduled_time = (SELECT z.scheduled_time FROM QRTZ_RUN z WHERE z.id = ?)",
-            )
-            .bind(id.0)
-            .bind(id.0)
-            .bind(id.0)
+        // By the whole unique key: a queue may have a million others.
+        ["execute_id", "generation", "origin", "scheduled_time"].iter().fold(question, |question, column| {
+            let same = format!(" AND r.{column} = (SELECT x.{column} FROM QRTZ_RUN x WHERE x.id = ?)");
+            question.push(&same).bind(id.0)
+        })
     });
     let mut question = of_application(question, "r", filter.application.as_deref());
     if let Some(schedule) = &filter.schedule {
@@ -285,5 +280,6 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         snoozes: row.loose_int()?,
         stuck: row.int()? == 1,
         holder: row.maybe_int()?,
+        key: row.maybe_text()?,
     })
 }
