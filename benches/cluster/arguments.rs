@@ -41,7 +41,7 @@ pub struct Arguments {
     pub runs: usize,
     #[arg(long, value_parser = count)]
     executions: Option<usize>,
-    /// Schedules that exist beside those of a backlog and are due in a year.
+    /// What exists besides and is due in a year: schedules, or executions and as many that have ended.
     #[arg(long, default_value = "0")]
     pub among: usize,
     #[arg(long, value_parser = count)]
@@ -85,7 +85,7 @@ impl Arguments {
     }
 
     fn problem(&self) -> Option<&'static str> {
-        let backlog = self.workload == Workload::Backlog;
+        let has_others = matches!(self.workload, Workload::Backlog | Workload::Enqueue | Workload::Bulk);
         let precision = self.workload == Workload::Precision;
         if !precision && (self.schedules.is_some() || self.seconds.is_some()) {
             return Some("--schedules and --seconds belong to precision; the others have --executions");
@@ -95,8 +95,8 @@ impl Arguments {
                 "--executions belongs to the other workloads; precision has --schedules and --seconds",
             );
         }
-        if !backlog && self.among > 0 {
-            return Some("--among belongs to backlog");
+        if !has_others && self.among > 0 {
+            return Some("--among belongs to backlog, enqueue and bulk");
         }
         if self.database.as_deref().is_some_and(|url| ServerKind::of(url).is_none()) {
             return Some("--database: write postgres://... or mysql://..., or say --sqlite");

@@ -83,7 +83,7 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
         })
         .on_event(move |event| match event {
             Event::ClaimLost { .. } => drop(loses.fetch_add(1, Ordering::Relaxed)),
-            Event::Polled { planned: 1.., took, .. } => {
+            Event::Polled { planned, pending, took, .. } if planned + pending > 0 => {
                 polls.fetch_max(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
             Event::Polled { .. }
