@@ -56,6 +56,15 @@ impl Cluster {
         cluster
     }
 
+    /// Nodes with nothing to do, which glance at the database so often, or are told of nothing.
+    #[cfg(feature = "sqlite")]
+    pub(in crate::sim) fn idle(nodes: usize, span: Millis, glance: Option<Millis>) -> Self {
+        let scenario = Scenario { seed: 1, nodes, schedules: 0, span, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::sqlite(), &[]);
+        cluster.script.glance = Some(glance);
+        cluster
+    }
+
     /// Executions enqueued one by one, and nodes that glance at the database so often, or are told of them.
     pub(in crate::sim) fn enqueued_one_by_one(glance: Option<Millis>, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
@@ -79,6 +88,8 @@ impl Cluster {
     pub(in crate::sim) fn before_an_outage(nodes: usize, rows: usize, sabotages: &[Sabotage]) -> Self {
         let mut cluster = Self::after_an_outage(nodes, 0, sabotages);
         cluster.script.made_last = rows;
+        // News would bring them, too.
+        cluster.script.glance = Some(None);
         cluster
     }
 
