@@ -58,8 +58,8 @@ fn paid(client: &Client, connection: &mut SqliteConnection, order: i32) -> Resul
 
 #[expect(clippy::print_stdout, reason = "an example shows what happens")]
 fn main() -> Result<(), Failure> {
-    // The tables of both in one file: they share transactions. SQLite has one writer at a time, so each waits for
-    // the other, and says at its beginning that it will write.
+    // The tables of both are in one file: they share transactions. SQLite has one writer at a time, so each
+    // waits for the other, and says at its beginning that it will write.
     let file = "orders.db";
     let mut connection = SqliteConnection::establish(file)?;
     connection.batch_execute(

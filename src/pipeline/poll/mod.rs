@@ -13,8 +13,8 @@
 //! for.
 //!
 //! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
-//! fire time (`skipping`), when it asks for news (`glances`), whose schedules they ask for (`home`), how they walk over their pages (`pages`),
-//! and which large payloads they fetch (`payloads`).
+//! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how they
+//! walk over their pages (`pages`), and which large payloads they fetch (`payloads`).
 
 pub(crate) mod decode;
 mod glances;
