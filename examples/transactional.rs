@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
-use diesel::dsl::max;
+use diesel::dsl::sql;
 use diesel::prelude::*;
-use firetime::{Cancelled, Client, Enqueued, Job, Scheduler};
+use diesel::sql_types::Integer;
+use firetime::{Cancelled, Client, Job, Scheduler};
 
 use schema::orders;
 
@@ -30,15 +31,14 @@ const REMIND: Job<i32> = Job::new("remind");
 /// The order, its charge and its reminder: all three are there once this is committed, or none.
 fn place(client: &Client, connection: &mut SqliteConnection, customer: &str) -> Result<i32, Failure> {
     connection.immediate_transaction(|connection| {
-        let last: Option<i32> = orders::table.select(max(orders::id)).first(connection)?;
-        let order = last.unwrap_or_default() + 1;
+        let row = (orders::customer.eq(customer), orders::reminder.eq(0), orders::is_paid.eq(false));
+        diesel::insert_into(orders::table).values(row).execute(connection)?;
+        let order: i32 = diesel::select(sql::<Integer>("last_insert_rowid()")).get_result(connection)?;
         client.enqueue(CHARGE, &order).run_in(connection)?;
         let remind = client.enqueue(REMIND, &order).after(Duration::from_secs(3_600));
-        let Enqueued::Created(reminder) = remind.run_in(connection)? else {
-            return Err("it has no key".into());
-        };
-        let row = (orders::id.eq(order), orders::customer.eq(customer), orders::reminder.eq(reminder.get()));
-        diesel::insert_into(orders::table).values((row, orders::is_paid.eq(false))).execute(connection)?;
+        let reminder = remind.run_in(connection)?.id();
+        let row = orders::table.find(order);
+        diesel::update(row).set(orders::reminder.eq(i64::from(reminder))).execute(connection)?;
         if customer.is_empty() {
             return Err("an order without a customer".into());
         }

@@ -1,5 +1,5 @@
 //! A shop behind axum: routes that enqueue a charge, cancel it and tell its status, and a shutdown that loses
-//! none. Start it twice, on one database, and end one of them: the other goes on.
+//! none. Start it twice, on one database, and end one of them: the other goes on. On Unix.
 //!
 //! ```text
 //! ADDRESS=127.0.0.1:3000 DATABASE_URL=postgres://... cargo run --example axum --features tokio,postgres
@@ -14,9 +14,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use firetime::{Cancelled, Client, Enqueued, ErrorKind, Job, Retry, Scheduler};
+use firetime::{Answer, Cancellation, Cancelled, Client, Enqueued, ErrorKind, Job, Retry, Scheduler};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Serialize, Deserialize)]
 struct Charge {
@@ -36,15 +37,23 @@ type Failure = (StatusCode, String);
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("DATABASE_URL").unwrap_or_else(|_| "sqlite:shop.db".to_owned());
     let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
+    // Before anything is claimed: the address may be taken, and a signal may come at any time from then on.
+    let listener = tokio::net::TcpListener::bind(&address).await?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let scheduler = Scheduler::builder("shop", &url)
         .async_handler(CHARGE, |context, charge| async move {
+            // An execution may run twice, as when its process is killed just after it has paid. The bank knows
+            // the order's number and charges once.
             tokio::select! {
                 paid = pay(&charge) => paid?,
-                // The grace is over soon: nothing was paid.
-                why = context.cancelled() => return Err(format!("not charged: {why:?}").into()),
+                why = context.cancelled() => return Ok(match why {
+                    Cancellation::ByHand => Answer::Cancelled("the customer has changed her mind".to_owned()),
+                    // The node's lease has ended: it is run anew. After the time limit no answer counts.
+                    _ => Answer::Snooze(Duration::ZERO),
+                }),
             }
             println!("charged order {}", charge.order);
-            Ok(())
+            Ok(Answer::Done)
         })
         // What this instance leaves behind when it is killed the other one takes over within 20 s, not 40.
         .heartbeat_interval(Duration::from_secs(1))
@@ -56,16 +65,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/orders/{order}/charge", post(charge))
         .route("/executions/{id}", get(status).delete(cancel))
         .with_state(scheduler.client());
-    let listener = tokio::net::TcpListener::bind(&address).await?;
     println!("listening on {}", listener.local_addr()?);
-    // First no more requests, then the charges that run here have 20 s to end; what waits is left to others.
-    axum::serve(listener, routes).with_graceful_shutdown(asked_to_stop()).await?;
+    // First no more requests: those under way have 5 s to end. Then the charges that run here have 20 s, less
+    // a quarter, after which they are handed back; what waits is left to others.
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = axum::serve(listener, routes).with_graceful_shutdown(async { drop(stopped.await) });
+    let server = tokio::spawn(server.into_future());
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    drop(stop);
+    if tokio::time::timeout(Duration::from_secs(5), server).await.is_err() {
+        println!("some requests have not ended");
+    }
     let is_clean = scheduler.shutdown_async(Duration::from_secs(20)).await;
     println!("stopped {}", if is_clean { "cleanly" } else { "with work left to others" });
     Ok(())
 }
 
-/// In place of a request to a bank.
+/// In place of a request to a bank, with the order's number as its idempotency key.
 async fn pay(charge: &Charge) -> Result<(), String> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     if charge.cents > 0 { Ok(()) } else { Err("nothing to pay".to_owned()) }
@@ -76,7 +95,8 @@ struct Amount {
     cents: u64,
 }
 
-/// One unfinished charge for each order, however often it is asked for.
+/// One unfinished charge for each order. Once it has ended, a request makes another: whether the order is
+/// paid is for its own row to say.
 async fn charge(
     State(client): State<Client>,
     Path(order): Path<u64>,
@@ -84,11 +104,9 @@ async fn charge(
 ) -> Result<(StatusCode, Json<Value>), Failure> {
     let charge = Charge { order, cents: amount.cents };
     let enqueued = client.enqueue(CHARGE, &charge).key(&format!("order-{order}")).await.map_err(failure)?;
-    Ok(match enqueued {
-        Enqueued::Created(id) => (StatusCode::ACCEPTED, Json(json!({ "execution": id.get() }))),
-        Enqueued::Existing(id) => (StatusCode::OK, Json(json!({ "execution": id.get() }))),
-        other => (StatusCode::OK, Json(json!({ "answer": format!("{other:?}") }))),
-    })
+    let is_new = matches!(enqueued, Enqueued::Created(_));
+    let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Json(json!({ "execution": enqueued.id().get() }))))
 }
 
 /// How the last attempt stands.
@@ -96,10 +114,9 @@ async fn status(State(client): State<Client>, Path(id): Path<i64>) -> Result<Jso
     // A read blocks: it belongs to the blocking pool.
     let found = tokio::task::spawn_blocking(move || client.execution(id)).await;
     let details = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    let attempts = details.map_err(failure)?.attempts;
-    let last =
-        attempts.last().map(|it| json!({ "state": it.state, "attempt": it.attempt, "error": it.error }));
-    last.map(Json).ok_or_else(|| (StatusCode::NOT_FOUND, format!("no execution {id}")))
+    let details = details.map_err(failure)?;
+    let last = details.last();
+    Ok(Json(json!({ "state": last.state, "attempt": last.attempt, "error": last.error })))
 }
 
 async fn cancel(State(client): State<Client>, Path(id): Path<i64>) -> Result<Json<Value>, Failure> {
@@ -111,6 +128,7 @@ async fn cancel(State(client): State<Client>, Path(id): Path<i64>) -> Result<Jso
     })))
 }
 
+/// A database's own words are for the log, and not for whoever asked.
 fn failure(error: firetime::Error) -> Failure {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -118,15 +136,9 @@ fn failure(error: firetime::Error) -> Failure {
         ErrorKind::Conflict => StatusCode::CONFLICT,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, error.to_string())
-}
-
-/// Ctrl-C, or SIGTERM as a supervisor sends it.
-async fn asked_to_stop() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        eprintln!("{error}");
+        return (status, "try again in a moment".to_owned());
     }
+    (status, error.to_string())
 }

@@ -46,7 +46,7 @@ pub struct Client {
     pub(super) store: Arc<dyn Store>,
     /// Who its changes are recorded as.
     actor: Arc<str>,
-    notifier: Arc<Notifier>,
+    pub(super) notifier: Arc<Notifier>,
     /// Called after a change, so that a node of this process need not wait for its next poll or heartbeat.
     changed: Arc<dyn Fn(Changed<'_>) + Send + Sync>,
 }
@@ -404,11 +404,6 @@ impl Client {
     pub(super) fn unreadable_execution(&self, id: ExecutionId) -> Error {
         let message = format!("execution {id} of {:?} is in a state that nobody knows", self.application);
         Error::new(ErrorKind::Data, format!("{message}: mend its row by hand"))
-    }
-
-    /// Whether nodes are to be told of what this client enqueues now.
-    pub(super) fn notifies(&self) -> bool {
-        self.notifier.is_due(Clock::default().now().boot)
     }
 
     /// Tells the node this client belongs to, if any, that the schedule has changed.

@@ -67,6 +67,15 @@ pub struct ExecutionDetails {
     pub nodes: Vec<NodeView>,
 }
 
+impl ExecutionDetails {
+    /// The last attempt: its state is how the whole execution stands. `PENDING` is to be run, again if an
+    /// attempt before has failed.
+    #[must_use]
+    pub fn last(&self) -> &ExecutionView {
+        self.attempts.last().unwrap_or(&self.execution)
+    }
+}
+
 fn millis<S: serde::Serializer>(instants: &[DateTime<Utc>], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(instants.iter().map(DateTime::timestamp_millis))
 }

@@ -14,8 +14,8 @@ use crate::store::switch::Scope;
 /// | [node](Target::node) | nothing: other nodes run it | the node's next poll |
 /// | [application](Target::application) | all executions | each node's next poll |
 ///
-/// A node polls every 5 s, and as soon as it hears of a change, which mostly takes some milliseconds. What
-/// runs, and what it has claimed by then, goes on to its end.
+/// The next poll begins when a node hears of the pause, mostly within some milliseconds, or else within 5 s.
+/// What runs, and what it has claimed by then, goes on to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {

@@ -30,6 +30,13 @@ impl ExecutionId {
 }
 
 /// A number from a listing or a log.
+/// The number stored in `QRTZ_RUN.id`, for a column of your own.
+impl From<ExecutionId> for i64 {
+    fn from(id: ExecutionId) -> Self {
+        id.0
+    }
+}
+
 impl From<i64> for ExecutionId {
     fn from(id: i64) -> Self {
         Self(id)

@@ -2,6 +2,7 @@
 //! instants alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::dice::Dice;
@@ -349,8 +350,15 @@ impl Plans {
         };
         let priority = self.dice.one_in(3).then(|| i32::try_from(self.dice.below(10)).unwrap());
         let (application, stored) = (APPLICATION.to_owned(), payloads.clone());
-        let order =
-            EnqueueOrder { application, job, payloads: stored, due, priority, key: None, notifies: true };
+        let order = EnqueueOrder {
+            application,
+            job,
+            payloads: stored,
+            due,
+            priority,
+            key: None,
+            notifier: Arc::default(),
+        };
         if self.dice.one_in(2) {
             return self.enqueue_keyed(order, wire);
         }
@@ -371,7 +379,7 @@ impl Plans {
             due: DueAt::After(0),
             priority: None,
             key: None,
-            notifies: true,
+            notifier: Arc::default(),
         };
         let made = wire.store.enqueue(&order).unwrap();
         let payload = Some(payload);

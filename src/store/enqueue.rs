@@ -5,11 +5,14 @@
 //! Nothing locks or changes that row: each execution is claimed by itself, and its fence counts its own
 //! claims.
 
+use std::sync::Arc;
+
 use super::columns::{Settings, When};
 use super::definition::Definition;
-use super::news::News;
+use super::news::{News, Notifier};
 use super::when::NONE;
 use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
+use crate::time::Clock;
 use crate::trigger::{Simple, Timing, Trigger, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -53,8 +56,8 @@ pub(crate) struct EnqueueOrder {
     pub priority: Option<i32>,
     /// Of one execution.
     pub key: Option<UniqueKey>,
-    /// Whether nodes are to be told of it; otherwise they look for it.
-    pub notifies: bool,
+    /// Bounds what nodes are told; for the rest they look.
+    pub notifier: Arc<Notifier>,
 }
 
 /// The origin of the first of some executions that are enqueued now; the others' follow it. By it they are
@@ -137,11 +140,12 @@ impl QueueRow {
 }
 
 impl EnqueueOrder {
-    /// What nodes have to hear of it: nothing if it is due only after their next polls.
-    pub(crate) fn news(&self, now: Millis) -> News {
-        /// A poll interval and what polls look beyond that, with clocks that differ.
-        const SOON: Millis = 10_000;
-        News { work: self.notifies && self.due(now) < now + SOON, cancel: false }
+    /// What nodes are told of it, once something is stored: nothing if their next polls bring it in time. It
+    /// is due at `due` where it is `now`.
+    pub(crate) fn news(&self, due: Millis, now: Millis) -> News {
+        /// More than a poll interval and the difference of two clocks.
+        const SOON: Millis = 60_000;
+        News { work: due < now + SOON && self.notifier.is_due(Clock::default().now().boot), cancel: false }
     }
 
     /// When an execution is due that is stored at `now`.

@@ -61,24 +61,26 @@ impl Marks {
     pub(crate) const END: Self = Self { run: i64::MAX, audit: i64::MAX };
 }
 
-/// Keeps the notifications of one process apart: nodes look for more of the kind for a while after each.
-#[derive(Debug)]
-pub(crate) struct Notifier(AtomicI64);
+/// Bounds the notifications of one process: nodes look for more of the kind for a while after each.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier {
+    /// When the last notification would have been sent, had they been evenly spread; boot clock.
+    spread: AtomicI64,
+}
 
 impl Notifier {
-    /// Within this span of a notification nothing is notified of.
+    /// On average notifications are so far apart,
     const EVERY: Millis = 50;
+    /// but so many may be sent at once after a rest.
+    const BURST: Millis = 10;
 
     /// Whether to notify now, boot clock.
     pub(crate) fn is_due(&self, now: Millis) -> bool {
-        let is_over = |last: Millis| (now < last || now - last >= Self::EVERY).then_some(now);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_over).is_ok()
-    }
-}
-
-impl Default for Notifier {
-    fn default() -> Self {
-        Self(AtomicI64::new(-Self::EVERY))
+        let spread = |last: Millis| {
+            let next = last.max(now) + Self::EVERY;
+            (next - now <= Self::EVERY * Self::BURST).then_some(next)
+        };
+        self.spread.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spread).is_ok()
     }
 }
 
@@ -88,7 +90,8 @@ pub(crate) struct GlanceQuery {
     pub application: String,
     /// Those of the last glance.
     pub after: Marks,
-    /// Executions that are due later are no news: the next poll brings them. Database time.
+    /// First attempts that are due before this are news: the next poll brings the others, and who stored a
+    /// further one knows of it. Database time.
     pub until: Millis,
 }
 
@@ -113,10 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notifications_are_so_far_apart() {
+    fn some_notifications_follow_each_other_and_then_they_are_far_apart() {
         let notifier = Notifier::default();
-        let due: Vec<Millis> = (0..200).filter(|now| notifier.is_due(*now)).collect();
-        assert_eq!(due, [0, 50, 100, 150]);
-        assert!(notifier.is_due(20), "another clock than before");
+        let due: Vec<Millis> = (1_000..1_200).filter(|now| notifier.is_due(*now)).collect();
+        assert_eq!(due, (1_000..1_010).chain([1_050, 1_100, 1_150]).collect::<Vec<Millis>>());
+        assert_eq!((5_000..5_020).filter(|_| notifier.is_due(5_000)).count(), 10, "after a rest");
     }
 }

@@ -11,6 +11,9 @@ use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
 ///
+/// Any of its attempts names it: of one that was tried again it is the last that does not begin, or is asked
+/// to end.
+///
 /// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
 /// node that runs it reads it with its next heartbeat, and from then on
 /// [`Context::is_cancelled`](crate::Context::is_cancelled) is true there. If the handler then returns an
@@ -95,6 +98,6 @@ pub enum Cancelled {
         /// The node that runs it.
         node: String,
     },
-    /// It had ended before, in this state.
+    /// Its last attempt had ended before, in this state.
     AlreadyEnded(ExecutionState),
 }

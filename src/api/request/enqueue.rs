@@ -1,5 +1,6 @@
 //! Enqueue: a job is run, now or later, without a schedule.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -66,8 +67,8 @@ impl Order {
                 return refused("the period of its key is shorter than a second".to_owned());
             }
         }
-        let (application, notifies) = (client.application.clone(), client.notifies());
-        Ok(EnqueueOrder { application, job, payloads, due, priority, key, notifies })
+        let (application, notifier) = (client.application.clone(), Arc::clone(&client.notifier));
+        Ok(EnqueueOrder { application, job, payloads, due, priority, key, notifier })
     }
 }
 
@@ -281,6 +282,17 @@ pub enum Enqueued {
     Existing(ExecutionId),
     /// This one has the key and waits; it has the payload, due time and priority of the request now.
     Replaced(ExecutionId),
+}
+
+impl Enqueued {
+    /// The execution that waits or runs now. As later attempts have ids of their own,
+    /// [`Client::cancel`] and [`Client::execution`] take any of them for the whole.
+    #[must_use]
+    pub fn id(self) -> ExecutionId {
+        match self {
+            Self::Created(id) | Self::Existing(id) | Self::Replaced(id) => id,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -196,3 +196,27 @@ pub(crate) fn what_cannot_be_tried_again_says_why(db: &Bench) {
     assert_eq!(db.again(pending.id), Retry::State(None));
     assert_eq!(db.pendings(), 0);
 }
+
+pub(crate) fn any_attempt_names_an_execution_that_was_tried_again(db: &Bench) {
+    let first = won(db.claim(&ClaimRequest { at_once: true, ..db.head(&db.schedule("s")) }));
+    let first_id = first.execution();
+    db.fails(first);
+    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    assert_eq!(db.cancel(first_id), Cancel::Done);
+    assert_eq!(
+        (db.execution(first_id).state, db.execution(retry.id).state),
+        ("FAILED".into(), "CANCELLED".into())
+    );
+    assert_eq!(
+        db.cancel(first_id),
+        Cancel::Ended(Some(ExecutionState::Cancelled)),
+        "as its last attempt has"
+    );
+    let Retry::Pending(third) = db.again(retry.id) else { panic!("it is tried again") };
+    let claim = db.request(Candidate::Pending(db.find_pending(third).unwrap()));
+    let running = won(db.claim(&ClaimRequest { at_once: true, ..claim }));
+    for (id, is_new) in [(first_id, true), (retry.id, false), (third, false)] {
+        assert_eq!(db.cancel(id), db.asked(is_new));
+    }
+    drop(running);
+}

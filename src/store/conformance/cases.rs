@@ -259,6 +259,7 @@ macro_rules! conformance {
                 rows_of_a_disabled_application_are_not_stalled,
             }
             cancelled {
+                any_attempt_names_an_execution_that_was_tried_again,
                 what_has_not_begun_is_cancelled_at_once,
                 what_runs_is_asked_and_its_node_hears_of_it,
                 nothing_follows_what_was_asked_to_end,

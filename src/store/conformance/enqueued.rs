@@ -23,7 +23,7 @@ impl Bench {
             due: DueAt::Instant(self.base),
             priority: None,
             key: None,
-            notifies: true,
+            notifier: Arc::default(),
         }
     }
 

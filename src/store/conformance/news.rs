@@ -39,7 +39,7 @@ fn enqueue(db: &Bench, application: &str, due: Millis) -> ExecutionId {
         due: DueAt::Instant(due),
         priority: None,
         key: None,
-        notifies: true,
+        notifier: Arc::default(),
     };
     db.store.enqueue(&order).unwrap()[0]
 }

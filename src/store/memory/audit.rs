@@ -43,7 +43,8 @@ impl Tables {
     pub(super) fn glance(&self, query: &GlanceQuery) -> Glance {
         let (runs, run) = self.runs_behind(query.after.run);
         let is_news = |run: &Run| {
-            *run.application == *query.application && run.is(ExecutionState::Pending) && run.due < query.until
+            let is_first = run.is(ExecutionState::Pending) && run.attempt == 1;
+            *run.application == *query.application && is_first && run.due < query.until
         };
         let work = runs.filter(|run| is_news(run)).map(|_| News { work: true, cancel: false });
         let behind = |row: &&AuditRow| row.id > query.after.audit && row.application == query.application;

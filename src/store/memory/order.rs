@@ -58,7 +58,14 @@ impl Tables {
             }
             Ok(state @ ExecutionState::Running) => self.ask(state, &run, order),
             Ok(state @ ExecutionState::TimedOut) if run.finished.is_none() => self.ask(state, &run, order),
-            ended => return Ok(Cancel::Ended(ended.ok())),
+            ended => {
+                let later = self.attempts_at(run.schedule, (run.generation, run.origin, run.scheduled));
+                let last = later.filter(|(_, it)| it.attempt > run.attempt).max_by_key(|(_, it)| it.attempt);
+                return match last.map(|(id, _)| id) {
+                    Some(execution) => self.cancel(&ExecutionOrder { execution, ..order.clone() }),
+                    None => Ok(Cancel::Ended(ended.ok())),
+                };
+            }
         };
         if !matches!(answer, Cancel::Asked { is_new: false, .. }) {
             self.record(&order.cancel_entry(&name, state));

@@ -19,8 +19,8 @@ use crate::trigger::Timing;
 /// transaction does, or not at all. Without an open transaction it is made in one of its own. The
 /// connection must lead to the database firetime uses, with firetime's tables found without a prefix.
 ///
-/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for nothing else;
-/// a pooled connection is given as `&mut *pooled`.
+/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in diesel's
+/// own pool (`diesel::r2d2`); not for those of diesel-async or SQLx.
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {
@@ -70,6 +70,16 @@ caller_connection!(diesel::SqliteConnection);
 caller_connection!(diesel::PgConnection);
 #[cfg(feature = "mysql")]
 caller_connection!(diesel::MysqlConnection);
+
+type Pooled<C> = diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>;
+
+impl<C: CallerConnection + diesel::r2d2::R2D2Connection + 'static> CallerConnection for Pooled<C> {}
+
+impl<C: joined::Joined + diesel::r2d2::R2D2Connection + 'static> joined::Joined for Pooled<C> {
+    fn joined(&mut self, body: &mut dyn FnMut(&mut dyn Session) -> Step<()>) -> Step<()> {
+        (**self).joined(body)
+    }
+}
 
 /// Makes or changes a schedule on the caller's connection, inside their open transaction if there is one.
 pub(crate) fn ensure_in(

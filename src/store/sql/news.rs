@@ -28,7 +28,7 @@ pub(super) fn tell(dialect: Dialect, news: News, insert: Statement, application:
 /// Tells of a change that is no INSERT.
 pub(super) fn tell_of(session: &mut dyn Session, news: News, application: &str) -> Step<()> {
     let dialect = session.dialect();
-    if dialect.notifies() {
+    if dialect.notifies() && !news.is_none() {
         session.rows(&tell(dialect, news, sql("SELECT 1 AS one"), application))?;
     }
     Ok(())
@@ -55,7 +55,7 @@ pub(super) fn question(dialect: Dialect, query: &GlanceQuery) -> Statement {
     sql(format!(
         "SELECT COALESCE((SELECT MAX(r.id) FROM QRTZ_RUN r), 0) AS run, \
          COALESCE((SELECT MAX(a.id) FROM QRTZ_AUDIT a), 0) AS audit, \
-         CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' AND r.due_time < ?) \
+         CASE WHEN EXISTS (SELECT 1 FROM {runs} AND r.application = ? AND r.state = 'PENDING' AND r.attempt = 1 AND r.due_time < ?) \
          OR EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb <> '{CANCEL}') \
          THEN 1 ELSE 0 END AS work, \
          CASE WHEN EXISTS (SELECT 1 FROM {changes} AND a.application = ? AND a.verb = '{CANCEL}' \

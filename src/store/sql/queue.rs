@@ -13,6 +13,7 @@ use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
     DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
 };
+use crate::store::news::News;
 use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
 use crate::time::Clock;
@@ -61,7 +62,8 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
         }
     };
     let (queue, job) = place;
-    let due = order.due(now(session)?);
+    let now = now(session)?;
+    let due = order.due(now);
     let (key, origin) = (KeyRow { job, key: unique.key.clone(), period: unique.period(due) }, fresh_origin());
     let keeper = key.take(session, origin)?;
     if keeper != origin
@@ -70,14 +72,14 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
         if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
             return Ok(Keyed::Existing(open.id));
         }
-        news::tell_of(session, order.news(host_time()), &order.application)?;
+        news::tell_of(session, order.news(due, now), &order.application)?;
         return Ok(Keyed::Replaced(open.id));
     }
     if keeper != origin {
         key.give(session, keeper, origin)?;
     }
-    let order = EnqueueOrder { due: DueAt::Instant(due), ..order.clone() };
-    let ids = insert_some(session, &order, &order.payloads, &[origin], Some(&key))?;
+    let (news, order) = (order.news(due, now), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
+    let ids = insert_some(session, &order, (&order.payloads, &[origin]), Some(&key), news)?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
 
@@ -225,9 +227,10 @@ fn insert(
     origins: &[i64],
 ) -> Step<Option<Vec<ExecutionId>>> {
     let mut ids = Vec::with_capacity(order.payloads.len());
-    let size = session.dialect().batch();
-    for (payloads, origins) in order.payloads.chunks(size).zip(origins.chunks(size)) {
-        let inserted = insert_some(session, order, payloads, origins, None)?;
+    let (size, now) = (session.dialect().batch(), host_time());
+    let news = order.news(order.due(now), now);
+    for some in order.payloads.chunks(size).zip(origins.chunks(size)) {
+        let inserted = insert_some(session, order, some, None, news)?;
         if inserted.is_empty() {
             return Ok(None);
         }
@@ -239,9 +242,9 @@ fn insert(
 fn insert_some(
     session: &mut dyn Session,
     order: &EnqueueOrder,
-    payloads: &[String],
-    origins: &[i64],
+    (payloads, origins): (&[String], &[i64]),
     key: Option<&KeyRow>,
+    news: News,
 ) -> Step<Vec<ExecutionId>> {
     let dialect = session.dialect();
     let (at, delay) = order.due_columns();
@@ -278,9 +281,7 @@ fn insert_some(
     };
     let mut rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
-        session
-            .rows(&news::tell(dialect, order.news(host_time()), insert, &order.application))
-            .map_err(taken)?
+        session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
     } else {
         let made = session.execute(&insert).map_err(taken)?;
         let rows = session.rows(&inserted(order, origins))?;

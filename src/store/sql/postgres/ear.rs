@@ -32,7 +32,8 @@ pub(super) fn listen(target: &Target, limits: StoreLimits, application: &str) ->
         prove(&mut connection, limits.call).map_err(|fault| there.clean(fault))?;
         Ok(Box::new(PgEar { connection, target: there, application }) as Box<dyn Ear>)
     };
-    target.reach.open(None, span(limits.call), begin)
+    // Before the call is given up with its thread.
+    target.reach.open(None, span(limits.call / 4 * 3), begin)
 }
 
 fn prove(connection: &mut PgConnection, call: Millis) -> Step<()> {

@@ -181,6 +181,16 @@ macro_rules! caller {
             }
 
             #[test]
+            fn a_connection_of_a_pool_is_one() {
+                use diesel::r2d2::{ConnectionManager, Pool};
+                let database = $make;
+                let address = database.url.strip_prefix("sqlite:").unwrap_or(&database.url);
+                let manager = ConnectionManager::<$connection>::new(address);
+                let pool = Pool::builder().max_size(1).build(manager).unwrap();
+                super::a_schedule_shares_the_fate_of_the_transaction(&database, &mut pool.get().unwrap());
+            }
+
+            #[test]
             fn a_refused_definition_leaves_the_transaction_usable() {
                 let database = $make;
                 super::a_refused_definition_leaves_the_transaction_usable(&database, &mut connect(&database));

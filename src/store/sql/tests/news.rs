@@ -33,7 +33,7 @@ impl Case {
             due,
             priority: None,
             key: None,
-            notifies: true,
+            notifier: Arc::default(),
         }
     }
 
@@ -58,9 +58,18 @@ fn what_is_enqueued_is_told_if_it_is_due_soon() {
     assert!(case.has_told(&mut *ear));
     case.store.enqueue(&case.order(DueAt::After(3_600_000))).unwrap();
     assert!(!case.has_told(&mut *ear));
-    let quiet = EnqueueOrder { notifies: false, ..case.order(DueAt::After(0)) };
-    case.store.enqueue(&quiet).unwrap();
-    assert!(!case.has_told(&mut *ear));
+    // What nobody need be told of uses up nothing.
+    let order = case.order(DueAt::After(0));
+    for _ in 0..40 {
+        let later = EnqueueOrder { due: DueAt::After(3_600_000), ..order.clone() };
+        case.store.enqueue(&later).unwrap();
+    }
+    case.store.enqueue(&order).unwrap();
+    assert!(case.has_told(&mut *ear));
+    let soon = Clock::default().now().boot + 10_000;
+    while order.notifier.is_due(soon) {}
+    case.store.enqueue(&order).unwrap();
+    assert!(!case.has_told(&mut *ear), "nodes look for it");
     let other = EnqueueOrder { application: application(), ..case.order(DueAt::After(0)) };
     case.store.enqueue(&other).unwrap();
     assert!(!case.has_told(&mut *ear));
