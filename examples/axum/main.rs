@@ -129,6 +129,7 @@ async fn cancel(State(client): State<Client>, Path(id): Path<i64>) -> Result<Jso
 }
 
 /// A database's own words are for the log, and not for whoever asked.
+#[expect(clippy::print_stderr, reason = "an example shows what happens")]
 fn failure(error: firetime::Error) -> Failure {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
