@@ -144,7 +144,7 @@ impl EnqueueOrder {
     /// is due at `due` where it is `now`.
     pub(crate) fn news(&self, due: Millis, now: Millis) -> News {
         /// More than a poll interval and the difference of two clocks.
-        const SOON: Millis = 60_000;
+        const SOON: Millis = 90_000;
         News { work: due < now + SOON && self.notifier.is_due(Clock::default().now().boot), cancel: false }
     }
 
