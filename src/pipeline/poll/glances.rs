@@ -67,9 +67,7 @@ impl Glances {
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
-    /// No answer came. What lies behind the marks may be too much by now: the next answer is news.
     pub(super) fn failed(&mut self, now: Now) {
-        self.marks = None;
         self.at = now.boot.saturating_add(self.hearing.glance.max(FAILURE_PAUSE));
     }
 

@@ -9,9 +9,6 @@ use crate::time::Now;
 const FAILURE_PAUSE: Millis = 1_000;
 /// or for this long after one between two ticks: what becomes known meanwhile waits for the next.
 pub(super) const EXTRA_PAUSE: Millis = 100;
-/// The pause after the first of these; each further one is twice as long, until there was none for a second.
-const FIRST_EXTRA_PAUSE: Millis = 10;
-const REST: Millis = 1_000;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
 #[derive(Debug)]
@@ -74,9 +71,6 @@ pub(super) struct Timetable {
     retry: Option<Millis>,
     /// The last poll to begin did so between two ticks.
     is_extra: bool,
-    /// When the last such poll ended, boot clock, and the pause after the next.
-    extra_ended: Millis,
-    pause: Millis,
     /// No poll begins before this boot-clock instant.
     hold: Millis,
 }
@@ -85,15 +79,7 @@ impl Timetable {
     /// The first poll begins at once.
     pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
-        Self {
-            ticker,
-            wanted: true,
-            retry: None,
-            is_extra: false,
-            extra_ended: now.boot,
-            pause: EXTRA_PAUSE,
-            hold: now.boot,
-        }
+        Self { ticker, wanted: true, retry: None, is_extra: false, hold: now.boot }
     }
 
     /// Whether a poll begins now.
@@ -131,19 +117,9 @@ impl Timetable {
         }
     }
 
-    /// A poll has ended that began at this boot-clock instant.
-    pub(super) fn ended(&mut self, now: Now, began: Millis) {
-        if !self.is_extra {
-            self.hold = self.hold.max(now.boot);
-            return;
-        }
-        if now.boot - self.extra_ended >= REST {
-            self.pause = FIRST_EXTRA_PAUSE;
-        }
-        self.extra_ended = now.boot;
-        // One that brings a backlog takes its time: a database has more to do than to be asked for news.
-        self.hold = now.boot + self.pause.max(4 * (now.boot - began));
-        self.pause = (2 * self.pause).min(EXTRA_PAUSE);
+    /// A poll has ended.
+    pub(super) fn ended(&mut self, now: Now) {
+        self.hold = if self.is_extra { now.boot + EXTRA_PAUSE } else { now.boot };
     }
 
     /// A poll has failed: another follows as soon as the pause is over.

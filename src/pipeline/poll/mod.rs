@@ -34,7 +34,7 @@ use self::home::Home;
 pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutput, PollPlan};
 use self::messages::{GLANCE, LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
-use self::pages::{BACKLOG, Bookmark, OTHERS, Poll, PolledRows, Signs, Stage};
+use self::pages::{Bookmark, OTHERS, Poll, PolledRows, Signs, Stage};
 use self::skipping::Skipping;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
@@ -66,8 +66,6 @@ pub(crate) struct PollMachine {
     outbox: Vec<PollOutput>,
     /// The last poll said that the node drains.
     drains: bool,
-    /// The last poll brought a backlog, and not all of it.
-    is_cut_off: bool,
     stopping: bool,
 }
 
@@ -95,7 +93,6 @@ impl PollMachine {
             called: now.boot,
             outbox: Vec::new(),
             drains: false,
-            is_cut_off: false,
             stopping: false,
         }
     }
@@ -133,7 +130,7 @@ impl PollMachine {
         match answer {
             Ok(PollAnswer::Glance(glance)) => {
                 let News { work, cancel } = self.glances.answered(now, glance);
-                self.timetable.wanted |= work && !self.is_cut_off;
+                self.timetable.wanted |= work;
                 if cancel {
                     self.outbox.push(PollOutput::CancelAsked);
                 }
@@ -273,13 +270,12 @@ impl PollMachine {
         }
         let left = self.timetable.next_tick() - now.db;
         self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
-        self.timetable.ended(now, sent);
+        self.timetable.ended(now);
         self.bookmark.ended(&walk);
         let PolledRows { mut entries, pendings, complete } = brought;
         entries.retain(|entry| !self.home.leaves_planned(&entry.name));
         let Expanded { occurrences, complete: whole } =
             expand(&entries, now.db, query.until, self.window.least_threshold());
-        self.is_cut_off = !(complete && whole) && occurrences.len() + pendings.len() >= BACKLOG;
         self.emit(Event::Polled {
             tick,
             planned: occurrences.len(),
@@ -379,8 +375,7 @@ impl Machine for PollMachine {
         match input {
             PollInput::Wake => self.timetable.wanted = true,
             PollInput::News => {
-                // What is new lies behind a backlog, of which more follows by itself.
-                self.timetable.wanted |= !self.is_cut_off;
+                self.timetable.wanted = true;
                 self.glances.heard(now);
             }
             PollInput::Told(is_told) => self.glances.told(now, is_told),

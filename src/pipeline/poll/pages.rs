@@ -30,7 +30,7 @@ pub(super) const PATIENCE: Millis = 1_000;
 /// The most rows of others' shards one page asks for, and the number after which no page follows.
 pub(super) const OTHERS: usize = 1_000;
 /// A node with this many late rows at home has a backlog, and brings none of others' shards.
-pub(super) const BACKLOG: usize = 256;
+const BACKLOG: usize = 256;
 
 /// A PENDING execution's key: its due time and id.
 type Key = (Millis, i64);
@@ -288,9 +288,6 @@ impl Poll {
                         (self.stage, self.query.page) = (Stage::Others, Page::FIRST);
                         return;
                     }
-                } else {
-                    // If others' late rows were cut off, another poll follows once half of these are done.
-                    self.brought.complete &= next.is_none();
                 }
                 self.payloads.choose(self.brought.rows());
                 self.stage = Stage::Over;

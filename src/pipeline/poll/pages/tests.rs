@@ -30,22 +30,6 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
     assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
 }
 
-/// A dead node's work is done as fast as one's own.
-#[test]
-fn when_more_is_late_elsewhere_than_a_poll_brings_another_follows() {
-    for more in [false, true] {
-        let mut machine = beside_another(1_000_000);
-        let (now, _) = asked(&mut machine, 1_000_000);
-        machine.done(at(now), Ok(PollAnswer::Page(late(now, Vec::new()))));
-        let (now, _) = asked(&mut machine, now);
-        let many = (0..OTHERS as i64).map(|id| cron(id, "0 * * * * ?", now - 3_000)).collect();
-        let next = more.then(|| Page { pendings: (now - 3_000, 7), ..Page::FIRST });
-        machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..late(now, many) })));
-        let plan = planned(until_asked(&mut machine, now).1);
-        assert_eq!((plan.occurrences.len(), plan.complete), (OTHERS, !more));
-    }
-}
-
 #[test]
 fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind() {
     let backlog = |count| (0..count).map(|id| cron(id, "0 * * * * ?", 990_000)).collect::<Vec<_>>();
