@@ -11,7 +11,7 @@ use crate::Result;
 use crate::arguments::Arguments;
 use crate::figures::{self, Lateness};
 use crate::node::{APPLICATION, ENQUEUED, Seen, Told};
-use crate::run::{Costs, Observer, start_nodes, started, stop, wait_for_handlers};
+use crate::run::{Costs, Observer, peak, start_nodes, started, stop, wait_for_handlers};
 use crate::server::{Database, Server};
 
 /// The nodes have polled and found each other.
@@ -21,11 +21,15 @@ const PAUSE: u64 = 250;
 /// and this much at most: polls and heartbeats meet it in all their phases.
 const LONGEST_PAUSE: u64 = 750;
 
-/// So many that have ended, and as many that are due in a year.
-fn among(database: &Database, client: &Client, count: usize) -> Result<()> {
+/// A new database and a client of it, with so many executions that have ended, and as many that are due in a
+/// year.
+fn database_among(server: &Server, count: usize) -> Result<(Database<'_>, Client)> {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
     const END: &str = "UPDATE QRTZ_RUN SET state = 'SUCCEEDED', node = 'bench', fence = 1, claimed_time = due_time, \
         started_time = due_time, finished_time = due_time";
+    let database = server.fresh()?;
+    firetime::migrate(&database.url)?;
+    let client = Client::connect(APPLICATION, &database.url)?;
     let numbers: Vec<usize> = (0..count).collect();
     for some in numbers.chunks(100_000) {
         client.enqueue_many(ENQUEUED, some).run()?;
@@ -36,7 +40,8 @@ fn among(database: &Database, client: &Client, count: usize) -> Result<()> {
     for some in numbers.chunks(100_000) {
         client.enqueue_many(ENQUEUED, some).after(YEAR).run()?;
     }
-    database.settle()
+    database.settle()?;
+    Ok((database, client))
 }
 
 /// Executions enqueued one by one by another process than the nodes'.
@@ -56,10 +61,7 @@ pub struct Started {
 }
 
 pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Started> {
-    let database = server.fresh()?;
-    firetime::migrate(&database.url)?;
-    let client = Client::connect(APPLICATION, &database.url)?;
-    among(&database, &client, arguments.among)?;
+    let (database, client) = database_among(server, arguments.among)?;
     let mut cluster = start_nodes(&database, nodes)?;
     std::thread::sleep(SETTLED);
     let before = Costs::read(server, &cluster)?;
@@ -113,10 +115,7 @@ pub struct Bulk {
 }
 
 pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bulk> {
-    let database = server.fresh()?;
-    firetime::migrate(&database.url)?;
-    let client = Client::connect(APPLICATION, &database.url)?;
-    among(&database, &client, arguments.among)?;
+    let (database, client) = database_among(server, arguments.among)?;
     let numbers: Vec<usize> = (0..arguments.executions()).collect();
     let began = Instant::now();
     client.enqueue_many(ENQUEUED, &numbers).run()?;
@@ -132,12 +131,9 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
     wait_for_handlers(&mut cluster, arguments.executions())?;
     let ended = observer.wait_for_outcomes()?;
     let costs = Costs::read(server, &cluster)?.since(&before);
-    let peak =
-        cluster.iter().map(|node| crate::process::peak_memory(node.pid())).collect::<Result<Vec<_>>>()?;
+    let peak_rss_mb = peak(&cluster)?;
     let Told { seen, .. } = stop(cluster)?;
-    let asked = observer.leave();
-    database.wait_until_left()?;
-    let commits = database.commits()?.zip(commits).map(|(after, before)| after - before - asked);
+    let commits = observer.leave(&database, commits)?;
     let counted = Counted::of(&seen, arguments.executions());
     let first: DateTime<Utc> = seen.iter().map(started).min().unwrap_or(ended);
     let executions = figures::real(seen.len());
@@ -153,7 +149,7 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
         wal_bytes_per_execution: costs.wal.map(|n| figures::rounded(n as f64 / executions, 1)),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
         cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
-        peak_rss_mb: figures::rounded(peak.into_iter().fold(0.0, f64::max), 1),
+        peak_rss_mb,
         duplicates: counted.duplicates,
         missing: counted.missing,
     })

@@ -57,12 +57,10 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
     wait_for_handlers(&mut cluster, arguments.executions())?;
     let ended = observer.wait_for_outcomes()?;
     let costs = Costs::read(server, &cluster)?.since(&before);
-    let peak = cluster.iter().map(|node| process::peak_memory(node.pid())).collect::<Result<Vec<_>>>()?;
+    let peak = peak(&cluster)?;
     let Told { seen, longest_poll, lost } = stop(cluster)?;
     let ledger = observer.ledger()?;
-    let asked = observer.leave();
-    database.wait_until_left()?;
-    let commits = database.commits()?.zip(commits).map(|(after, before)| after - before - asked);
+    let commits = observer.leave(&database, commits)?;
 
     let verdict = Verdict::of(&seen, &ledger, arguments, start);
     let executions = figures::real(seen.len());
@@ -86,7 +84,7 @@ pub fn run(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Figures
         lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
         cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
-        peak_rss_mb: figures::rounded(peak.into_iter().fold(0.0, f64::max), 1),
+        peak_rss_mb: peak,
         duplicates: verdict.duplicates,
         missing: verdict.missing,
         limit_rows_per_s: figures::rounded(limit, 1),
@@ -130,6 +128,12 @@ pub fn wait_for_handlers(cluster: &mut [Node], wanted: usize) -> Result<()> {
         let missing = if now > 0 { figures::real(wanted - now) / figures::real(now) } else { 0.0 };
         std::thread::sleep((began.elapsed().mul_f64(missing) / 4).clamp(LOOK, LONGEST_LOOK));
     }
+}
+
+/// The memory of the node that took most, in MB.
+pub fn peak(cluster: &[Node]) -> Result<f64> {
+    let all = cluster.iter().map(|node| process::peak_memory(node.pid()));
+    Ok(figures::rounded(all.collect::<Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max), 1))
 }
 
 /// What all nodes have to tell.
@@ -209,8 +213,12 @@ impl Observer {
         Ok(rows.into_iter().collect())
     }
 
-    pub fn leave(self) -> i64 {
-        self.asked
+    /// The commits of others since there were so many, once all have left.
+    pub fn leave(self, database: &Database, before: Option<i64>) -> Result<Option<i64>> {
+        let Self { asked, connection, .. } = self;
+        drop(connection);
+        database.wait_until_left()?;
+        Ok(database.commits()?.zip(before).map(|(after, before)| after - before - asked))
     }
 }
 

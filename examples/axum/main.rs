@@ -42,8 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let scheduler = Scheduler::builder("shop", &url)
         .async_handler(CHARGE, |context, charge| async move {
-            // An execution may run twice, as when its process is killed just after it has paid. The bank knows
-            // the order's number and charges once.
+            // An execution may run twice, as when its process is killed just after it has paid. The bank
+            // knows the order's number and charges once.
             tokio::select! {
                 paid = pay(&charge) => paid?,
                 why = context.cancelled() => return Ok(match why {
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_state(scheduler.client());
     println!("listening on {}", listener.local_addr()?);
     // First no more requests: those under way have 5 s to end. Then the charges that run here have 20 s, less
-    // a quarter, after which they are handed back; what waits is left to others.
+    // a quarter, after which they are handed back. Waiting charges are left to others.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = axum::serve(listener, routes).with_graceful_shutdown(async { drop(stopped.await) });
     let server = tokio::spawn(server.into_future());

@@ -68,8 +68,7 @@ pub struct ExecutionDetails {
 }
 
 impl ExecutionDetails {
-    /// The last attempt: its state is how the whole execution stands. `PENDING` is to be run, again if an
-    /// attempt before has failed.
+    /// The last attempt. Its state is that of the whole execution: it is `PENDING` while a retry waits.
     #[must_use]
     pub fn last(&self) -> &ExecutionView {
         self.attempts.last().unwrap_or(&self.execution)

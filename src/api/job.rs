@@ -140,8 +140,8 @@ impl<P> Job<P> {
     /// dropped at the next point where it waits. Default: 5 s; zero drops it at once. Not stored: it holds
     /// for the nodes whose handler was given this job, and handlers on threads have none.
     ///
-    /// An execution dropped after its time limit stays TIMED_OUT; one that somebody asked to end is CANCELLED.
-    /// One whose node has lost its lease is run anew ([`Event::Interrupted`]), or FAILED without
+    /// An execution dropped after its time limit stays TIMED_OUT; one that was asked to end is CANCELLED. One
+    /// whose node has lost its lease is run anew ([`Event::Interrupted`]), or FAILED without
     /// [`Job::recovery`], if it is still this node's.
     ///
     /// ```

@@ -29,7 +29,6 @@ impl ExecutionId {
     }
 }
 
-/// A number from a listing or a log.
 /// The number stored in `QRTZ_RUN.id`, for a column of your own.
 impl From<ExecutionId> for i64 {
     fn from(id: ExecutionId) -> Self {
@@ -37,6 +36,7 @@ impl From<ExecutionId> for i64 {
     }
 }
 
+/// A number from a listing or a log.
 impl From<i64> for ExecutionId {
     fn from(id: i64) -> Self {
         Self(id)

@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::domain::event::LISTENING;
-use crate::domain::{Error, Event, Millis};
+use crate::domain::{Error, Event, LISTENING, Millis};
 use crate::machine::{Machine, Operation, Step};
 use crate::store::news::{Ear, News};
 use crate::store::{Result, Store};

@@ -1,5 +1,5 @@
-//! Who belongs to the cluster: joining, heartbeats, leases, deaths, what this process answers for, and what it
-//! hears of the others' changes.
+//! Who belongs to the cluster: joining, heartbeats, leases, deaths, the executions this process answers for,
+//! and news of the others' changes.
 
 mod bell;
 mod heartbeat;

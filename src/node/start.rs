@@ -127,7 +127,7 @@ impl Node {
             node,
             application.clone(),
             handlers,
-            (window, around.store.hearing()),
+            (window, around.store.hearing().glance),
             offset,
             now,
         );

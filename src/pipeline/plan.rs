@@ -372,8 +372,8 @@ impl Plan {
     }
 
     /// Due items at `now`, lane by lane and in order, at most one per schedule and any number of enqueued
-    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share. Each
-    /// is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
+    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share.
+    /// Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
     /// [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,

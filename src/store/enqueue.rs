@@ -12,7 +12,6 @@ use super::definition::Definition;
 use super::news::{News, Notifier};
 use super::when::NONE;
 use crate::domain::{ExecutionId, JobSpec, Millis, ScheduleState};
-use crate::time::Clock;
 use crate::trigger::{Simple, Timing, Trigger, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
@@ -140,12 +139,12 @@ impl QueueRow {
 }
 
 impl EnqueueOrder {
-    /// What nodes are told of it, once something is stored: nothing if their next polls bring it in time. It
-    /// is due at `due` where it is `now`.
-    pub(crate) fn news(&self, due: Millis, now: Millis) -> News {
+    /// What nodes are told of it if it is stored now: nothing if it is due at `due` where it is `now` and their
+    /// next polls bring it in time, or if they were told of others just before (`boot` is the boot clock's now).
+    pub(crate) fn news(&self, due: Millis, now: Millis, boot: Millis) -> News {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;
-        News { work: due < now + SOON && self.notifier.is_due(Clock::default().now().boot), cancel: false }
+        News { work: due < now + SOON && self.notifier.is_due(boot), cancel: false }
     }
 
     /// When an execution is due that is stored at `now`.

@@ -11,8 +11,7 @@ use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
 ///
-/// Any of its attempts names it: of one that was tried again it is the last that does not begin, or is asked
-/// to end.
+/// The id of any of its attempts names it: of an execution that was tried again the last attempt is cancelled.
 ///
 /// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
 /// node that runs it reads it with its next heartbeat, and from then on

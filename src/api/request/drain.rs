@@ -9,8 +9,8 @@ use crate::store::Verbs;
 use crate::store::audit::Order;
 use crate::store::switch::{Scope, Switch, SwitchOrder, SwitchVerb, Switched};
 
-/// Drains a node: once it hears of that it claims nothing, hands back what waits for a thread, and ends what
-/// runs. Made by [`Client::drain`].
+/// Drains a node: once it hears of that it claims nothing more, hands back the executions that wait for a
+/// thread, and lets running handlers end. Made by [`Client::drain`].
 ///
 /// Once it has nothing left, [`Client::nodes`] shows it as `drained`, and it can be stopped without anybody
 /// waiting; others have taken its place long before. [`Client::resume`] lets it claim again.

@@ -2,7 +2,7 @@
 //! tell of them, and for a while after it has. Whoever notifies does not do so again for some milliseconds.
 
 use crate::domain::Millis;
-use crate::store::news::{Glance, Hearing, Marks, News};
+use crate::store::news::{Glance, Marks, News};
 use crate::time::Now;
 
 /// The pause before the first glance after news. Each further one is twice as long,
@@ -13,7 +13,8 @@ const LONGEST_PAUSE: Millis = 1_000;
 const FAILURE_PAUSE: Millis = 1_000;
 
 pub(super) struct Glances {
-    hearing: Hearing,
+    /// How often, while nobody tells and nothing happens.
+    every: Millis,
     /// The database tells now.
     is_told: bool,
     /// The last answer; none at the beginning, and after a time in which nobody glanced.
@@ -26,9 +27,9 @@ pub(super) struct Glances {
 }
 
 impl Glances {
-    pub(super) fn new(hearing: Hearing, now: Now) -> Self {
+    pub(super) fn new(every: Millis, now: Now) -> Self {
         let (is_told, marks, is_running) = (false, None, false);
-        Self { hearing, is_told, marks, at: now.boot, pause: LONGEST_PAUSE, is_running }
+        Self { every, is_told, marks, at: now.boot, pause: LONGEST_PAUSE, is_running }
     }
 
     /// No glance begins before this boot-clock instant.
@@ -62,13 +63,13 @@ impl Glances {
         if self.is_told && self.pause >= LONGEST_PAUSE {
             return self.told(now, true);
         }
-        let pause = if self.is_told { self.pause } else { self.pause.min(self.hearing.glance) };
+        let pause = if self.is_told { self.pause } else { self.pause.min(self.every) };
         self.at = now.boot.saturating_add(pause);
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
     pub(super) fn failed(&mut self, now: Now) {
-        self.at = now.boot.saturating_add(self.hearing.glance.max(FAILURE_PAUSE));
+        self.at = now.boot.saturating_add(self.every.max(FAILURE_PAUSE));
     }
 
     /// The database has told of something: more of the kind may have been stored, and not be told.
@@ -96,7 +97,7 @@ mod tests {
     }
 
     fn glances() -> Glances {
-        Glances::new(Hearing { tells: true, glance: 200 }, at(1_000))
+        Glances::new(200, at(1_000))
     }
 
     #[test]
@@ -130,7 +131,7 @@ mod tests {
         let mut slow = glances();
         slow.answered(at(4_800), SEEN);
         assert_eq!(follow(&mut slow, finds), [5_000, 5_200, 5_250, 5_350, 5_550, 5_750, 5_950]);
-        let mut quick = Glances::new(Hearing { tells: false, glance: 25 }, at(1_000));
+        let mut quick = Glances::new(25, at(1_000));
         quick.answered(at(5_150), SEEN);
         assert_eq!(follow(&mut quick, finds)[..4], [5_175, 5_200, 5_225, 5_250]);
     }
@@ -162,7 +163,7 @@ mod tests {
         let mut glances = glances();
         glances.failed(at(1_000));
         assert_eq!(glances.next_at(), 2_000);
-        let mut rare = Glances::new(Hearing { tells: false, glance: 5_000 }, at(1_000));
+        let mut rare = Glances::new(5_000, at(1_000));
         rare.failed(at(1_000));
         assert_eq!(rare.next_at(), 6_000);
     }

@@ -13,8 +13,8 @@
 //! for.
 //!
 //! This file has the machine. Its decisions have files of their own: when polls begin (`grid`), with which
-//! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how they
-//! walk over their pages (`pages`), and which large payloads they fetch (`payloads`).
+//! fire time (`skipping`), when it asks for news (`glances`), whose schedules polls ask for (`home`), how
+//! they walk over their pages (`pages`), and which large payloads they fetch (`payloads`).
 
 pub(crate) mod decode;
 mod glances;
@@ -40,7 +40,7 @@ use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
 use crate::pipeline::expand::{Expanded, expand};
-use crate::store::news::{GlanceQuery, Hearing, Marks, News};
+use crate::store::news::{GlanceQuery, Marks, News};
 use crate::store::{DueRows, Page, PollQuery, Polled};
 use crate::time::{GRACE, Now, OFFSET_JUMP, Offset, Window, span};
 
@@ -74,7 +74,7 @@ impl PollMachine {
         node: NodeId,
         application: String,
         catalog: Arc<dyn Catalog>,
-        (window, hearing): (Window, Hearing),
+        (window, glance): (Window, Millis),
         offset: Offset,
         now: Now,
     ) -> Self {
@@ -84,7 +84,7 @@ impl PollMachine {
             window,
             offset,
             timetable: Timetable::new(node, window.poll, now),
-            glances: Glances::new(hearing, now),
+            glances: Glances::new(glance, now),
             skipping: Skipping::new(&window),
             home: Home::new(catalog.jobs()),
             decoders: Decoders::new(catalog),

@@ -13,7 +13,7 @@ use crate::time::{Micros, TimeSample};
 pub(super) const PERIOD: Millis = 5_000;
 
 /// Nobody glances at the database.
-const TOLD: Hearing = Hearing { tells: true, glance: Millis::MAX };
+const NEVER: Millis = Millis::MAX;
 
 struct Strict;
 
@@ -37,19 +37,19 @@ pub(super) fn at(time: Millis) -> Now {
 
 /// One that does not look at all overdue schedules.
 pub(super) fn machine(now: Millis) -> PollMachine {
-    let mut machine = hearing(now, TOLD);
+    let mut machine = glancing_every(now, NEVER);
     machine.receive(at(now), PollInput::Told(true));
     machine
 }
 
-/// One that learns of others' changes so.
-fn hearing(now: Millis, hearing: Hearing) -> PollMachine {
+/// One that glances at the database so often.
+fn glancing_every(now: Millis, glance: Millis) -> PollMachine {
     // A node whose phase on the grid is 0.
     PollMachine::new(
         NodeId(uuid::Uuid::nil()),
         "app".to_owned(),
         Arc::new(Strict),
-        (Window::default(), hearing),
+        (Window::default(), glance),
         Offset::new(sample(now, now)),
         at(now),
     )
@@ -289,7 +289,7 @@ fn glanced(machine: &mut PollMachine, mut now: Millis) -> (Millis, Option<Marks>
 
 /// One whose first poll, at a tick, has ended, and whose first glance has brought it another.
 fn glancing() -> (PollMachine, Millis) {
-    let mut machine = hearing(1_000_000, Hearing { tells: true, glance: 200 });
+    let mut machine = glancing_every(1_000_000, 200);
     let (now, _, _) = glanced(&mut machine, 1_000_000);
     machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
     let (now, after, _) = glanced(&mut machine, now);

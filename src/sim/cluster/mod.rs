@@ -269,8 +269,7 @@ impl Cluster {
                 .map(Process::next_at)
                 .chain(self.graves.iter().map(Process::sent_at))
                 .chain(self.told.iter().map(|(at, _)| *at))
-                .chain(std::iter::once(self.script.enqueue_at))
-                .fold(next, Millis::min);
+                .fold(next.min(self.script.enqueue_at), Millis::min);
             self.now = next.max(self.now + 1);
         }
     }
@@ -281,8 +280,8 @@ impl Cluster {
             return;
         }
         for n in 0..self.slots.len() {
-            let tellings =
-                [0, 0, 0, 0, 0, 0, 1, 2][usize::try_from(self.rumours.below(8)).unwrap_or_default()];
+            // Mostly none, else one or two.
+            let tellings = (self.rumours.below(8) - 5).max(0);
             let told = (0..tellings).map(|_| (self.now + 1 + self.rumours.below(2_000), n));
             self.told.extend(told);
         }
@@ -293,11 +292,11 @@ impl Cluster {
         if self.now < self.script.enqueue_at {
             return;
         }
-        self.script.enqueue_at = self.now + ENQUEUES;
         if self.now >= self.ends {
             self.script.enqueue_at = Millis::MAX;
             return;
         }
+        self.script.enqueue_at = self.now + ENQUEUES;
         let wire = Wire::new(self.database.store(), &self.wires, 0);
         self.plans.enqueue_at_once(&wire);
         if self.script.glance == Some(None) && !wire.is(Sabotage::DeafToNews) {

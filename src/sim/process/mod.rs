@@ -29,7 +29,7 @@ use crate::pipeline::lanes::{DEFAULT_LANE, JobLane, LaneId, LaneSettings, Lanes,
 use crate::pipeline::poll::{PollInput, PollMachine};
 use crate::pipeline::pool::{Notice, PoolLimits};
 use crate::pipeline::start::{StartInput, StartMachine};
-use crate::store::news::{Hearing, News};
+use crate::store::news::News;
 use crate::store::{Applied, Claimed, Figures, Heartbeat, HeartbeatReply, Store};
 use crate::time::{Lease, Micros, Now, Offset, Window};
 use crate::upkeep::{MisfireInput, MisfireMachine};
@@ -204,9 +204,9 @@ impl Process {
         let misfire = MisfireMachine::new(application.clone(), window);
         let misfire = if wire.is(Sabotage::BelieveAnyClock) { misfire.trusting() } else { misfire };
         let catalog = Anything::new(wire.is(Sabotage::DecodeAllAtOnce));
-        let hearing = Hearing { tells: glance.is_none(), glance: glance.unwrap_or(Millis::MAX) };
-        let mut polling = PollMachine::new(id, application, Arc::new(catalog), (window, hearing), known, now);
-        polling.receive(now, PollInput::Told(hearing.tells));
+        let every = (window, glance.unwrap_or(Millis::MAX));
+        let mut polling = PollMachine::new(id, application, Arc::new(catalog), every, known, now);
+        polling.receive(now, PollInput::Told(glance.is_none()));
         if !stranger {
             polling.receive(now, PollInput::Members(members(&peers)));
         }

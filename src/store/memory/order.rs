@@ -59,9 +59,7 @@ impl Tables {
             Ok(state @ ExecutionState::Running) => self.ask(state, &run, order),
             Ok(state @ ExecutionState::TimedOut) if run.finished.is_none() => self.ask(state, &run, order),
             ended => {
-                let later = self.attempts_at(run.schedule, (run.generation, run.origin, run.scheduled));
-                let last = later.filter(|(_, it)| it.attempt > run.attempt).max_by_key(|(_, it)| it.attempt);
-                return match last.map(|(id, _)| id) {
+                return match self.last_behind(&run) {
                     Some(execution) => self.cancel(&ExecutionOrder { execution, ..order.clone() }),
                     None => Ok(Cancel::Ended(ended.ok())),
                 };
@@ -71,6 +69,13 @@ impl Tables {
             self.record(&order.cancel_entry(&name, state));
         }
         Ok(answer)
+    }
+
+    /// The last of the attempts that followed this one.
+    fn last_behind(&self, run: &Run) -> Option<ExecutionId> {
+        let attempts = self.attempts_at(run.schedule, (run.generation, run.origin, run.scheduled));
+        let later = attempts.filter(|(_, it)| it.attempt > run.attempt);
+        later.max_by_key(|(_, it)| it.attempt).map(|(id, _)| id)
     }
 
     /// Asks for the end of one whose handler runs.
@@ -102,9 +107,7 @@ impl Tables {
             return Ok(refusal);
         }
         let Some(state) = state else { return Ok(Retry::State(None)) };
-        let occurrence = |it: &Run| (it.generation, it.origin, it.scheduled);
-        let follows = |it: &Run| occurrence(it) == occurrence(&run) && it.attempt > run.attempt;
-        if self.ledger(run.schedule).any(|(_, it)| follows(it)) {
+        if self.last_behind(&run).is_some() {
             return Ok(Retry::Followed);
         }
         if self.stuck.contains(&order.execution.0) {

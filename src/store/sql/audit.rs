@@ -8,40 +8,35 @@ use super::session::Session;
 use super::statement::{Row, Statement, single, sql};
 use crate::domain::Millis;
 use crate::store::audit::{AuditEntry, AuditQuery, AuditRow};
+use crate::store::news::News;
 
 /// Records a change that this transaction has made.
 pub(super) fn record(session: &mut dyn Session, entry: &AuditEntry) -> Step<()> {
     let dialect = session.dialect();
-    let insert = insert(dialect, entry);
-    let insert = if dialect.notifies() { told(dialect, insert.push(" RETURNING id"), entry) } else { insert };
-    session.execute(&insert)?;
+    if dialect.notifies() {
+        return record_with_id(session, entry).map(drop);
+    }
+    session.execute(&insert(dialect, entry))?;
     Ok(())
 }
 
 /// As [`record`]; the row's id.
 pub(super) fn record_with_id(session: &mut dyn Session, entry: &AuditEntry) -> Step<i64> {
     let insert = insert(session.dialect(), entry);
-    insert_and(session, insert, |dialect, insert| told(dialect, insert, entry))
-}
-
-fn told(dialect: Dialect, insert: Statement, entry: &AuditEntry) -> Statement {
-    news::tell(dialect, entry.news(), insert, &entry.application)
+    insert_telling(session, insert, entry.news(), &entry.application)
 }
 
 /// Inserts a row whose id the database draws; that id.
 pub(super) fn insert_with_id(session: &mut dyn Session, insert: Statement) -> Step<i64> {
-    insert_and(session, insert, |_, insert| insert)
+    insert_telling(session, insert, News::default(), "")
 }
 
-/// The same, with what follows the id among the columns that are returned.
-fn insert_and(
-    session: &mut dyn Session,
-    insert: Statement,
-    follow: impl FnOnce(Dialect, Statement) -> Statement,
-) -> Step<i64> {
+/// As [`insert_with_id`]; the commit tells the application's nodes of it.
+fn insert_telling(session: &mut dyn Session, insert: Statement, news: News, application: &str) -> Step<i64> {
     let dialect = session.dialect();
     if dialect.returns_inserted_rows() {
-        return single(session.rows(&follow(dialect, insert.push(" RETURNING id")))?);
+        let insert = news::tell(dialect, news, insert.push(" RETURNING id"), application);
+        return single(session.rows(&insert)?);
     }
     session.execute(&insert)?;
     single(session.rows(&sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id"))?)

@@ -19,8 +19,8 @@ use crate::trigger::Timing;
 /// transaction does, or not at all. Without an open transaction it is made in one of its own. The
 /// connection must lead to the database firetime uses, with firetime's tables found without a prefix.
 ///
-/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in diesel's
-/// own pool (`diesel::r2d2`); not for those of diesel-async or SQLx.
+/// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in
+/// diesel's own pool (`diesel::r2d2`); not for connections of diesel-async or SQLx.
 pub trait CallerConnection: joined::Joined {}
 
 pub(super) mod joined {

@@ -36,7 +36,7 @@ pub(super) fn tell_of(session: &mut dyn Session, news: News, application: &str) 
 
 /// What a notification says to this application's nodes.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
-pub(super) fn told(payload: &str, application: &str) -> News {
+pub(super) fn notified(payload: &str, application: &str) -> News {
     let is = |word: &str| payload.split_once(':') == Some((word, application));
     News { work: is(WORK_WORD), cancel: is(CANCEL_WORD) }
 }
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn a_notification_is_for_the_nodes_of_its_application() {
-        let news = |payload: &str| told(payload, "shop");
+        let news = |payload: &str| notified(payload, "shop");
         assert_eq!(news("work:shop"), News { work: true, cancel: false });
         assert_eq!(news("cancel:shop"), News { work: false, cancel: true });
         for other in ["work:shop2", "work:", "hello:shop", "shop", "", "work:shop:x"] {
             assert!(news(other).is_none(), "{other}");
         }
-        assert_eq!(told("work:a:b", "a:b"), News { work: true, cancel: false });
+        assert_eq!(notified("work:a:b", "a:b"), News { work: true, cancel: false });
     }
 }

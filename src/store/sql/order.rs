@@ -76,10 +76,10 @@ fn replace(session: &mut dyn Session, schedule: ScheduleId) -> Step<()> {
 /// Cancels an execution that has not begun; asks for the end of one that runs. Its row is locked, so that it
 /// neither begins nor ends meanwhile. Of one that was tried again, that is the last attempt.
 pub(super) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<Cancel> {
-    let lock = session.dialect().lock("r");
+    let (lock, to_see) = (session.dialect().lock("r"), session.dialect().lock_to_see("l"));
     let answer = cancel_locked(session, order, &lock)?;
     if let Cancel::Ended(_) = answer
-        && let Some(execution) = last_attempt(session, order.execution)?
+        && let Some(execution) = last_behind(session, order.execution, &to_see)?
     {
         return cancel(session, &ExecutionOrder { execution, ..order.clone() });
     }
@@ -87,13 +87,16 @@ pub(super) fn cancel(session: &mut dyn Session, order: &ExecutionOrder) -> Step<
 }
 
 /// The last of the attempts that followed this one.
-fn last_attempt(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<ExecutionId>> {
+fn last_behind(session: &mut dyn Session, execution: ExecutionId, lock: &str) -> Step<Option<ExecutionId>> {
     let question = sql("SELECT l.id FROM QRTZ_RUN r JOIN QRTZ_RUN l ON l.execute_id = r.execute_id \
                         AND l.generation = r.generation AND l.origin = r.origin \
                         AND l.scheduled_time = r.scheduled_time AND l.attempt > r.attempt \
                         WHERE r.id = ? ORDER BY l.attempt DESC LIMIT 1");
-    let question = question.bind(execution.0).push(&session.dialect().lock_to_see("l"));
-    session.rows(&question)?.pop().map(|mut row| row.int().map(ExecutionId)).transpose()
+    session
+        .rows(&question.bind(execution.0).push(lock))?
+        .pop()
+        .map(|mut row| row.int().map(ExecutionId))
+        .transpose()
 }
 
 /// The same; one that somebody holds locked counts as unknown.
@@ -184,10 +187,7 @@ pub(super) fn retry(session: &mut dyn Session, order: &ExecutionOrder) -> Step<R
         return Ok(refusal);
     }
     let Some(state) = state else { return Ok(Retry::State(None)) };
-    let later = sql("SELECT COUNT(*) FROM QRTZ_RUN r JOIN QRTZ_RUN l ON l.execute_id = r.execute_id \
-                     AND l.generation = r.generation AND l.origin = r.origin \
-                     AND l.scheduled_time = r.scheduled_time AND l.attempt > r.attempt WHERE r.id = ?");
-    if single(session.rows(&later.bind(order.execution.0))?)? > 0 {
+    if last_behind(session, order.execution, "")?.is_some() {
         return Ok(Retry::Followed);
     }
     let stuck = sql("SELECT COUNT(*) FROM QRTZ_STUCK s WHERE s.execution_id = ?").bind(order.execution.0);

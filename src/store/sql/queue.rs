@@ -16,7 +16,7 @@ use crate::store::enqueue::{
 use crate::store::news::News;
 use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk};
-use crate::time::Clock;
+use crate::time::{Clock, Now};
 
 /// What a statement is given for the priority of a schedule, which the execution then has: none of its own.
 const NO_PRIORITY: i64 = i64::MIN;
@@ -27,11 +27,13 @@ pub(super) fn enqueue(session: &mut dyn Session, order: &EnqueueOrder) -> Step<V
         return Ok(Vec::new());
     }
     let origins: Vec<i64> = (fresh_origin()..).take(order.payloads.len()).collect();
-    if let Some(ids) = insert(session, order, &origins)? {
+    let now = host_time();
+    let news = order.news(order.due(now.db), now.db, now.boot);
+    if let Some(ids) = insert(session, order, &origins, news)? {
         return Ok(ids);
     }
     make_queue(session, &order.application, &order.job)?;
-    insert(session, order, &origins)?.ok_or_else(|| unseen(order))
+    insert(session, order, &origins, news)?.ok_or_else(|| unseen(order))
 }
 
 /// The job's queue is there, but an older snapshot of the caller's does not show it.
@@ -42,11 +44,11 @@ fn unseen(order: &EnqueueOrder) -> Fault {
 
 /// It keeps neighbours in time together.
 fn fresh_origin() -> i64 {
-    first_origin(host_time(), Token::fresh().0.as_u128())
+    first_origin(host_time().db, Token::fresh().0.as_u128())
 }
 
-fn host_time() -> Millis {
-    Clock::default().now().db
+fn host_time() -> Now {
+    Clock::default().now()
 }
 
 /// Inserts one execution with a key, unless another keeps that. Locks the key's row first, then its
@@ -72,13 +74,14 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
         if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
             return Ok(Keyed::Existing(open.id));
         }
-        news::tell_of(session, order.news(due, now), &order.application)?;
+        news::tell_of(session, order.news(due, now, host_time().boot), &order.application)?;
         return Ok(Keyed::Replaced(open.id));
     }
     if keeper != origin {
         key.give(session, keeper, origin)?;
     }
-    let (news, order) = (order.news(due, now), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
+    let (news, order) =
+        (order.news(due, now, host_time().boot), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
     let ids = insert_some(session, &order, (&order.payloads, &[origin]), Some(&key), news)?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
@@ -225,10 +228,10 @@ fn insert(
     session: &mut dyn Session,
     order: &EnqueueOrder,
     origins: &[i64],
+    news: News,
 ) -> Step<Option<Vec<ExecutionId>>> {
     let mut ids = Vec::with_capacity(order.payloads.len());
-    let (size, now) = (session.dialect().batch(), host_time());
-    let news = order.news(order.due(now), now);
+    let size = session.dialect().batch();
     for some in order.payloads.chunks(size).zip(origins.chunks(size)) {
         let inserted = insert_some(session, order, some, None, news)?;
         if inserted.is_empty() {

@@ -10,7 +10,7 @@ use super::driver::establish;
 use crate::domain::{Error, Millis};
 use crate::store::news::{Ear, News};
 use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
-use crate::store::sql::news::{CHANNEL, told};
+use crate::store::sql::news::{CHANNEL, notified};
 use crate::store::sql::target::Target;
 use crate::store::{Result, StoreLimits};
 use crate::time::span;
@@ -59,8 +59,8 @@ impl PgEar {
 
     fn arrived(&mut self) -> Step<News> {
         let Self { connection, application, .. } = self;
-        connection.notifications_iter().try_fold(News::default(), |news, notified| {
-            Ok(news.and(told(&notified.map_err(fault)?.payload, application)))
+        connection.notifications_iter().try_fold(News::default(), |news, it| {
+            Ok(news.and(notified(&it.map_err(fault)?.payload, application)))
         })
     }
 }
