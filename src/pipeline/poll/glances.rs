@@ -68,7 +68,9 @@ impl Glances {
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
+    /// No answer came, and more may lie behind the marks than can be read in time: the next answer is news.
     pub(super) fn failed(&mut self, now: Now) {
+        self.marks = None;
         self.at = now.boot.saturating_add(self.every.max(FAILURE_PAUSE));
     }
 
@@ -161,8 +163,10 @@ mod tests {
     #[test]
     fn after_a_failure_there_is_a_pause() {
         let mut glances = glances();
+        glances.answered(at(900), SEEN);
         glances.failed(at(1_000));
         assert_eq!(glances.next_at(), 2_000);
+        assert_eq!(glances.begin(at(2_000)), Some(Marks::END), "what lies behind the marks may be too much");
         let mut rare = Glances::new(5_000, at(1_000));
         rare.failed(at(1_000));
         assert_eq!(rare.next_at(), 6_000);
