@@ -174,6 +174,9 @@ pub(crate) struct NodeMachine<F> {
     next_beat: Millis,
     /// When the last heartbeat was sent, boot clock.
     sent: Millis,
+    /// When the next may be, if somebody asked for the end of an execution. The tasks of the last answer come
+    /// first: however many ask and however long heartbeats take, others are declared dead.
+    hurry: Option<Millis>,
     hold: Millis,
     asked: Option<Asked>,
     todo: VecDeque<NodeOp>,
@@ -207,6 +210,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             observer: Observer::default(),
             next_beat: now.boot + window.beat,
             sent: now.boot,
+            hurry: None,
             hold: Millis::MIN,
             asked: None,
             todo: VecDeque::new(),
@@ -241,7 +245,9 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
                 return Some(NodeOp::Leave(self.id, now.db));
             }
         }
-        if now.boot >= self.next_beat {
+        let hurries = self.todo.is_empty() && self.hurry.is_some_and(|at| now.boot >= at);
+        if now.boot >= self.next_beat || hurries {
+            self.hurry = None;
             // Beats keep their own rhythm; one that came late does not pull the next ones closer together.
             (self.next_beat, self.sent) = (now.boot + self.window.beat, now.boot);
             self.asked = Some(Asked::Heartbeat { sent: now });
@@ -359,7 +365,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
         }
         match self.ask(now) {
             Some(op) => Step::Do(op),
-            None => Step::Wait(self.next_beat),
+            None => Step::Wait(self.hurry.map_or(self.next_beat, |at| at.min(self.next_beat))),
         }
     }
 
@@ -397,9 +403,7 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
     fn receive(&mut self, now: Now, input: NodeInput) {
         match input {
             NodeInput::Beat => self.next_beat = self.next_beat.min(now.boot),
-            NodeInput::CancelAsked => {
-                self.next_beat = self.next_beat.min(now.boot.max(self.sent + CANCELS_EVERY));
-            }
+            NodeInput::CancelAsked => self.hurry = Some(now.boot.max(self.sent + CANCELS_EVERY)),
             NodeInput::Drain(false) => self.drain = Drain::No,
             NodeInput::Drain(true) if self.drain == Drain::No => self.drain = Drain::Begun(now.boot),
             NodeInput::Drain(true) => {}

@@ -340,6 +340,21 @@ fn a_node_that_was_ended_holds_nothing_and_joins_under_a_new_name() {
 }
 
 /// Told once, and again only if it is asked for anew.
+/// However long heartbeats take: otherwise nobody would be declared dead meanwhile.
+#[test]
+fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
+    let mut machine = beating(Window::default());
+    let Step::Do(NodeOp::Heartbeat(_)) = machine.next(at(5_000)) else { panic!("a heartbeat is due") };
+    machine.receive(at(5_100), NodeInput::CancelAsked);
+    let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![owned(1)] };
+    machine.done(at(5_500), Ok(NodeAnswer::HeartbeatReply(reply)));
+    let asked = |step: Next| if let Step::Do(op) = step { Some(op.name()) } else { None };
+    let asks: Vec<&str> = all(&mut machine, 5_500).0.into_iter().filter_map(asked).collect();
+    assert_eq!(asks, ["settling an execution nobody holds", "heartbeat"]);
+    machine.receive(at(5_510), NodeInput::CancelAsked);
+    assert_eq!(all(&mut machine, 5_510).1, 5_500 + CANCELS_EVERY, "and keep their distance");
+}
+
 #[test]
 fn a_cancel_is_noted_as_seen_when_it_is_heard_of() {
     let mut machine = beating(Window::default());
