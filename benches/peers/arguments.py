@@ -43,25 +43,35 @@ def json_lines(path):
 def parse():
     parser = argparse.ArgumentParser(
         prog="scripts/bench-peers.sh", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Runs other schedulers and queues under the workloads of scripts/bench.sh, on a private "
-                    "PostgreSQL\nwith default durability. JSON lines on stdout, one per run; progress, then a "
-                    "table of medians on stderr.",
+        description="Runs other schedulers and queues under the workloads of "
+                    "scripts/bench.sh,\non a private PostgreSQL with default durability. JSON lines on stdout, "
+                    "one per run; progress,\nthen a table of medians on stderr.",
         epilog="peers: " + "; ".join(f"{p.name} ({', '.join(p.variants)})" for p in PEERS))
-    parser.add_argument("workload", nargs="?", choices=["backlog", "precision"], default="backlog", metavar="WORKLOAD",
+    parser.add_argument("workload", nargs="?", choices=["backlog", "precision", "bulk"], default="backlog",
+                        metavar="WORKLOAD",
                         help="backlog: one-shot schedules all due at one instant (the default); "
-                             "precision: schedules that fire every second, spread over it")
+                             "precision: schedules that fire every second, spread over it; "
+                             "bulk: jobs due at once, stored before the nodes start (not Quartz)")
     parser.add_argument("--nodes", type=comma_separated(numbers(1, 8)), default=[1, 2], metavar="N,...",
                         help="node processes (1 to 8), one run for each number given (1,2)")
-    parser.add_argument("--only", type=comma_separated(peer), default=PEERS, dest="peers", metavar="NAME,...",
+    parser.add_argument("--only", type=comma_separated(peer), dest="peers", metavar="NAME,...",
                         help="these peers only; NAME/VARIANT: only in this variant")
     parser.add_argument("--runs", type=numbers(1, 100), default=1, metavar="N", help="runs of each kind (1)")
     parser.add_argument("--executions", type=numbers(1, 1_000_000), default=20_000, metavar="N",
-                        help="backlog: how many (20000; Quartz: at most 5000, it gets slower with more)")
+                        help="backlog, bulk: how many (20000; backlog of Quartz: at most 5000, it gets slower with "
+                             "more)")
     parser.add_argument("--schedules", type=numbers(1, 100_000), default=500, metavar="N",
                         help="precision: how many (500)")
     parser.add_argument("--seconds", type=numbers(1, 600), default=30, metavar="D", help="precision: how long (30)")
     parser.add_argument("--beside", type=json_lines, default=[], metavar="FILE",
-                        help="JSON lines of scripts/bench.sh, for the same table")
+                        help="JSON lines of scripts/bench.sh backlog or precision, for the same table")
     # For bench-peers.sh: checks the arguments and this program, and says which peers it is about.
     parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    bulk = options.workload == "bulk"
+    options.peers = options.peers or [peer for peer in PEERS if peer.queue or not bulk]
+    if bulk and not all(peer.queue for peer in options.peers):
+        parser.error("quartz has no jobs without a schedule, and so no bulk")
+    if bulk and options.beside:
+        parser.error("--beside belongs to backlog and precision")
+    return options

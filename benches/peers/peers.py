@@ -15,6 +15,8 @@ class Peer:
     still_open: str
     # The largest backlog that makes sense.
     backlog: int = 1_000_000
+    # Whether it has jobs without a schedule, and so the workload bulk.
+    queue: bool = True
 
 
 # 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.
@@ -24,7 +26,8 @@ PEERS = [
           ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],
          ["defaults", "batch"],
          "SELECT EXISTS (SELECT FROM qrtz_triggers) OR EXISTS (SELECT FROM qrtz_fired_triggers)",
-         backlog=5_000), # it gets slower with more
+         backlog=5_000, # it gets slower with more
+         queue=False),
     Peer("graphile_worker", [f"{HERE}/target/graphile/release/graphile"], ["plain", "batched"],
          "SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)"),
     Peer("pg-boss", ["node", f"{HERE}/target/pgboss/peer.js"], ["batch"],

@@ -3,10 +3,10 @@ from statistics import median
 
 COLUMNS = {
     "executions/s": lambda r: r["executions_per_s"],
-    "late p50 ms": lambda r: r["lateness_ms"]["p50"],
-    "p95": lambda r: r["lateness_ms"]["p95"],
-    "p99": lambda r: r["lateness_ms"]["p99"],
-    "max": lambda r: r["lateness_ms"]["max"],
+    "late p50 ms": lambda r: late(r, "p50"),
+    "p95": lambda r: late(r, "p95"),
+    "p99": lambda r: late(r, "p99"),
+    "max": lambda r: late(r, "max"),
     "transactions each": lambda r: r["transactions_per_execution"],
     "WAL bytes each": lambda r: r["wal_bytes_per_execution"],
     "CPU s nodes": lambda r: r["cpu_s_nodes"],
@@ -16,6 +16,15 @@ COLUMNS = {
     "missing": lambda r: r["missing"],
     "of the limit": lambda r: r["ratio_to_limit"],
 }
+
+
+def late(line, share):
+    """None in bulk, whose jobs are due before there are nodes.
+
+    >>> late({"lateness_ms": {"p50": 2.0}}, "p50"), late({"lateness_ms": None}, "p50")
+    (2.0, None)
+    """
+    return line["lateness_ms"] and line["lateness_ms"][share]
 
 
 def table(lines, workload):

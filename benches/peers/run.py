@@ -4,8 +4,9 @@
 A peer is a program with two commands, and this file knows no more of it than PEERS says:
 
     load URL VARIANT SCHEDULES FIRST_MS SECONDS   makes its tables, registers schedules 0..SCHEDULES: SECONDS 0:
-                                                  each once, at FIRST_MS; else each every second, SECONDS times,
-                                                  schedule i first at FIRST_MS + 1000 * i / SCHEDULES
+                                                  each once, at FIRST_MS, or at once if that has passed; else
+                                                  each every second, SECONDS times, schedule i first at
+                                                  FIRST_MS + 1000 * i / SCHEDULES
     node URL VARIANT                              says "ready"; runs what is due, "ran COUNT" every few ms;
                                                   when its stdin ends, it stops, and says for each
                                                   execution "run SCHEDULE PLANNED_MS STARTED_US"
@@ -87,7 +88,7 @@ def planned(options, schedules, first):
     >>> sorted(planned(SimpleNamespace(workload="precision", seconds=2), 3, 5))
     [(0, 5), (0, 1005), (1, 338), (1, 1338), (2, 671), (2, 1671)]
     """
-    if options.workload == "backlog":
+    if options.workload != "precision":
         return {(schedule, first) for schedule in range(schedules)}
     return {(schedule, first + 1000 * second + 1000 * schedule // schedules)
             for second in range(options.seconds) for schedule in range(schedules)}
@@ -117,7 +118,7 @@ def lateness_ms(runs):
 
 
 def load(options, peer, variant, url, schedules, lead):
-    """Registers the schedules; returns the first fire time, `lead` seconds from now or a little more."""
+    """Registers the schedules; returns the first fire time, about `lead` seconds from now."""
     first = (int(time.time()) + lead) * 1000
     seconds = options.seconds if options.workload == "precision" else 0
     command = [*peer.command, "load", url, variant, str(schedules), str(first), str(seconds)]
@@ -132,7 +133,7 @@ def load(options, peer, variant, url, schedules, lead):
 
 def wait(nodes, peer, db, expected, first, options):
     """Until everything that was planned ran and its outcome is stored; returns when that was (s)."""
-    last_fire = first / 1000 + (options.seconds if options.workload == "precision" else 0)
+    last_fire = max(time.time(), first / 1000 + (options.seconds if options.workload == "precision" else 0))
     deadline = last_fire + 180 + expected / 40
     count, changed = 0, last_fire
     while True:
@@ -155,16 +156,26 @@ def wait(nodes, peer, db, expected, first, options):
 
 def run(options, peer, variant, count, number, leads):
     """One run, on a new database: the JSON line's object."""
-    schedules = options.schedules if options.workload == "precision" else min(options.executions, peer.backlog)
+    schedules = {"precision": options.schedules, "bulk": options.executions,
+                 "backlog": min(options.executions, peer.backlog)}[options.workload]
     with database.Fresh(f"peer_{number}") as fresh:
-        lead = leads.get((peer.name, variant), 12)
+        bulk = options.workload == "bulk"
+        lead = 0 if bulk else leads.get((peer.name, variant), 12)
         nodes = []
         begin = time.time()
         first = load(options, peer, variant, fresh.url, schedules, lead)
+        expected = planned(options, schedules, first)
         limit = fresh.limit_rows_per_s(options.executions)
+        def start():
+            nodes.append(Node([*peer.command, "node", fresh.url, variant]))
+        def start_all():
+            for _ in range(count):
+                start()
         try:
+            if bulk:
+                return measure(options, peer, variant, fresh, nodes, expected, first, limit, start_all)
             for _ in range(count): # one after the other: Quartz's make one another fail at their first start
-                nodes.append(Node([*peer.command, "node", fresh.url, variant]))
+                start()
                 if not nodes[-1].ready.wait(READY_S):
                     raise Broken(f"a node was not ready within {READY_S} s")
             # They are up and idle before the first fire.
@@ -173,16 +184,18 @@ def run(options, peer, variant, count, number, leads):
             if rest < 1:
                 raise Late
             time.sleep(rest)
-            return measure(options, peer, variant, fresh, nodes, planned(options, schedules, first), first, limit)
+            return measure(options, peer, variant, fresh, nodes, expected, first, limit)
         finally:
             for node in nodes:
                 if node.process.poll() is None:
                     node.process.kill()
 
 
-def measure(options, peer, variant, fresh, nodes, expected, first, limit):
+def measure(options, peer, variant, fresh, nodes, expected, first, limit, start=lambda: None):
+    """Measures until all has run. If `start` adds the nodes, what they do to start is included."""
     with fresh.connect() as db:
         before = fresh.figures(), [node.cpu_s() for node in nodes]
+        start()
         end = wait(nodes, peer, db, len(expected), first, options)
         after = fresh.figures(), [node.cpu_s() for node in nodes]
         peak = max(node.peak_rss_mb() for node in nodes)
@@ -197,7 +210,7 @@ def measure(options, peer, variant, fresh, nodes, expected, first, limit):
     return {
         "workload": options.workload, "scheduler": peer.name, "variant": variant, "database": "postgres",
         "nodes": len(nodes), "executions": len(runs), "executions_per_s": round(rate, 1),
-        "lateness_ms": lateness_ms(runs),
+        "lateness_ms": None if options.workload == "bulk" else lateness_ms(runs),
         "transactions_per_execution": round(commits / len(runs), 4),
         "wal_bytes_per_execution": round((after[0].wal - before[0].wal) / len(runs)),
         "lost_claim_share": None,
@@ -205,7 +218,7 @@ def measure(options, peer, variant, fresh, nodes, expected, first, limit):
         "cpu_s_database": round(after[0].cpu_s - before[0].cpu_s, 2),
         "peak_rss_mb": round(peak, 1), **judge(expected, runs),
         "limit_rows_per_s": round(limit),
-        "ratio_to_limit": round(rate / limit, 4) if options.workload == "backlog" else None,
+        "ratio_to_limit": None if options.workload == "precision" else round(rate / limit, 4),
     }
 
 
@@ -228,8 +241,9 @@ def main():
         return 0
     lines, failed, leads = [], 0, {}
     print(f"PostgreSQL {database.version()}; {os.cpu_count()} cores, busy: {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    plan = [(peer, variant, count) for peer in options.peers for variant in peer.variants
-            for count in options.nodes for _ in range(options.runs)]
+    # Turn by turn: what else the machine does meanwhile meets all alike.
+    plan = [(peer, variant, count) for _ in range(options.runs) for peer in options.peers
+            for variant in peer.variants for count in options.nodes]
     for number, (peer, variant, count) in enumerate(plan, 1):
         print(f"run {number} of {len(plan)}: {options.workload}, {peer.name} {variant}, nodes: {count}",
               file=sys.stderr, flush=True)
