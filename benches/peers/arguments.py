@@ -43,7 +43,7 @@ def json_lines(path):
 def parse():
     parser = argparse.ArgumentParser(
         prog="scripts/bench-peers.sh", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Runs other schedulers and queues under the workloads of "
+        description="Runs other schedulers and queues, and firetime as a queue, under the workloads of "
                     "scripts/bench.sh,\non a private PostgreSQL with default durability. JSON lines on stdout, "
                     "one per run; progress,\nthen a table of medians on stderr.",
         epilog="peers: " + "; ".join(f"{p.name} ({', '.join(p.variants)})" for p in PEERS))
@@ -73,5 +73,5 @@ def parse():
     if bulk and not all(peer.queue for peer in options.peers):
         parser.error("quartz has no jobs without a schedule, and so no bulk")
     if bulk and options.beside:
-        parser.error("--beside belongs to backlog and precision")
+        parser.error("--beside belongs to backlog and precision: in bulk, firetime is among the peers")
     return options

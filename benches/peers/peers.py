@@ -21,6 +21,9 @@ class Peer:
 
 # 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.
 PEERS = [
+    # Its jobs are enqueued here. scripts/bench.sh runs it with schedules.
+    Peer("firetime", [f"{HERE}/target/firetime/peer"], ["enqueued"],
+         "SELECT EXISTS (SELECT FROM qrtz_run WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING'))"),
     Peer("quartz",
          ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
           ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],

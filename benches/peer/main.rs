@@ -1,0 +1,74 @@
+//! firetime as a peer of the queues in benches/peers: run.py there tells what such a program is asked and
+//! says.
+//!
+//! The jobs are enqueued, not scheduled. Each node has 20 threads and a queue of 1,024, as scripts/bench.sh
+//! has by default; all else is the library's default.
+
+#![allow(clippy::print_stdout, reason = "the protocol is lines on stdout")]
+#![allow(clippy::disallowed_methods, reason = "a bench reads the real clock and has a thread of its own")]
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use firetime::{Client, Job, Scheduler};
+use serde::{Deserialize, Serialize};
+
+mod protocol;
+use protocol::{Asked, Result, is_due, note_start, say_runs, serve};
+
+const APPLICATION: &str = "bench";
+const TICK: Job<Tick> = Job::new("tick");
+const THREADS: usize = 20;
+const QUEUE: usize = 1_024;
+/// The most that one call enqueues.
+const INSERT_BATCH: usize = 100_000;
+const STOP: Duration = Duration::from_secs(10);
+
+#[derive(Serialize, Deserialize)]
+struct Tick {
+    schedule: usize,
+    planned: i64,
+}
+
+fn main() -> Result<()> {
+    match Asked::read()? {
+        Asked::Load { url, jobs } => load(&url, &jobs),
+        Asked::Node { url, variant } if variant == "enqueued" => node(&url),
+        Asked::Node { variant, .. } => Err(format!("no variant {variant}").into()),
+    }
+}
+
+fn load(url: &str, jobs: &[(usize, i64)]) -> Result<()> {
+    firetime::migrate(url)?;
+    let client = Client::connect(APPLICATION, url)?;
+    // One call for each instant at which some are due.
+    for same in jobs.chunk_by(|(_, one), (_, next)| one == next) {
+        let ticks: Vec<Tick> = same.iter().map(|&(schedule, planned)| Tick { schedule, planned }).collect();
+        for ticks in ticks.chunks(INSERT_BATCH) {
+            let enqueue = client.enqueue_many(TICK, ticks);
+            match ticks.first().filter(|tick| !is_due(tick.planned)) {
+                Some(tick) => {
+                    enqueue.at(DateTime::from_timestamp_millis(tick.planned).ok_or("no such time")?)
+                }
+                None => enqueue,
+            }
+            .run()?;
+        }
+    }
+    Ok(())
+}
+
+fn node(url: &str) -> Result<()> {
+    let scheduler = Scheduler::builder(APPLICATION, url)
+        .handler(TICK, |_context, tick| {
+            note_start(tick.schedule, tick.planned);
+            Ok(())
+        })
+        .threads(THREADS, THREADS)
+        .queue(QUEUE)
+        .migrate(false)
+        .start()?;
+    serve()?;
+    scheduler.shutdown(STOP);
+    say_runs()
+}
