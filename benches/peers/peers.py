@@ -24,6 +24,9 @@ PEERS = [
     # Its jobs are enqueued here. scripts/bench.sh runs it with schedules.
     Peer("firetime", [f"{HERE}/target/firetime/peer"], ["enqueued"],
          "SELECT EXISTS (SELECT FROM qrtz_run WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING'))"),
+    Peer("riverqueue", [f"{HERE}/target/river/release/river"], ["bench"],
+         "SELECT EXISTS (SELECT FROM river_job WHERE state IN "
+         "('available', 'pending', 'retryable', 'running', 'scheduled'))"),
     Peer("quartz",
          ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
           ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],
