@@ -4,6 +4,7 @@
 # stdout; progress and a table of medians on stderr. Exit 1: a run failed; 2: bad arguments, or something is missing.
 #   firetime          this library as a queue: its jobs are enqueued; scripts/bench.sh runs its schedules
 #   riverqueue        riverqueue 0.5 (Rust), 2,000 workers, as in its own benchmark; a job queue, too
+#   awa               awa 0.6 (Rust), 512 workers, attempts without a deadline; a job queue, too
 #   quartz            Quartz 2.3.2, clustered on its JDBC store, 20 threads; from Debian's packages
 #   graphile_worker   graphile_worker 0.14 (Rust), concurrency 20; a job queue: its crontab has minute
 #                     resolution, so the precision workload, too, is jobs inserted beforehand
@@ -64,6 +65,9 @@ for peer in $wanted; do
         riverqueue)
             cargo build --locked --release --manifest-path "$peers/river/Cargo.toml" \
                 --target-dir "$peers/target/river" >&2 ;;
+        awa)
+            cargo build --locked --release --manifest-path "$peers/awa/Cargo.toml" \
+                --target-dir "$peers/target/awa" >&2 ;;
         quartz) javac -cp /usr/share/java/quartz2.jar -d "$peers/target/quartz" "$peers/quartz/QuartzPeer.java" >&2 ;;
         graphile_worker)
             cargo build --locked --release --manifest-path "$peers/graphile/Cargo.toml" \

@@ -59,7 +59,7 @@ def parse():
     parser.add_argument("--runs", type=numbers(1, 100), default=1, metavar="N", help="runs of each kind (1)")
     parser.add_argument("--executions", type=numbers(1, 1_000_000), default=20_000, metavar="N",
                         help="backlog, bulk: how many (20000; backlog of Quartz: at most 5000, it gets slower with "
-                             "more)")
+                             "more; of awa: at most 3500, with more it runs none)")
     parser.add_argument("--schedules", type=numbers(1, 100_000), default=500, metavar="N",
                         help="precision: how many (500)")
     parser.add_argument("--seconds", type=numbers(1, 600), default=30, metavar="D", help="precision: how long (30)")

@@ -27,6 +27,12 @@ PEERS = [
     Peer("riverqueue", [f"{HERE}/target/river/release/river"], ["bench"],
          "SELECT EXISTS (SELECT FROM river_job WHERE state IN "
          "('available', 'pending', 'retryable', 'running', 'scheduled'))"),
+    # A finished job stays among the ready entries until its table is emptied, together with its completion.
+    Peer("awa", [f"{HERE}/target/awa/release/awa-peer"], ["receipts"],
+         "SELECT EXISTS (SELECT FROM awa.deferred_jobs) OR (SELECT count(*) FROM awa.ready_entries) > "
+         "(SELECT coalesce(sum(completed_count), 0) FROM awa.receipt_completion_batches) + "
+         "(SELECT count(*) FROM awa.done_entries)",
+         backlog=3_500), # with 3,641 due at once, the statement that makes them ready has too many parameters
     Peer("quartz",
          ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
           ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],
