@@ -40,7 +40,7 @@ PEERS = [
          "SELECT EXISTS (SELECT FROM qrtz_triggers) OR EXISTS (SELECT FROM qrtz_fired_triggers)",
          backlog=5_000, # it gets slower with more
          queue=False),
-    Peer("graphile_worker", [f"{HERE}/target/graphile/release/graphile"], ["plain", "batched"],
+    Peer("graphile_worker", [f"{HERE}/target/graphile/release/graphile"], ["plain", "batched", "queues"],
          "SELECT EXISTS (SELECT FROM graphile_worker._private_jobs)"),
     Peer("pg-boss", ["node", f"{HERE}/target/pgboss/peer.js"], ["batch"],
          "SELECT EXISTS (SELECT FROM pgboss.job WHERE name = 'tick' AND state < 'completed')"),
