@@ -301,7 +301,7 @@ fn follow(session: &mut dyn Session, done: &[&Change]) -> Step<()> {
         }
     }
     for attempts in attempts.chunks(session.dialect().batch()) {
-        insert_attempts(session, attempts)?;
+        session.execute(&insert_attempts(session.dialect(), attempts))?;
     }
     run_end::plan(session, &ends)?;
     supersede(session, &repairs)?;
@@ -383,8 +383,7 @@ pub(super) fn withdrawn(session: &mut dyn Session, application: &str, limit: usi
 
 /// Inserts the attempts that follow executions as this transaction has left them, unless they are there
 /// already.
-fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, NextAttempt)]) -> Step<()> {
-    let dialect = session.dialect();
+pub(super) fn insert_attempts(dialect: Dialect, attempts: &[(&ExecutionChange, NextAttempt)]) -> Statement {
     let (changes, next) =
         (|| attempts.iter().map(|(change, _)| *change), || attempts.iter().map(|(_, next)| next));
     let want = BatchRows::new(changes().map(|change| change.execution.0))
@@ -392,19 +391,20 @@ fn insert_attempts(session: &mut dyn Session, attempts: &[(&ExecutionChange, Nex
         .texts("state", changes().map(|change| change.becomes.as_str().to_owned()))
         .ints("due", next().map(|next| next.due))
         .texts("fresh", next().map(|next| next.token.to_string()))
-        .texts("reason", next().map(|next| next.reason.as_str().to_owned()));
+        .texts("reason", next().map(|next| next.reason.as_str().to_owned()))
+        .same("most", i64::from(u32::MAX - 1));
     let insert = insert_again("w.reason", "w.reason", "w.due", "w.fresh").push(" FROM ");
     // Somebody wrote an attempt that no poll can read the next of, or asked to cancel: it ends here. And
-    // SQLite needs a WHERE to tell the join's ON from that of ON CONFLICT.
-    let insert = insert.want(dialect, &want).push(&format!(
-        " {} QRTZ_RUN r ON {} WHERE r.attempt BETWEEN 0 AND 4294967294 \
-         AND NOT EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = r.id){}",
+    // SQLite needs a WHERE to tell the join's ON from that of ON CONFLICT. No condition is on `r` alone, and
+    // the one on attempts is none for an index: else PostgreSQL might begin with `r`, and read all of the
+    // unique key that ends with attempts.
+    insert.want(dialect, &want).push(&format!(
+        " {} QRTZ_RUN r ON {} WHERE (r.attempt BETWEEN 0 AND w.most) IS TRUE \
+         AND NOT EXISTS (SELECT 1 FROM QRTZ_CANCEL c WHERE c.execution_id = w.id){}",
         dialect.join(),
         guarded(dialect, &guard::SETTLED, "r"),
         dialect.or_leave("QRTZ_RUN", "attempt")
-    ));
-    session.execute(&insert)?;
-    Ok(())
+    ))
 }
 
 /// Begins to insert the attempt that follows `r`: where that comes from is to be appended.

@@ -7,7 +7,7 @@ use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
     Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
-    MisfirePolicy, NodeId, Occurrence, Overlap, ScheduleId, ScheduleState, Token,
+    MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
 use crate::store::rules::ChangeKind;
@@ -23,8 +23,8 @@ use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, streak, unreadable};
 use crate::store::streak::Reach;
 use crate::store::{
-    Change, ClaimRequest, ExecutionChange, NewNode, NodeEnd, OverdueQuery, Page, PauseChange, PollQuery,
-    Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
+    Change, ClaimRequest, ExecutionChange, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page, PauseChange,
+    PollQuery, Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -119,6 +119,19 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         now: 0,
     };
     (1..=count).map(|id| change(id).into()).collect()
+}
+
+/// What inserts the attempts that follow the executions 1 to `count`.
+#[cfg(feature = "postgres")]
+fn next_attempts(count: i64) -> Statement {
+    let abandoned = changes(count, ChangeKind::Abandon, ExecutionState::Abandoned);
+    let executions = abandoned.iter().filter_map(|change| match change {
+        Change::Execution(change) => Some(change),
+        _ => None,
+    });
+    let next = NextAttempt { due: START, token: Token::fresh(), reason: Reason::Recovery };
+    let attempts: Vec<_> = executions.map(|change| (change, next)).collect();
+    change::insert_attempts(Dialect::Postgres, &attempts)
 }
 
 fn name(dialect: Dialect, application: &str) -> String {
@@ -606,6 +619,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
         planned::move_cursors(Dialect::Postgres, &want),
         change::statement_for_test(Dialect::Postgres, &starts(3)),
         change::statement_for_test(Dialect::Postgres, &outcomes(1)),
+        next_attempts(3),
     ];
     let jobs = std::collections::HashMap::from([("work".to_owned(), 1)]);
     let parts = due::parts(&query, &jobs);
