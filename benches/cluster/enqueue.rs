@@ -107,6 +107,7 @@ pub struct Bulk {
     executions_per_s: f64,
     transactions_per_execution: Option<f64>,
     wal_bytes_per_execution: Option<f64>,
+    lost_claim_share: f64,
     cpu_s_nodes: f64,
     cpu_s_database: Option<f64>,
     peak_rss_mb: f64,
@@ -132,7 +133,7 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
     let ended = observer.wait_for_outcomes()?;
     let costs = Costs::read(server, &cluster)?.since(&before);
     let peak_rss_mb = peak(&cluster)?;
-    let Told { seen, .. } = stop(cluster)?;
+    let Told { seen, lost, .. } = stop(cluster)?;
     let commits = observer.leave(&database, commits)?;
     let counted = Counted::of(&seen, arguments.executions());
     let first: DateTime<Utc> = seen.iter().map(started).min().unwrap_or(ended);
@@ -147,6 +148,7 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
         executions_per_s: figures::rounded(executions / (ended - first).as_seconds_f64(), 1),
         transactions_per_execution: commits.map(|n| figures::rounded(n as f64 / executions, 4)),
         wal_bytes_per_execution: costs.wal.map(|n| figures::rounded(n as f64 / executions, 1)),
+        lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
         cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
         peak_rss_mb,
