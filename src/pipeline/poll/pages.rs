@@ -288,6 +288,8 @@ impl Poll {
                         (self.stage, self.query.page) = (Stage::Others, Page::FIRST);
                         return;
                     }
+                } else {
+                    self.brought.complete &= next.is_none();
                 }
                 self.payloads.choose(self.brought.rows());
                 self.stage = Stage::Over;

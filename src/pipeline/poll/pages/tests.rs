@@ -30,6 +30,21 @@ fn what_is_late_in_others_shards_is_asked_for_behind_ones_own() {
     assert_eq!(planned.map(|planned| (planned.occurrences.len(), planned.complete)), Some((1, true)));
 }
 
+/// While their node hangs the others need not wait for a tick for each page.
+#[test]
+fn late_rows_of_others_that_do_not_fit_are_cut_off() {
+    let mut machine = beside_another(1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    machine.done(at(now), Ok(PollAnswer::Page(late(now, Vec::new()))));
+    let (now, others) = asked(&mut machine, now);
+    assert_eq!(others.limit, OTHERS);
+    let rows = (1..).take(OTHERS).map(|id| cron(id, "0 * * * * ?", 990_000)).collect();
+    let next = Some(Page { pendings: (990_000, 1), ..Page::FIRST });
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..late(now, rows) })));
+    let plan = planned(until_asked(&mut machine, now).1);
+    assert_eq!((plan.occurrences.len(), plan.complete), (OTHERS, false));
+}
+
 #[test]
 fn others_shards_are_left_alone_while_nothing_is_late_or_one_is_alone_or_behind() {
     let backlog = |count| (0..count).map(|id| cron(id, "0 * * * * ?", 990_000)).collect::<Vec<_>>();
