@@ -108,12 +108,31 @@ impl Deaths {
         let Some(process) = self.borne.get(&node) else { return true };
         // One that could run again may still not have been able to beat.
         let later = |until: Millis| {
-            let is_then = |it: &&(Millis, Millis)| it.0 <= until.saturating_add(AWAKE) && until < it.1;
-            self.refused.iter().find(is_then).map_or(until, |(_, end)| *end)
+            let goes_on = |until: Millis, (from, end): &(Millis, Millis)| {
+                if *from <= until.saturating_add(AWAKE) { until.max(*end) } else { until }
+            };
+            self.refused.iter().fold(until, goes_on)
         };
         let could_not = |(doomed, from, until): &(NodeId, Millis, Millis)| {
             doomed == process && *from < at && at < later(*until).saturating_add(AWAKE)
         };
         still >= Window::default().death && self.doomed.iter().any(could_not)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frozen until 100 s, it could not beat before 350 s: the second refusal began before the first was over.
+    #[test]
+    fn refusals_that_follow_each_other_excuse_a_node_together() {
+        let (node, mut deaths) = (NodeId::fresh(), Deaths::default());
+        deaths.saw(node, node, 0);
+        deaths.doom(node, 0, 100_000);
+        deaths.refuse(20_000, 200_000);
+        deaths.refuse(190_000, 350_000);
+        let is_just = |at| deaths.is_just(&(node, at, 340_000));
+        assert!(is_just(350_000 + AWAKE - 1) && !is_just(350_000 + AWAKE));
     }
 }
