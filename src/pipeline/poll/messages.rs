@@ -19,7 +19,7 @@ pub(crate) enum PollInput {
     News,
     /// The database tells of others' changes from now on, or does so no more.
     Told(bool),
-    /// This process changed the schedule of this name: poll it at once, whatever its shard.
+    /// This process changed the schedule of this name: poll it, whatever its shard.
     Changed(String),
     /// The slot of the schedule of this name is free by this process: what waits for it may be another node's
     /// to claim, which learns of that with its next poll.

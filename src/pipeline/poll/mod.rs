@@ -130,7 +130,7 @@ impl PollMachine {
         match answer {
             Ok(PollAnswer::Glance(glance)) => {
                 let News { work, cancel } = self.glances.answered(now, glance);
-                self.timetable.wanted |= work;
+                self.timetable.news |= work;
                 if cancel {
                     self.outbox.push(PollOutput::CancelAsked);
                 }
@@ -270,7 +270,7 @@ impl PollMachine {
         }
         let left = self.timetable.next_tick() - now.db;
         self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
-        self.timetable.ended(now);
+        self.timetable.ended(now, sent);
         self.bookmark.ended(&walk);
         let PolledRows { mut entries, pendings, complete } = brought;
         entries.retain(|entry| !self.home.leaves_planned(&entry.name));
@@ -375,12 +375,12 @@ impl Machine for PollMachine {
         match input {
             PollInput::Wake => self.timetable.wanted = true,
             PollInput::News => {
-                self.timetable.wanted = true;
+                self.timetable.news = true;
                 self.glances.heard(now);
             }
             PollInput::Told(is_told) => self.glances.told(now, is_told),
             PollInput::Changed(name) => {
-                self.timetable.wanted = true;
+                self.timetable.news = true;
                 self.home.changed(name, now.boot + 2 * self.window.poll);
             }
             PollInput::Freed(name) => {

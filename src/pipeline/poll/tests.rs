@@ -361,3 +361,43 @@ fn a_poll_of_a_tick_is_followed_at_once() {
         machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
     }
 }
+
+/// The polls of a node where something changes all the time, each of which takes so long: when, and whether
+/// with a tick.
+fn polls_with_changes(takes: Millis) -> Vec<(Millis, bool)> {
+    let mut machine = machine(1_000_000);
+    let (mut now, mut begun) = (1_000_000, Vec::new());
+    while now < 1_000_000 + 2 * PERIOD {
+        machine.receive(at(now), PollInput::Changed("s".to_owned()));
+        match machine.next(at(now)) {
+            Step::Do(_) => {
+                let has_tick = machine.poll.as_ref().is_some_and(|poll| poll.tick.is_some());
+                begun.push((now - 1_000_000, has_tick));
+                now += takes;
+                machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+            }
+            Step::Wait(_) => now += 1,
+            Step::Tell(_) | Step::Stop => {}
+        }
+    }
+    begun
+}
+
+/// It has brought a backlog, and the next would bring it once more.
+#[test]
+fn a_long_poll_is_followed_by_a_rest_from_news_but_not_from_ticks() {
+    let polls = [(0, false), (2_000, false), (4_000, false), (PERIOD, true), (7_000, false), (9_000, false)];
+    assert_eq!(polls_with_changes(200), polls);
+    assert!(polls_with_changes(2).len() > 90, "a short one is followed soon");
+}
+
+#[test]
+fn what_a_node_itself_wants_does_not_wait_as_news_does() {
+    let mut machine = machine(1_000_000);
+    let (now, _) = asked(&mut machine, 1_000_000);
+    let ended = now + 500;
+    machine.done(at(ended), Ok(PollAnswer::Page(answer(ended, Vec::new()))));
+    machine.receive(at(ended), PollInput::Changed("s".to_owned()));
+    machine.receive(at(ended), PollInput::Wake);
+    assert_eq!(asked(&mut machine, ended).0, ended + EXTRA_PAUSE);
+}
