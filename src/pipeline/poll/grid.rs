@@ -7,8 +7,13 @@ use crate::time::Now;
 
 /// No poll begins for this long after one that failed,
 const FAILURE_PAUSE: Millis = 1_000;
-/// or for this long after one between two ticks: what becomes known meanwhile waits for the next.
-pub(super) const EXTRA_PAUSE: Millis = 100;
+/// or for this long after one between two ticks: what becomes known meanwhile waits for the next. Each pause is
+/// twice as long as the one before,
+pub(super) const FIRST_EXTRA_PAUSE: Millis = 10;
+/// up to this,
+const EXTRA_PAUSE: Millis = 100;
+/// and they begin anew with an extra poll that ends so long after the last.
+const EXTRA_REST: Millis = 1_000;
 /// For news alone none begins before so many times the duration of the last poll have passed: if news never
 /// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
 const NEWS_REST: Millis = 9;
@@ -78,6 +83,9 @@ pub(super) struct Timetable {
     retry: Option<Millis>,
     /// The last poll to begin did so between two ticks.
     is_extra: bool,
+    /// When the last of those ended, boot clock, and the pause behind it.
+    extra_ended: Option<Millis>,
+    extra_pause: Millis,
     /// No poll begins before this boot-clock instant.
     hold: Millis,
 }
@@ -87,7 +95,9 @@ impl Timetable {
     pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
         let (news, news_at) = (false, now.boot);
-        Self { ticker, wanted: true, news, news_at, retry: None, is_extra: false, hold: now.boot }
+        let (is_extra, extra_ended, extra_pause) = (false, None, EXTRA_PAUSE);
+        let (retry, hold) = (None, now.boot);
+        Self { ticker, wanted: true, news, news_at, retry, is_extra, extra_ended, extra_pause, hold }
     }
 
     /// Whether a poll begins now.
@@ -128,8 +138,17 @@ impl Timetable {
 
     /// A poll that began at `sent`, boot clock, has ended.
     pub(super) fn ended(&mut self, now: Now, sent: Millis) {
-        self.hold = if self.is_extra { now.boot + EXTRA_PAUSE } else { now.boot };
+        self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
         self.news_at = now.boot + NEWS_REST * (now.boot - sent);
+    }
+
+    /// The pause behind an extra poll that has just ended.
+    fn pause(&mut self, now: Now) -> Millis {
+        let has_rested = self.extra_ended.is_none_or(|ended| now.boot - ended >= EXTRA_REST);
+        let longer = (2 * self.extra_pause).min(EXTRA_PAUSE);
+        self.extra_pause = if has_rested { FIRST_EXTRA_PAUSE } else { longer };
+        self.extra_ended = Some(now.boot);
+        self.extra_pause
     }
 
     /// A poll has failed: another follows as soon as the pause is over.

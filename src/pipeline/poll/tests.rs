@@ -1,6 +1,6 @@
 use std::collections::{HashMap, VecDeque};
 
-use super::grid::EXTRA_PAUSE;
+use super::grid::FIRST_EXTRA_PAUSE;
 use super::*;
 use crate::domain::ErrorKind;
 use crate::domain::shards::Member;
@@ -190,7 +190,8 @@ fn what_is_known_is_not_decoded_again() {
 #[test]
 fn what_there_was_no_time_to_decode_is_cut_off() {
     let polled = polls(&mut machine(1_000_000), 0, 11);
-    let expected = (0..10).map(|n| (n * EXTRA_PAUSE, 10 - n as usize, n as usize + 1));
+    let instants = [0, 10, 30, 70, 150, 250, 350, 450, 550, 650];
+    let expected = instants.into_iter().enumerate().map(|(n, at)| (at, 10 - n, n + 1));
     assert_eq!(polled[..10], expected.collect::<Vec<_>>());
     assert_eq!(polled[10], (PERIOD, 0, 10));
 }
@@ -354,7 +355,7 @@ fn a_poll_of_a_tick_is_followed_at_once() {
     machine.done(at(first), Ok(PollAnswer::Page(answer(first, Vec::new()))));
     let (tick, _) = asked(&mut machine, first);
     machine.done(at(tick), Ok(PollAnswer::Page(answer(tick, Vec::new()))));
-    for pause in [0, EXTRA_PAUSE] {
+    for pause in [0, FIRST_EXTRA_PAUSE] {
         machine.receive(at(tick), PollInput::Wake);
         let (now, _) = asked(&mut machine, tick);
         assert_eq!(now, tick + pause);
@@ -399,5 +400,5 @@ fn what_a_node_itself_wants_does_not_wait_as_news_does() {
     machine.done(at(ended), Ok(PollAnswer::Page(answer(ended, Vec::new()))));
     machine.receive(at(ended), PollInput::Changed("s".to_owned()));
     machine.receive(at(ended), PollInput::Wake);
-    assert_eq!(asked(&mut machine, ended).0, ended + EXTRA_PAUSE);
+    assert_eq!(asked(&mut machine, ended).0, ended + FIRST_EXTRA_PAUSE);
 }

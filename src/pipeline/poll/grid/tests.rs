@@ -64,6 +64,22 @@ fn extra_polls_never_move_the_grid() {
     assert_eq!(until_asked(&mut machine, extra).0, grid);
 }
 
+/// An execution that is enqueued right behind another begins soon, too; many in a row share polls.
+#[test]
+fn pauses_behind_extra_polls_grow_and_begin_anew_after_a_rest() {
+    let mut machine = machine(1_000_000);
+    let mut pauses = Vec::new();
+    let mut now = 1_000_000;
+    for rest in [0, 0, 0, 0, 0, 0, 999, 0, 1_000, 0] {
+        let (asked, _) = until_asked(&mut machine, now + rest);
+        pauses.push(asked - now);
+        now = asked;
+        machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+        machine.receive(at(now), PollInput::Wake);
+    }
+    assert_eq!(pauses, [0, 10, 20, 40, 80, 100, 999, 100, 1_000, 10]);
+}
+
 #[test]
 fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
     let polled_at = |retries: &[Millis]| {
@@ -76,7 +92,7 @@ fn a_retry_is_looked_for_before_it_is_due_and_once_with_others() {
         [extra, until_asked(&mut machine, extra).0].map(|at| at - first)
     };
     assert_eq!(polled_at(&[2_000, 1_000, 1_050]), [900, PERIOD]);
-    assert_eq!(polled_at(&[0]), [EXTRA_PAUSE, PERIOD], "no sooner behind the last poll than any other");
+    assert_eq!(polled_at(&[0]), [FIRST_EXTRA_PAUSE, PERIOD], "no sooner behind the last poll than any other");
     assert_eq!(polled_at(&[PERIOD]), [PERIOD, 2 * PERIOD], "the tick comes in time");
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::machine::Machine;
-use crate::pipeline::poll::grid::EXTRA_PAUSE;
+use crate::pipeline::poll::grid::FIRST_EXTRA_PAUSE;
 use crate::pipeline::poll::tests::{answer, asked, at, beside_another, shards};
 use crate::pipeline::poll::{PollAnswer, PollInput};
 
@@ -42,7 +42,7 @@ fn a_node_that_leaves_or_a_new_name_brings_a_poll_and_other_shards() {
     assert!(!machine.timetable.wanted, "nothing has changed");
     machine.receive(at(now), PollInput::Members(vec![Member { id: me(), jobs: Vec::new() }]));
     let (again, query) = asked(&mut machine, now);
-    assert_eq!((again, shards(&query).len()), (now + EXTRA_PAUSE, 16));
+    assert_eq!((again, shards(&query).len()), (now + FIRST_EXTRA_PAUSE, 16));
     machine.receive(at(now), PollInput::Reborn(NodeId(uuid::Uuid::from_u128(2))));
     assert_eq!(machine.home.members, [], "one's old name is no other node");
 }
