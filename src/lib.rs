@@ -61,8 +61,8 @@ pub use api::request;
 pub use api::{
     ApplicationView, AuditFilter, AuditView, Builder, Cancelled, Client, Draining, Enqueued,
     ExecutionDetails, ExecutionFilter, ExecutionView, Health, Job, JobView, Lane, LaneHealth, NodeView,
-    Paused, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped, Target,
-    Triggered,
+    Paused, RateView, Removed, Resumed, Retried, Schedule, ScheduleDetails, ScheduleView, Scheduler, Skipped,
+    Target, Triggered,
 };
 pub use domain::{
     Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Cursor, Entry, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
+use crate::domain::{Bounds, Cursor, Entry, MisfirePolicy, Overlap, ScheduleId, ScheduleState};
 use crate::time::Window;
 use crate::trigger::Timing;
 
@@ -23,7 +23,7 @@ pub(crate) fn entry(id: i64, timing: Timing, cursor: Cursor) -> Entry {
         threshold: Window::default().threshold,
         time_limit: None,
         recover: true,
-        concurrency: None,
+        bounds: Bounds::NONE,
         overlap: Overlap::Skip,
         pause_after: None,
         is_queue: false,

@@ -57,6 +57,11 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     retry_jitter BIGINT NOT NULL DEFAULT 0,
     time_limit BIGINT NOT NULL DEFAULT 0,
     concurrency BIGINT NOT NULL DEFAULT 0,
+    rate_count BIGINT NOT NULL DEFAULT 0,
+    rate_per BIGINT NOT NULL DEFAULT 0,
+    group_concurrency BIGINT NOT NULL DEFAULT 0,
+    group_rate_count BIGINT NOT NULL DEFAULT 0,
+    group_rate_per BIGINT NOT NULL DEFAULT 0,
     paused_time BIGINT NOT NULL DEFAULT -1,
     paused_until BIGINT NOT NULL DEFAULT -1,
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
@@ -145,6 +150,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     priority BIGINT,
     key_period BIGINT,
     unique_key VARCHAR(200),
+    group_key VARCHAR(200),
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -172,11 +178,13 @@ CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
     node VARCHAR(36) NOT NULL
 );
 
--- Executions of jobs of which so many may run at once: those that may be under way. A claim locks the job's
--- row, looks which of them are, and removes the others.
-CREATE TABLE IF NOT EXISTS QRTZ_CONCURRENT (
+-- Executions of jobs with bounds: those that may be under way, and those claimed within the span of a rate.
+-- A claim locks the job's row, looks which of them count, and removes the others.
+CREATE TABLE IF NOT EXISTS QRTZ_BOUNDED (
     job_id BIGINT NOT NULL,
     execution_id BIGINT NOT NULL,
+    claimed_time BIGINT NOT NULL DEFAULT -1,
+    group_key VARCHAR(200),
     PRIMARY KEY (job_id, execution_id)
 );
 

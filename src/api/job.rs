@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::domain::{JobPolicy, JobSpec, Retry};
+use crate::domain::{JobPolicy, JobSpec, Millis, Rate, Retry};
 
 /// A job: a name that stays the same over releases and servers, and the type of its payload.
 ///
@@ -28,6 +28,7 @@ pub struct Job<P> {
     name: &'static str,
     policy: JobPolicy,
     lane: Option<&'static str>,
+    group: Option<fn(&P) -> String>,
     #[cfg(feature = "tokio")]
     grace: Duration,
     payload: PhantomData<fn(P)>,
@@ -49,6 +50,7 @@ impl<P> Job<P> {
             name,
             policy: JobPolicy::DEFAULT,
             lane: None,
+            group: None,
             #[cfg(feature = "tokio")]
             grace: Duration::from_secs(5),
             payload: PhantomData,
@@ -127,11 +129,81 @@ impl<P> Job<P> {
     ///
     /// Counted from claimed executions, also those whose handlers run on beyond their time limits, and those
     /// of a node that died until they are taken back. The others wait, and no thread waits for them: one
-    /// begins when one of this node ends, or with the next poll. The latest node that started says how many;
-    /// another number holds within a poll interval.
+    /// begins when one of its node ends. A node asks for places that others have freed after 0.1 s, and each
+    /// time after twice as long, up to 3.2 s. The latest node that started says how many; another number holds
+    /// within a poll interval.
     #[must_use]
     pub const fn concurrency(mut self, most: u32) -> Self {
-        self.policy.concurrency = if most == 0 { None } else { Some(most) };
+        self.policy.bounds.job.concurrency = some(most);
+        self
+    }
+
+    /// At most `count` of its executions begin within each span of `per`, on all nodes: what a partner's
+    /// server allows. Default, and a count or a span of 0: any number. From 1 ms on, kept to the millisecond;
+    /// a count of over 10,000 is taken for 10,000.
+    ///
+    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them; one that
+    /// was handed back and is claimed again counts once. A claimed execution mostly begins at once. One that
+    /// waits in its lane's queue begins later: for a strict rate give the job a [`Lane`](crate::Lane) without
+    /// a queue, or an async handler. The others wait as with [`Job::concurrency`], up to 0.1 s longer than
+    /// they must, so that many are claimed together.
+    ///
+    /// ```
+    /// use firetime::Job;
+    /// use std::time::Duration;
+    ///
+    /// const SMS: Job<String> = Job::new("sms").rate(100, Duration::from_secs(1));
+    /// # let _ = SMS;
+    /// ```
+    #[must_use]
+    pub const fn rate(mut self, count: u32, per: Duration) -> Self {
+        self.policy.bounds.job.rate = rate(count, per);
+        self
+    }
+
+    /// Groups the job's [enqueued](crate::Client::enqueue) executions by a key: the customer, the account, the
+    /// host that is called. Default: no groups.
+    ///
+    /// Groups take turns: while executions of several wait on a node, each group gets a start in its turn,
+    /// however many another has waiting. Each may have bounds, [`Job::group_concurrency`] and
+    /// [`Job::group_rate`]. The key is made of the payload as the execution is enqueued, and is kept by its
+    /// retries. 1 to 200 characters, none of them control characters; an empty key is no group. Executions of
+    /// schedules are in no group: they take turns as if they all were in one, and have the bounds of their
+    /// job alone.
+    ///
+    /// ```
+    /// use firetime::Job;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Export {
+    ///     customer: u64,
+    ///     table: String,
+    /// }
+    ///
+    /// const EXPORT: Job<Export> =
+    ///     Job::new("export").group_by(|export: &Export| export.customer.to_string()).group_concurrency(1);
+    /// # let _ = EXPORT;
+    /// ```
+    #[must_use]
+    pub const fn group_by(mut self, key: fn(&P) -> String) -> Self {
+        self.group = Some(key);
+        self
+    }
+
+    /// At most so many executions of each [group](Job::group_by) run at once, on all nodes. Counted as by
+    /// [`Job::concurrency`]. Default, and 0: any number.
+    #[must_use]
+    pub const fn group_concurrency(mut self, most: u32) -> Self {
+        self.policy.bounds.group.concurrency = some(most);
+        self
+    }
+
+    /// At most `count` executions of each [group](Job::group_by) begin within each span of `per`, on all
+    /// nodes. Counted, and its range, as [`Job::rate`]. Default, and a count or a span of 0: any number.
+    #[must_use]
+    pub const fn group_rate(mut self, count: u32, per: Duration) -> Self {
+        self.policy.bounds.group.rate = rate(count, per);
         self
     }
 
@@ -168,6 +240,10 @@ impl<P> Job<P> {
         self.name
     }
 
+    pub(super) const fn own_group(&self) -> Option<fn(&P) -> String> {
+        self.group
+    }
+
     pub(super) const fn own_lane(&self) -> Option<&'static str> {
         self.lane
     }
@@ -180,6 +256,20 @@ impl<P> Job<P> {
     pub(crate) fn spec(&self) -> JobSpec {
         JobSpec { name: self.name.to_owned(), policy: self.policy }
     }
+}
+
+const fn some(count: u32) -> Option<u32> {
+    if count == 0 { None } else { Some(count) }
+}
+
+/// A claim reads as many rows as were claimed within the span.
+const HIGHEST_COUNT: u32 = 10_000;
+
+const fn rate(count: u32, per: Duration) -> Rate {
+    let count = if count > HIGHEST_COUNT { HIGHEST_COUNT } else { count };
+    let longest = Millis::MAX as u128 / 4;
+    let per = if per.as_millis() > longest { longest } else { per.as_millis() } as Millis;
+    Rate { count, per }
 }
 
 #[cfg(test)]

@@ -35,4 +35,4 @@ pub use request::skip::Skipped;
 pub use request::trigger::Triggered;
 pub use scheduler::Scheduler;
 pub use target::Target;
-pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, ScheduleView};
+pub use views::{ApplicationView, ExecutionFilter, ExecutionView, JobView, NodeView, RateView, ScheduleView};

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::domain::{Cause, ExecutionState, Millis, ScheduleState};
+use crate::domain::{Cause, ExecutionState, Millis, Rate, ScheduleState};
 use crate::store;
 use crate::trigger::known;
 
@@ -208,6 +208,12 @@ pub struct JobView {
     pub time_limit: Option<u64>,
     /// How many of its executions may run at once, on all nodes; none: any number.
     pub concurrency: Option<u32>,
+    /// How many may begin within a span of time.
+    pub rate: Option<RateView>,
+    /// How many of each of its groups may run at once.
+    pub group_concurrency: Option<u32>,
+    /// How many of each may begin within a span of time.
+    pub group_rate: Option<RateView>,
     /// Who paused it; empty while it is active.
     pub paused_by: String,
     /// Why.
@@ -218,6 +224,22 @@ pub struct JobView {
     /// When its pause ends by itself.
     #[serde(with = "chrono::serde::ts_milliseconds_option")]
     pub paused_until: Option<DateTime<Utc>>,
+}
+
+/// How many executions may begin within a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RateView {
+    /// At most so many
+    pub count: u32,
+    /// within each span of so many milliseconds.
+    pub per: u64,
+}
+
+impl From<Rate> for RateView {
+    fn from(Rate { count, per }: Rate) -> Self {
+        Self { count, per: per.unsigned_abs() }
+    }
 }
 
 impl From<store::JobRow> for JobView {
@@ -235,7 +257,10 @@ impl From<store::JobRow> for JobView {
             retry_cap: millis(row.policy.retry.cap),
             retry_jitter: row.policy.retry.jitter,
             time_limit: row.policy.time_limit.map(millis),
-            concurrency: row.policy.concurrency,
+            concurrency: row.policy.bounds.job.concurrency,
+            rate: row.policy.bounds.job.rate().map(RateView::from),
+            group_concurrency: row.policy.bounds.group.concurrency,
+            group_rate: row.policy.bounds.group.rate().map(RateView::from),
             paused_by: row.pause.by,
             reason: row.pause.reason,
             paused: row.pause.since.and_then(instant),
@@ -323,6 +348,8 @@ pub struct ExecutionView {
     pub holder: Option<i64>,
     /// Its unique key, of one that was enqueued with one.
     pub key: Option<String>,
+    /// Its [group](crate::Job::group_by), of one that was enqueued in one.
+    pub group: Option<String>,
     /// Its fencing token; 0 before its first claim.
     pub fence: i64,
     /// When it is, or was, due: its fire time, or when a retry may begin.
@@ -382,6 +409,7 @@ impl From<store::ExecutionRow> for ExecutionView {
             stuck: row.stuck,
             holder: row.holder,
             key: row.key,
+            group: row.group,
             node: row.node,
             claimed: row.claimed.and_then(instant),
             started: row.started.and_then(instant),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Token};
+use super::{Bounds, Cause, ExecutionId, Millis, MisfirePolicy, Overlap, ScheduleId, ScheduleState, Token};
 use crate::trigger::{AWAITED, Timing};
 
 /// Where a schedule stands: the fire time behind it and the one before it.
@@ -31,8 +31,8 @@ pub(crate) struct Entry {
     pub threshold: Millis,
     /// Its job is run again after its node's death.
     pub recover: bool,
-    /// How many executions of its job may run at once, on all nodes.
-    pub concurrency: Option<u32>,
+    /// How many executions of its job may run at once, and begin within a span of time, on all nodes.
+    pub bounds: Bounds,
     /// How long a handler may take, if the schedule says so itself; milliseconds.
     pub time_limit: Option<Millis>,
     /// What becomes of an occurrence that is due while another execution of it has not ended.
@@ -111,6 +111,8 @@ pub(crate) struct Pending {
     /// Its own payload and priority, in place of its schedule's.
     pub payload: Option<Arc<str>>,
     pub priority: Option<i32>,
+    /// The group that it shares bounds with, and its job's throughput with others.
+    pub group: Option<Arc<str>>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,
@@ -145,6 +147,14 @@ impl Candidate {
             Self::Pending(pending) => pending.priority,
         };
         own.unwrap_or(self.entry().priority)
+    }
+
+    /// The group that it belongs to. Occurrences of schedules have none.
+    pub(crate) fn group(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Planned(_) => None,
+            Self::Pending(pending) => pending.group.as_ref(),
+        }
     }
 
     /// The schedule of which a batch of claims may hold one candidate at most: each moves its row on.

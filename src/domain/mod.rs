@@ -3,6 +3,7 @@
 //! Instants are epoch milliseconds UTC ([`Millis`]) inside the crate and `DateTime<Utc>` at its edge.
 
 mod answer;
+mod bounds;
 mod cause;
 mod covers;
 mod entry;
@@ -12,12 +13,17 @@ mod ids;
 mod overlap;
 pub(crate) mod payload;
 mod policy;
+#[cfg(any(feature = "sql", test))]
+mod room;
 pub(crate) mod shards;
 mod states;
 pub(crate) mod text;
 pub(crate) mod user_code;
 
 pub use answer::Answer;
+#[cfg(test)]
+pub(crate) use bounds::Bound;
+pub(crate) use bounds::{BoundOf, Bounds, Full, Rate};
 pub use cause::Cause;
 #[cfg(any(feature = "sql", test))]
 pub(crate) use covers::LastAttempt;
@@ -31,6 +37,8 @@ pub use ids::{ExecutionId, NodeId, ScheduleId};
 pub use overlap::Overlap;
 pub use policy::Retry;
 pub(crate) use policy::{JobPolicy, JobSpec, LONGEST_ERROR};
+#[cfg(any(feature = "sql", test))]
+pub(crate) use room::{Noted, Room};
 pub(crate) use states::Reason;
 pub use states::{ExecutionState, MisfirePolicy, ScheduleState, UnknownWord};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ExecutionId, Millis};
+use super::{Bounds, ExecutionId, Millis};
 
 /// The most characters of an error's text that are kept.
 pub(crate) const LONGEST_ERROR: usize = 4_000;
@@ -108,14 +108,14 @@ pub(crate) struct JobPolicy {
     pub retry: Retry,
     /// How long a handler may take.
     pub time_limit: Option<Duration>,
-    /// How many of its executions may run at once, on all nodes.
-    pub concurrency: Option<u32>,
+    /// How many of its executions may run at once, and begin within a span of time, on all nodes.
+    pub bounds: Bounds,
 }
 
 impl JobPolicy {
     /// That of a job that says nothing else.
     pub(crate) const DEFAULT: Self =
-        Self { recover: true, max_attempts: 2, retry: Retry::NONE, time_limit: None, concurrency: None };
+        Self { recover: true, max_attempts: 2, retry: Retry::NONE, time_limit: None, bounds: Bounds::NONE };
     /// That of executions whose job's row is missing: nothing is tried again.
     #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has such rows"))]
     pub(crate) const NO_JOB: Self = Self { recover: false, max_attempts: 1, ..Self::DEFAULT };

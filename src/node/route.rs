@@ -120,7 +120,7 @@ fn completed(output: CompleteOutput, to: &mut impl Mailboxes) {
     match output {
         CompleteOutput::Retry(due) => to.poll(PollInput::Retry(due)),
         CompleteOutput::Planned(name, due) => to.poll(PollInput::Planned(name, due)),
-        CompleteOutput::JobFreed(job) => to.dispatch(DispatchInput::JobFreed(job)),
+        CompleteOutput::Freed(of) => to.dispatch(DispatchInput::Freed(of)),
         CompleteOutput::SlotFreed(schedule, name) => {
             to.dispatch(DispatchInput::SlotFreed(schedule));
             name.into_iter().for_each(|name| to.poll(PollInput::Freed(name)));

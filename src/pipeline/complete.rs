@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 
 use self::limits::{Limited, Limits, Stuck};
-use crate::domain::{Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
+use crate::domain::{BoundOf, Error, ErrorKind, Event, ExecutionId, LONGEST_ERROR, Millis, ScheduleId};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::store::rules::ChangeKind;
@@ -70,8 +70,8 @@ pub(crate) enum CompleteOutput {
     Retry(Millis),
     /// The schedule of this name fires next about then, database time: its run has ended.
     Planned(Arc<str>, Millis),
-    /// An execution of this job has ended, of which only so many run at once.
-    JobFreed(Arc<str>),
+    /// An execution of a job with bounds has ended.
+    Freed(BoundOf),
     /// The slot of this schedule is free; its name if another node may have queued what waits for it.
     SlotFreed(ScheduleId, Option<Arc<str>>),
     /// An occurrence of this schedule has failed for good, for which it may be paused.
@@ -345,9 +345,8 @@ impl CompleteMachine {
         if !goes_on || settled == Applied::Lost {
             self.held.remove(it.change.token);
         }
-        if it.change.is_limited && (!goes_on || settled == Applied::Lost) {
-            let job = it.change.attempt.as_ref().map(|attempt| Arc::clone(&attempt.job));
-            self.outbox.extend(job.map(CompleteOutput::JobFreed));
+        if !goes_on || settled == Applied::Lost {
+            self.outbox.extend(it.change.bound_of.clone().map(CompleteOutput::Freed));
         }
         if let Some((schedule, overlap)) = it.change.frees.filter(|_| settled.is_done()) {
             let queues = overlap.most_waiting() > 0;

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::ahead::Ahead;
-use super::busy::BusyJobs;
+use super::holds::Holds;
 use super::lanes::{LaneId, Lanes};
 use super::overlapping::{Failed, Overlapping};
 use super::plan::{ItemKey, Plan};
 use super::poll::{POLL_LIMIT, PollPlan};
 use super::pool::Seat;
 use super::start::Ready;
-use crate::domain::{Candidate, Entry, Error, ErrorKind, Event, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{
+    BoundOf, Candidate, Entry, Error, ErrorKind, Event, Full, Millis, NodeId, ScheduleId, Token,
+};
 use crate::machine::{Machine, Operation, Step};
 use crate::members::Held;
 use crate::repair::overlapped;
@@ -67,8 +69,8 @@ pub(crate) enum DispatchInput {
     },
     /// The slot of this schedule has become free.
     SlotFreed(ScheduleId),
-    /// An execution of this job, of which only so many run at once, has ended.
-    JobFreed(Arc<str>),
+    /// An execution of a job with bounds has ended: its job and its group have room.
+    Freed(BoundOf),
     /// The node drains: who waits in the pool goes back.
     HandBack,
     /// Drop the plan: the clock stepped.
@@ -173,10 +175,10 @@ pub(crate) struct DispatchMachine<S: Seats> {
     overlapping: Overlapping,
     /// Schedules whose slots became free while claims were under way, which may not have seen that.
     freed: FxHashSet<ScheduleId>,
-    /// Jobs of which an execution ended meanwhile, likewise.
+    /// Jobs with bounds of which an execution ended meanwhile, likewise.
     freed_jobs: FxHashSet<Arc<str>>,
-    /// Jobs whose claims others were in the way of.
-    busy_jobs: BusyJobs,
+    /// When jobs and groups without room are tried again.
+    holds: Holds,
     outbox: VecDeque<DispatchOutput<S::Permit>>,
     stopping: bool,
 }
@@ -210,7 +212,7 @@ impl<S: Seats> DispatchMachine<S> {
             overlapping: Overlapping::default(),
             freed: FxHashSet::default(),
             freed_jobs: FxHashSet::default(),
-            busy_jobs: BusyJobs::new(node),
+            holds: Holds::new(node),
             outbox: VecDeque::new(),
             stopping: false,
         }
@@ -377,8 +379,8 @@ impl<S: Seats> DispatchMachine<S> {
         claim: Claim,
         now: Now,
     ) -> Option<Ready<S::Permit>> {
-        if !matches!(claim, Claim::Busy) {
-            self.busy_jobs.settle(&request.candidate.entry().job);
+        if !self.holds.is_empty() {
+            self.settle_holds(&request.candidate, &claim);
         }
         match claim {
             Claim::Won(claimed) => {
@@ -402,23 +404,36 @@ impl<S: Seats> DispatchMachine<S> {
             // The plan's time is ahead.
             Claim::Skipped => self.plan.skipped(slot, now.db + SKIP_RETRY + CLAIM_AHEAD, now.boot),
             Claim::Blocked(blocked) => self.blocked(slot, request, blocked, now),
-            Claim::Full => {
+            Claim::Full(Full { of_group, until }) => {
                 self.plan.again(slot);
-                let job = &request.candidate.entry().job;
-                if !self.freed_jobs.contains(job) {
-                    self.plan.job_is_full(job);
+                let of = bound_of(&request.candidate, of_group);
+                if until.is_some() || !self.freed_jobs.contains(&of.job) {
+                    self.plan.hold(&of);
+                    self.holds.full(of, until.map(|until| now.boot_at(until)), now.boot);
                 }
             }
             Claim::Busy => {
                 self.plan.again(slot);
-                let job = &request.candidate.entry().job;
-                self.plan.job_is_full(job);
-                self.busy_jobs.add(job, now.boot);
+                let of = bound_of(&request.candidate, false);
+                self.plan.hold(&of);
+                self.holds.busy(of, now.boot);
             }
             Claim::Failed(error) => self.failed(slot, request.candidate.entry(), &error),
         }
         self.held.remove(request.token);
         None
+    }
+
+    /// Whoever counted a job with bounds was in nobody's way, and whoever claimed found room.
+    fn settle_holds(&mut self, candidate: &Candidate, claim: &Claim) {
+        match claim {
+            Claim::Busy | Claim::Full(Full { of_group: false, .. }) => {}
+            Claim::Won(_) => {
+                self.holds.settle(&bound_of(candidate, false));
+                self.holds.settle(&bound_of(candidate, true));
+            }
+            _ => self.holds.settle(&bound_of(candidate, false)),
+        }
     }
 
     /// Another execution of its schedule has not ended.
@@ -534,8 +549,14 @@ impl<S: Seats> DispatchMachine<S> {
             ahead.into_iter().chain(self.plan.next_deferred()).min().map(|at| now.boot_at(at))
         };
         let resolve = (!self.doubtful.is_empty()).then_some(self.resolve_at);
-        [due, resolve, tend, self.busy_jobs.next_at()].into_iter().flatten().min().unwrap_or(Millis::MAX)
+        [due, resolve, tend, self.holds.next_at()].into_iter().flatten().min().unwrap_or(Millis::MAX)
     }
+}
+
+/// The bound that a candidate shares with its job or its group.
+fn bound_of(candidate: &Candidate, of_group: bool) -> BoundOf {
+    let group = candidate.group().filter(|_| of_group).cloned();
+    BoundOf { job: Arc::clone(&candidate.entry().job), group }
 }
 
 impl<S: Seats> Machine for DispatchMachine<S> {
@@ -552,7 +573,7 @@ impl<S: Seats> Machine for DispatchMachine<S> {
             self.outbox.push_back(DispatchOutput::WakeHeart);
         }
         let tend = self.tend(now);
-        self.busy_jobs.due(now.boot).iter().for_each(|job| self.plan.job_freed(job));
+        self.holds.due(now.boot).iter().for_each(|of| self.plan.free(of));
         // Send the next claim before handing over the won ones, so that the database works while they run.
         // Events go first: an observer may block, and no claim may wait behind it.
         let only_won = self.outbox.iter().all(|output| matches!(output, DispatchOutput::Won(_)));
@@ -630,8 +651,13 @@ impl<S: Seats> Machine for DispatchMachine<S> {
                     self.outbox.push_back(DispatchOutput::WakePoll);
                 }
             }
-            DispatchInput::JobFreed(job) => {
-                self.plan.job_freed(&job);
+            DispatchInput::Freed(of) => {
+                let job = Arc::clone(&of.job);
+                for of in [BoundOf { job: Arc::clone(&job), group: None }, of] {
+                    if !self.holds.is_timed(&of) {
+                        self.plan.free(&of);
+                    }
+                }
                 if !self.in_flight.seats.is_empty() {
                     self.freed_jobs.insert(job);
                 }

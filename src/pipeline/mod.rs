@@ -1,10 +1,10 @@
 //! The flow, one way: poll -> expand -> wheel -> permit -> claim -> start -> pool -> complete.
 
 pub(crate) mod ahead;
-mod busy;
 pub(crate) mod complete;
 pub(crate) mod dispatch;
 pub(crate) mod expand;
+mod holds;
 pub(crate) mod lanes;
 mod overlapping;
 pub(crate) mod plan;

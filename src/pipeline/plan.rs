@@ -1,16 +1,18 @@
 //! What this node means to claim: per schedule a chain of occurrences of which one link is armed at a time,
 //! and the pending executions. Pure.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashSet, VecDeque};
+mod ready;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::ready::{Admitted, Batch, Group, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
-use crate::domain::{Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
+use crate::domain::{BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 use crate::time::CLAIM_AHEAD;
 
 /// What an item of the plan is about.
@@ -43,9 +45,6 @@ impl ItemKind {
     }
 }
 
-/// The order in which due items are claimed.
-type Rank = (Millis, Reverse<i32>, i64, ItemKey);
-
 #[derive(Debug)]
 enum ItemPlace {
     Wheel(Handle),
@@ -77,7 +76,7 @@ pub(crate) struct Plan {
     lanes: Lanes,
     /// Lanes without a seat: what is due in them waits, and is not looked at, until one is free.
     full: LaneSet,
-    /// Jobs of which as many executions run as may.
+    /// Jobs whose bounds leave no room.
     full_jobs: FxHashSet<Arc<str>>,
     /// Occurrences that are not tried before they are due, and when that is.
     deferred: BTreeSet<(Millis, ItemKey)>,
@@ -120,7 +119,7 @@ impl Plan {
     /// A sabotage: the next batch begins with the job that has been due longest.
     #[cfg(test)]
     pub(crate) fn forget_turns(&mut self) {
-        self.ready.served.clear();
+        self.ready.forget_turns();
     }
 
     /// The lane of a job.
@@ -143,14 +142,20 @@ impl Plan {
         self.lanes.are_all(self.full)
     }
 
-    /// As many executions of a job run as may: what is due of it waits until one ends here, or the next poll.
-    pub(crate) fn job_is_full(&mut self, job: &Arc<str>) {
-        self.full_jobs.insert(Arc::clone(job));
+    /// There is no room for more executions of a job or a group: they wait until it is freed, or the next poll.
+    pub(crate) fn hold(&mut self, of: &BoundOf) {
+        match of.group {
+            Some(_) => self.ready.hold(&of.job, &of.group),
+            None => drop(self.full_jobs.insert(Arc::clone(&of.job))),
+        }
     }
 
-    /// An execution of a job has ended.
-    pub(crate) fn job_freed(&mut self, job: &str) {
-        self.full_jobs.remove(job);
+    /// There may be room.
+    pub(crate) fn free(&mut self, of: &BoundOf) {
+        match of.group {
+            Some(_) => self.ready.free(&of.job, &of.group),
+            None => drop(self.full_jobs.remove(&of.job)),
+        }
     }
 
     /// Whether what is due of a job waits for a seat, or for the end of others.
@@ -220,6 +225,7 @@ impl Plan {
         self.overflowed |= !planned.complete;
         self.full = LaneSet::NONE;
         self.full_jobs.clear();
+        self.ready.free_all();
         let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
         parked.into_iter().for_each(|schedule| self.unpark(schedule));
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
@@ -303,7 +309,10 @@ impl Plan {
             ItemPlace::Wheel(handle) => {
                 self.wheel.cancel(handle);
             }
-            ItemPlace::Ready => self.ready.remove(&item.candidate.entry().job, &rank(slot, &item.candidate)),
+            ItemPlace::Ready => {
+                let (entry, group) = (item.candidate.entry(), item.candidate.group().cloned());
+                self.ready.remove(&entry.job, &group, &rank(slot, &item.candidate));
+            }
             ItemPlace::Parked => {
                 if let Some((_, parked)) = self.parked.get_mut(&item.candidate.entry().id) {
                     parked.remove(&rank(slot, &item.candidate));
@@ -342,7 +351,7 @@ impl Plan {
         item.place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(slot)) {
             Ok(handle) => ItemPlace::Wheel(handle),
             Err(Refused::Elapsed(_)) => {
-                self.ready.insert(&item.candidate.entry().job, rank);
+                self.ready.insert(&item.candidate.entry().job, &item.candidate.group().cloned(), rank);
                 ItemPlace::Ready
             }
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row
@@ -366,13 +375,14 @@ impl Plan {
             if let Some(item) = self.items.get_mut(&slot) {
                 let rank = rank(slot, &item.candidate);
                 item.place = ItemPlace::Ready;
-                self.ready.insert(&item.candidate.entry().job, rank);
+                self.ready.insert(&item.candidate.entry().job, &item.candidate.group().cloned(), rank);
             }
         }
     }
 
     /// Due items at `now`, lane by lane and in order, at most one per schedule and any number of enqueued
-    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share.
+    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share, and
+    /// each group of a job.
     /// Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
     /// [`Plan::forget`].
     pub(crate) fn pick<P>(
@@ -383,54 +393,28 @@ impl Plan {
     ) -> Vec<(ItemKey, Candidate, P)> {
         let (mut ranks, mut permits) = (Vec::new(), Vec::new());
         let (mut granting, mut refusing) = (LaneSet::NONE, LaneSet::NONE);
-        let mut schedules: HashSet<ScheduleId, FxBuildHasher> = HashSet::default();
-        // Of schedules that are in this batch already.
-        let mut passed = Vec::new();
-        let mut limited = Limited::default();
+        let mut batch = Batch::new(most);
         let mut turns = self.ready.jobs_due(now, |job| !self.waits(job));
-        while let Some(job) = turns.pop_front() {
-            if ranks.len() >= most || ranks.len() + passed.len() >= 4 * most {
-                break;
-            }
+        while let Some(job) = turns.pop_front().filter(|_| ranks.len() < most) {
             let lane = self.lanes.of(&job);
-            let Some(rank) = self.ready.first_of(&job, now).filter(|_| !refusing.contains(lane)) else {
+            if refusing.contains(lane) {
+                continue;
+            }
+            let Some((rank, group)) = self.next_of(&job, now, &mut batch) else {
                 continue;
             };
-            let Some(item) = self.items.get(&rank.3) else {
-                self.ready.remove(&job, &rank);
-                turns.push_front(job);
-                continue;
-            };
-            let schedule = item.candidate.entry().id;
-            if self.is_blocked(rank.3, schedule) {
-                self.ready.remove(&job, &rank);
-                self.park(rank, schedule);
-                turns.push_front(job);
-                continue;
-            }
-            let exclusive = item.candidate.exclusive();
-            if exclusive.is_some_and(|schedule| schedules.contains(&schedule)) {
-                self.ready.remove(&job, &rank);
-                passed.push((Arc::clone(&job), rank));
-                turns.push_front(job);
-                continue;
-            }
-            if !limited.admits(&job, item.candidate.entry().concurrency) {
-                continue;
-            }
             let Some(granted) = permit(lane) else {
                 refusing.insert(lane);
                 continue;
             };
             granting.insert(lane);
-            self.ready.remove(&job, &rank);
-            self.ready.serve(&job);
-            schedules.extend(exclusive);
+            self.ready.remove(&job, &group, &rank);
+            self.ready.serve(&job, &group);
             ranks.push((lane, rank));
             permits.push((lane, granted));
             turns.push_back(job);
         }
-        passed.iter().for_each(|(job, rank)| self.ready.insert(job, *rank));
+        batch.passed().iter().for_each(|(job, group, rank)| self.ready.insert(job, group, *rank));
         self.full.add(refusing, granting);
         // The first permits of a lane are its best seats.
         ranks.sort_unstable();
@@ -443,6 +427,32 @@ impl Plan {
             Some((rank.3, item.candidate.clone(), permit))
         });
         picked.collect()
+    }
+
+    /// The next due item of a job that can be claimed in this batch. Those that cannot are put aside.
+    fn next_of(&mut self, job: &Arc<str>, now: Millis, batch: &mut Batch) -> Option<(Rank, Group)> {
+        loop {
+            let (rank, group) = self.ready.next_of(job, now, |group| !batch.has_enough(job, group))?;
+            let Some(item) = self.items.get(&rank.3) else {
+                self.ready.remove(job, &group, &rank);
+                continue;
+            };
+            let schedule = item.candidate.entry().id;
+            if self.is_blocked(rank.3, schedule) {
+                self.ready.remove(job, &group, &rank);
+                self.park(rank, schedule);
+                continue;
+            }
+            match batch.admit(job, &group, &item.candidate) {
+                Admitted::Yes => return Some((rank, group)),
+                Admitted::NoneOfSchedule => {
+                    self.ready.remove(job, &group, &rank);
+                    batch.pass(job, group, rank);
+                }
+                Admitted::NoneOfGroup => {}
+                Admitted::NoneOfJob => return None,
+            }
+        }
     }
 
     /// The claim was won: its occurrence is over and the next link is armed.
@@ -584,81 +594,6 @@ impl Plan {
     }
 }
 
-/// How many executions of each job with a limit are in a batch: no more than may run at once.
-#[derive(Default)]
-struct Limited(FxHashMap<Arc<str>, u32>);
-
-impl Limited {
-    fn admits(&mut self, job: &Arc<str>, most: Option<u32>) -> bool {
-        let Some(most) = most else { return true };
-        let count = self.0.entry(Arc::clone(job)).or_default();
-        *count += 1;
-        *count <= most
-    }
-}
-
-/// Due items, job by job, each job's in the order in which they are claimed.
-#[derive(Default)]
-struct Ready {
-    jobs: FxHashMap<Arc<str>, BTreeSet<Rank>>,
-    /// How many seats had been given away when each job got its last one.
-    served: FxHashMap<Arc<str>, u64>,
-    seats: u64,
-}
-
-impl Ready {
-    fn insert(&mut self, job: &Arc<str>, rank: Rank) {
-        match self.jobs.get_mut(job) {
-            Some(due) => drop(due.insert(rank)),
-            None => drop(self.jobs.insert(Arc::clone(job), BTreeSet::from([rank]))),
-        }
-    }
-
-    fn remove(&mut self, job: &str, rank: &Rank) {
-        if let Some(due) = self.jobs.get_mut(job) {
-            due.remove(rank);
-            if due.is_empty() {
-                self.jobs.remove(job);
-            }
-        }
-    }
-
-    /// When the first item of the jobs that count is due.
-    fn first_due(&self, counts: impl Fn(&str) -> bool) -> Option<Millis> {
-        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
-        jobs.filter_map(|(_, due)| due.first()).map(|rank| rank.0).min()
-    }
-
-    fn first_of(&self, job: &str, now: Millis) -> Option<Rank> {
-        self.jobs.get(job)?.first().filter(|rank| rank.0 <= now).copied()
-    }
-
-    /// The jobs that count and have due items: first who has waited longest for a seat, of equals the longest
-    /// due. A batch may have one seat, and whoever is due longest would take it each time.
-    fn jobs_due(&self, now: Millis, counts: impl Fn(&str) -> bool) -> VecDeque<Arc<str>> {
-        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
-        let firsts = jobs.filter_map(|(job, due)| Some((*due.first()?, job)));
-        let served = |job: &Arc<str>| self.served.get(job).copied().unwrap_or_default();
-        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, job)| (served(job), rank, job));
-        let mut due: Vec<_> = due.collect();
-        due.sort_unstable();
-        due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
-    }
-
-    /// The job got a seat.
-    fn serve(&mut self, job: &Arc<str>) {
-        self.seats += 1;
-        self.served.insert(Arc::clone(job), self.seats);
-    }
-
-    /// Everything, earliest first.
-    fn into_slots(self) -> Vec<ItemKey> {
-        let mut all: Vec<Rank> = self.jobs.into_values().flatten().collect();
-        all.sort_unstable();
-        all.into_iter().map(|rank| rank.3).collect()
-    }
-}
-
 impl Item {
     fn is_newer_than(&self, sent: Millis) -> bool {
         matches!(self.place, ItemPlace::InFlight) || self.touched > sent
@@ -667,14 +602,6 @@ impl Item {
 
 fn size(candidate: &Candidate) -> usize {
     candidate.entry().payload.len()
-}
-
-fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
-    let id = match slot {
-        ItemKey::Schedule(id) => id.0,
-        ItemKey::Execution(id) => id.0,
-    };
-    (candidate.due(), Reverse(candidate.priority()), id, slot)
 }
 
 /// Time-ordered occurrences, by schedule.

@@ -48,7 +48,7 @@ impl Revocation {
             due: None,
             attempt: None,
             frees: None,
-            is_limited: false,
+            bound_of: None,
             plans: self.stranded.plans().filter(|_| !goes_on),
             fails: None,
             now: self.now,

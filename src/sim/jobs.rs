@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::dice::Dice;
 use super::faults::Faults;
-use crate::domain::{Answer, Entry, JobPolicy, JobSpec, Millis, Retry};
+use super::judge::Limit;
+use crate::domain::{Answer, Bound, Bounds, Entry, JobPolicy, JobSpec, Millis, Rate, Retry};
 use crate::pipeline::poll::decode::Catalog;
 use crate::time::{Micros, millis};
 
@@ -15,22 +16,35 @@ pub(super) const APPLICATION: &str = "sim";
 pub(super) const NOBODYS: &str = "nobody's";
 
 /// One that survives any number of deaths, one that fails now and then and is given up after two, one that is
-/// never run a second time, three at once.
+/// never run a second time, three at once, one of each group, and so many within five seconds.
 pub(super) fn all() -> [JobSpec; 3] {
-    let policy = |recover, max_attempts, retries, limit, concurrency| JobPolicy {
+    let policy = |recover, max_attempts, retries, limit, bounds| JobPolicy {
         recover,
         max_attempts,
         retry: Retry::fixed(Duration::from_secs(1)).jitter(50).at_most(retries),
         time_limit: limit,
-        concurrency,
+        bounds,
     };
+    let bound = |most, (count, per)| Bound { concurrency: Some(most), rate: Rate { count, per } };
+    let bounded = Bounds { job: bound(3, (100, 5_000)), group: bound(1, (2, 5_000)) };
     let limit = Some(Duration::from_secs(15));
     [
-        ("steady", policy(true, 1_000, 0, None, None)),
-        ("flaky", policy(true, 2, 2, limit, None)),
-        ("once", policy(false, 2, 0, limit, Some(3))),
+        ("steady", policy(true, 1_000, 0, None, Bounds::NONE)),
+        ("flaky", policy(true, 2, 2, limit, Bounds::NONE)),
+        ("once", policy(false, 2, 0, limit, bounded)),
     ]
     .map(|(name, policy)| JobSpec { name: name.to_owned(), policy })
+}
+
+/// What the judge makes of a bound.
+pub(super) fn limit_of(bound: &Bound) -> Limit {
+    let rate = bound.rate().map(|rate| (rate.count as usize, rate.per));
+    Limit { most: bound.concurrency.map(|most| most as usize), rate }
+}
+
+/// The group of an enqueued execution, mostly one of two.
+pub(super) fn group(dice: &mut Dice) -> String {
+    ["", "one", "one", "two"][usize::try_from(dice.below(4)).unwrap_or(0)].to_owned()
 }
 
 /// How long a job's handlers may take.

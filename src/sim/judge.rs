@@ -684,7 +684,8 @@ fn bounds(history: &History, verdict: &mut Verdict) {
     }
     let Some(bound) = history.bounds.begun else { return };
     // What waits for a slot, or for a place among those of its job that may run, is not late.
-    let waits = |plan: &&Plan| plan.exclusive || plan.at_once.is_some();
+    let is_limited = |plan: &Plan| [plan.at_once, plan.group_at_once] != [Limit::default(); 2];
+    let waits = |plan: &&Plan| plan.exclusive || is_limited(plan);
     let exclusive: BTreeSet<&str> =
         history.plans.iter().filter(waits).map(|it| it.schedule.as_str()).collect();
     let waits = |row: &Execution| exclusive.contains(row.schedule.as_str());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::judge::{
-    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Order, Pause, Plan, Switch, is_legal,
-    judge,
+    Cancel, Change, Covering, Delay, Effect, Execution, History, Keyed, Limit, Order, Pause, Plan, Switch,
+    is_legal, judge,
 };
 use crate::domain::ExecutionState;
 
@@ -23,7 +23,8 @@ fn good() -> History {
         deaths: 5,
         retries: 0,
         limit: None,
-        at_once: None,
+        at_once: Limit::default(),
+        group_at_once: Limit::default(),
         exclusive: false,
         pause_after: None,
         misfire: "FIRE_ONCE".into(),
@@ -74,7 +75,7 @@ fn run(history: &mut History, n: i64, attempt: u32, state: &str) {
     });
     let mut change = |at, from: Option<&str>, to: &str| {
         let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
-        history.changes.push(Change { at, execution: id, from, to });
+        history.changes.push(Change { at, apart: 0, execution: id, from, to });
     };
     change(at + 2, None, "CLAIMED");
     change(at + 4, Some("CLAIMED"), "RUNNING");
@@ -136,7 +137,7 @@ fn snooze(history: &mut History) {
     history.changes[place].to = Some("PENDING".into());
     for (at, from, to) in [(3_502, "PENDING", "RUNNING"), (3_520, "RUNNING", "SUCCEEDED")] {
         let (from, to) = (Some(from.to_owned()), Some(to.to_owned()));
-        history.changes.push(Change { at, execution: 31, from, to });
+        history.changes.push(Change { at, apart: 0, execution: 31, from, to });
     }
 }
 
@@ -155,7 +156,13 @@ fn skip_for(history: &mut History, holder: Option<i64>) {
     (row.state, row.reason, row.holder) = ("SKIPPED".into(), "overlap".into(), holder);
     history.effects.retain(|effect| effect.execution != 31);
     history.changes.retain(|change| change.execution != 31);
-    history.changes.push(Change { at: 3_002, execution: 31, from: None, to: Some("SKIPPED".into()) });
+    history.changes.push(Change {
+        at: 3_002,
+        apart: 0,
+        execution: 31,
+        from: None,
+        to: Some("SKIPPED".into()),
+    });
 }
 
 /// The outcome of this execution is stored then.
@@ -286,7 +293,7 @@ fn a_lost_occurrence_is_caught() {
 
 fn removed(history: &mut History, id: i64, at: i64) {
     let from = Some(row(history, id).state.clone());
-    history.changes.push(Change { at, execution: id, from, to: None });
+    history.changes.push(Change { at, apart: 0, execution: id, from, to: None });
 }
 
 #[test]
@@ -384,7 +391,7 @@ fn skip_the_third(history: &mut History, at: i64, reason: &str) {
     (third.state, third.reason) = ("SKIPPED".into(), reason.into());
     history.effects.retain(|effect| effect.execution != 31);
     history.changes.retain(|change| change.execution != 31);
-    history.changes.push(Change { at, execution: 31, from: None, to: Some("SKIPPED".into()) });
+    history.changes.push(Change { at, apart: 0, execution: 31, from: None, to: Some("SKIPPED".into()) });
 }
 
 #[test]
@@ -556,7 +563,7 @@ fn a_removed_schedule_that_goes_on_is_caught() {
         history.effects.retain(|effect| effect.execution != 51);
         for (from, to) in [(None, "PENDING"), (Some("PENDING"), "CANCELLED")] {
             let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
-            history.changes.push(Change { at: 5_100, execution: 51, from, to });
+            history.changes.push(Change { at: 5_100, apart: 0, execution: 51, from, to });
         }
     };
     let mut history = good();
@@ -866,7 +873,7 @@ fn a_span_goes_on_over_an_edit_and_stays_as_it_is_for_what_was_asked_for() {
         history.executions.push(Execution { scheduled: 4_500, prev: None, following: None, ..ordered });
         for (from, to) in [(None, "RUNNING"), (Some("RUNNING"), "SUCCEEDED")] {
             let (from, to) = (from.map(str::to_owned), Some(to.to_owned()));
-            history.changes.push(Change { at: 4_600, execution: 90, from, to });
+            history.changes.push(Change { at: 4_600, apart: 0, execution: 90, from, to });
         }
         let began =
             Effect { execution: 90, fence: 31, at: 4_550, ended: Some(4_560), ..effect(history, 31).clone() };

@@ -423,6 +423,24 @@ fn what_is_enqueued_begins_long_before_the_next_poll() {
     }
 }
 
+/// Of what the others store, while all seats are taken for as long as the test runs.
+#[test]
+fn a_group_does_not_wait_for_anothers_backlog() {
+    let longest = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::behind_anothers_backlog(sabotages);
+        cluster.run();
+        let history = cluster.history();
+        let waits = history.executions.iter().filter(|row| row.group.is_none());
+        let waits = waits.map(|row| row.claimed.unwrap_or(Millis::MAX) - row.due).collect::<Vec<_>>();
+        assert!(waits.len() > 50, "{}", waits.len());
+        let longest = waits.into_iter().max().unwrap_or(Millis::MAX);
+        println!("behind a backlog: sabotages={sabotages:?} longest_ms={longest}");
+        longest
+    };
+    assert!(longest(&[]) <= 20_000, "what was claimed before has the lane's queue");
+    assert!(longest(&[Sabotage::ForgetGroups]) > 60_000, "nobody need take turns");
+}
+
 /// How often each of two schedules began between its resumes: one whose handler kills its node, and one whose
 /// handler always fails (first attempts alone).
 fn harm(seed: u64, sabotages: &[Sabotage]) -> [Vec<usize>; 2] {

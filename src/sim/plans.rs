@@ -353,6 +353,7 @@ impl Plans {
         let order = EnqueueOrder {
             application,
             job,
+            groups: payloads.iter().map(|_| jobs::group(&mut self.dice)).collect(),
             payloads: stored,
             due,
             priority,
@@ -371,19 +372,29 @@ impl Plans {
 
     /// Somebody enqueues an execution of the first job, to be run at once.
     pub(super) fn enqueue_at_once(&mut self, wire: &Wire<'_>) {
-        let payload = format!("\"enqueued {}\"", self.orders.len());
+        self.enqueue_of_group(("", 1), format!("\"enqueued {}\"", self.orders.len()), wire);
+    }
+
+    /// Somebody enqueues so many of a group.
+    pub(super) fn enqueue_of_group(
+        &mut self,
+        (group, count): (&str, usize),
+        payload: String,
+        wire: &Wire<'_>,
+    ) {
         let order = EnqueueOrder {
             application: APPLICATION.to_owned(),
             job: jobs::all()[0].clone(),
-            payloads: vec![payload.clone()],
+            payloads: vec![payload.clone(); count],
+            groups: vec![group.to_owned(); count],
             due: DueAt::After(0),
             priority: None,
             key: None,
             notifier: Arc::default(),
         };
         let made = wire.store.enqueue(&order).unwrap();
-        let payload = Some(payload);
-        self.orders.push(judge::Order { execution: made[0].0, payload });
+        let order = |id: ExecutionId| judge::Order { execution: id.0, payload: Some(payload.clone()) };
+        self.orders.extend(made.into_iter().map(order));
     }
 
     /// Somebody enqueues one with a key of which there are few.
@@ -659,7 +670,8 @@ impl Plans {
                 deaths: policy.max_attempts,
                 retries: policy.retry.at_most,
                 limit: policy.time_limit.map(crate::time::millis),
-                at_once: policy.concurrency.map(|most| most as usize),
+                at_once: jobs::limit_of(&policy.bounds.job),
+                group_at_once: jobs::limit_of(&policy.bounds.group),
                 exclusive: made.definition.overlap().has_slot(),
                 pause_after: made.definition.pause_after,
                 misfire: made.definition.misfire.as_str().to_owned(),
@@ -676,7 +688,8 @@ impl Plans {
             deaths: job.policy.max_attempts,
             retries: job.policy.retry.at_most,
             limit: job.policy.time_limit.map(crate::time::millis),
-            at_once: job.policy.concurrency.map(|most| most as usize),
+            at_once: jobs::limit_of(&job.policy.bounds.job),
+            group_at_once: jobs::limit_of(&job.policy.bounds.group),
             state: ScheduleState::Complete.as_str().to_owned(),
             ..judge::Plan::default()
         };

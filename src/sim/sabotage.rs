@@ -10,7 +10,7 @@ use crate::pipeline::start::StartOutput;
 use crate::store::columns::Column;
 use crate::store::guard::{self, Guard};
 use crate::store::memory::MemoryStore;
-use crate::store::memory::hooks::{CoversFault, SlotFault};
+use crate::store::memory::hooks::{BoundsFault, CoversFault, SlotFault};
 use crate::store::rules::ChangeKind;
 
 /// What is switched off.
@@ -68,6 +68,8 @@ pub(super) enum Sabotage {
     DeafToCancels,
     /// Glances bring no news.
     DeafToNews,
+    /// Nodes do not know of groups.
+    ForgetGroups,
     /// An execution that somebody asked for is run with its schedule's payload.
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.
@@ -104,8 +106,8 @@ pub(super) enum Sabotage {
     LeaveEarly,
     /// A protection of slots.
     Slots(SlotFault),
-    /// Claims do not count how many executions of a job run.
-    LiftLimits,
+    /// Claims do not count these bounds.
+    Bounds(BoundsFault),
     /// Changes of this kind do not plan what counts from the ends of runs.
     PlanNothing(ChangeKind),
     /// Handlers hear something wrong of what their executions cover.
@@ -221,7 +223,9 @@ impl Sabotage {
                 Faults::OVERDUE,
                 vec![Self::Slots(SlotFault::OfTheStuck)],
             ),
-            ("the count of a job's executions", MANY, vec![Self::LiftLimits]),
+            ("the count of a job's executions", MANY, vec![Self::Bounds(BoundsFault::Concurrency)]),
+            ("the count of a group's executions", MANY, vec![Self::Bounds(BoundsFault::OfGroups)]),
+            ("the count of what begins in time", MANY, vec![Self::Bounds(BoundsFault::Rates)]),
             ("what a run's end plans", MANY, vec![Self::PlanNothing(ChangeKind::Finish)]),
             ("what the end of an abandoned run plans", MANY, vec![Self::PlanNothing(ChangeKind::Abandon)]),
             ("what the end of a cancelled run plans", MANY, vec![Self::PlanNothing(ChangeKind::Cancel)]),
@@ -275,7 +279,7 @@ impl Sabotage {
         match self {
             Self::FollowTheCancelled => store.follow_cancelled(),
             Self::ForgetResumes => store.forget_resumes(),
-            Self::LiftLimits => store.lift_limits(),
+            Self::Bounds(fault) => store.break_bounds(*fault),
             Self::ForgetKeys => store.forget_keys(),
             Self::PlanNothing(kind) => store.plan_nothing(*kind),
             Self::Slots(fault) => store.break_slots(*fault),

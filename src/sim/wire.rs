@@ -485,6 +485,9 @@ impl Store for Wire<'_> {
         if self.is(Sabotage::ForgetOwnPayloads) {
             polled.pendings.iter_mut().for_each(|pending| pending.payload = None);
         }
+        if self.is(Sabotage::ForgetGroups) {
+            polled.pendings.iter_mut().for_each(|pending| pending.group = None);
+        }
         if self.is(Sabotage::ForgetFailures) {
             polled.pendings.iter_mut().for_each(|pending| pending.failures = 0);
         }

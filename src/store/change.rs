@@ -10,8 +10,8 @@ use super::rules::ChangeValue::{PausedUntil, ToNext, ToPrev, Why};
 use super::rules::{ChangeKind, Rule};
 use super::switch::{SwitchChange, SwitchRow};
 use crate::domain::{
-    Attempt, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap, Reason,
-    ScheduleId, ScheduleState, Token,
+    Attempt, BoundOf, Cursor, Entry, Event, ExecutionId, ExecutionState, JobPolicy, Millis, NodeId, Overlap,
+    Reason, ScheduleId, ScheduleState, Token,
 };
 
 /// A guarded change of one row, with the rows that its transaction writes because of it.
@@ -100,8 +100,8 @@ pub(crate) struct ExecutionChange {
     pub attempt: Option<Attempt>,
     /// The schedule whose slot it may free, and its rule.
     pub frees: Option<(ScheduleId, Overlap)>,
-    /// Only so many executions of its job run at once.
-    pub is_limited: bool,
+    /// The bounds it counts towards, if its job has some.
+    pub bound_of: Option<BoundOf>,
     /// If the schedule fires again so long after the end of its run, and this may be that end.
     pub plans: Option<RunEnd>,
     /// The schedule whose occurrence has failed for good with it, if failures may pause that schedule.
@@ -152,7 +152,7 @@ impl ExecutionChange {
             due: None,
             attempt: None,
             frees: None,
-            is_limited: false,
+            bound_of: None,
             plans: None,
             fails: None,
             now,
@@ -485,6 +485,11 @@ impl ChangeValue {
             Self::RetryJitter => Column::RetryJitter,
             Self::TimeLimit => Column::TimeLimit,
             Self::Concurrency => Column::Concurrency,
+            Self::RateCount => Column::RateCount,
+            Self::RatePer => Column::RatePer,
+            Self::GroupConcurrency => Column::GroupConcurrency,
+            Self::GroupRateCount => Column::GroupRateCount,
+            Self::GroupRatePer => Column::GroupRatePer,
             _ => return None,
         })
     }

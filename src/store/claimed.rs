@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rules::ChangeKind;
 use super::{ClaimRequest, ExecutionChange, NextAttempt, RunEnd};
 use crate::domain::{
-    Answer, Attempt, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Overlap, Reason,
+    Answer, Attempt, BoundOf, Candidate, Cause, Entry, ExecutionId, ExecutionState, Millis, Overlap, Reason,
     ScheduleId, Token,
 };
 use crate::time::{Lease, Now, millis};
@@ -26,6 +26,7 @@ pub(crate) struct Claimed {
     cause: Cause,
     /// Its own, in place of its schedule's.
     payload: Option<Arc<str>>,
+    group: Option<Arc<str>>,
     failures: u32,
     snoozes: u32,
 }
@@ -53,6 +54,7 @@ impl Claimed {
             started: request.at_once,
             cause,
             payload,
+            group: request.candidate.group().cloned(),
             failures,
             snoozes,
         }
@@ -218,8 +220,9 @@ impl Claimed {
 
     fn change(&self, kind: ChangeKind, becomes: ExecutionState, now: Millis) -> ExecutionChange {
         let change = ExecutionChange::of(kind, self.execution, self.token, becomes, now);
-        let is_limited = self.entry.concurrency.is_some();
-        ExecutionChange { attempt: Some(self.named()), is_limited, ..change }
+        let bound_of = || BoundOf { job: Arc::clone(&self.entry.job), group: self.group.clone() };
+        let bound_of = (!self.entry.bounds.is_none()).then(bound_of);
+        ExecutionChange { attempt: Some(self.named()), bound_of, ..change }
     }
 
     /// What events call it.
@@ -259,6 +262,7 @@ mod tests {
             cause: Cause::Retry,
             payload: None,
             priority: None,
+            group: None,
             failures: 2,
             snoozes: 0,
         });

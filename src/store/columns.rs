@@ -11,7 +11,7 @@ use super::definition::Definition;
 use super::streak::LONGEST_STREAK;
 use super::when::NONE;
 use crate::domain::text::shortened;
-use crate::domain::{JobPolicy, MisfirePolicy, ScheduleState};
+use crate::domain::{Bounds, JobPolicy, MisfirePolicy, ScheduleState};
 use crate::time::{millis, span};
 
 /// Defines an enum of things that SQL names.
@@ -70,6 +70,11 @@ named! {
         RetryJitter = "retry_jitter",
         TimeLimit = "time_limit",
         Concurrency = "concurrency",
+        RateCount = "rate_count",
+        RatePer = "rate_per",
+        GroupConcurrency = "group_concurrency",
+        GroupRateCount = "group_rate_count",
+        GroupRatePer = "group_rate_per",
         UpdateTime = "update_time",
         // Nodes and applications.
         Uuid = "uuid",
@@ -91,7 +96,7 @@ impl Column {
 }
 
 /// The columns of a job's policy, in the order in which statements name them.
-pub(crate) const POLICY: [Column; 8] = [
+pub(crate) const POLICY: [Column; 13] = [
     Column::Recover,
     Column::MaxAttempts,
     Column::MaxRetries,
@@ -100,6 +105,22 @@ pub(crate) const POLICY: [Column; 8] = [
     Column::RetryJitter,
     Column::TimeLimit,
     Column::Concurrency,
+    Column::RateCount,
+    Column::RatePer,
+    Column::GroupConcurrency,
+    Column::GroupRateCount,
+    Column::GroupRatePer,
+];
+
+/// Those of its bounds.
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
+pub(crate) const BOUNDS: [Column; 6] = [
+    Column::Concurrency,
+    Column::RateCount,
+    Column::RatePer,
+    Column::GroupConcurrency,
+    Column::GroupRateCount,
+    Column::GroupRatePer,
 ];
 
 /// What a policy says in one of its columns.
@@ -112,7 +133,12 @@ pub(crate) fn policy_value(policy: &JobPolicy, column: Column) -> i64 {
         Column::RetryCap => millis(policy.retry.cap),
         Column::RetryJitter => policy.retry.jitter.into(),
         Column::TimeLimit => policy.time_limit.map_or(0, millis),
-        Column::Concurrency => policy.concurrency.map_or(0, i64::from),
+        Column::Concurrency => policy.bounds.job.concurrency.map_or(0, i64::from),
+        Column::RateCount => policy.bounds.job.rate.count.into(),
+        Column::RatePer => policy.bounds.job.rate.per,
+        Column::GroupConcurrency => policy.bounds.group.concurrency.map_or(0, i64::from),
+        Column::GroupRateCount => policy.bounds.group.rate.count.into(),
+        Column::GroupRatePer => policy.bounds.group.rate.per,
         _ => column.absent(NONE),
     }
 }
@@ -128,7 +154,20 @@ pub(crate) fn set_policy(policy: &mut JobPolicy, column: Column, value: i64) {
         Column::RetryCap => policy.retry.cap = span(value),
         Column::RetryJitter => policy.retry.jitter = count.min(100),
         Column::TimeLimit => policy.time_limit = (value > 0).then(|| span(value)),
-        Column::Concurrency => policy.concurrency = (value > 0).then_some(count),
+        _ => set_bounds(&mut policy.bounds, column, value),
+    }
+}
+
+/// Reads one column of a job's bounds.
+pub(crate) fn set_bounds(bounds: &mut Bounds, column: Column, value: i64) {
+    let count = u32::try_from(value.max(0)).unwrap_or(u32::MAX);
+    match column {
+        Column::Concurrency => bounds.job.concurrency = (value > 0).then_some(count),
+        Column::RateCount => bounds.job.rate.count = count,
+        Column::RatePer => bounds.job.rate.per = value.max(0),
+        Column::GroupConcurrency => bounds.group.concurrency = (value > 0).then_some(count),
+        Column::GroupRateCount => bounds.group.rate.count = count,
+        Column::GroupRatePer => bounds.group.rate.per = value.max(0),
         _ => column.absent(()),
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct EnqueueOrder {
     pub job: JobSpec,
     /// JSON, one for each.
     pub payloads: Vec<String>,
+    /// One for each, or none at all; an empty one is none.
+    pub groups: Vec<String>,
     pub due: DueAt,
     pub priority: Option<i32>,
     /// Of one execution.
@@ -145,6 +147,13 @@ impl EnqueueOrder {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;
         News { work: due < now + SOON && self.notifier.is_due(boot), cancel: false }
+    }
+
+    /// The group of one of them.
+    #[cfg(test)]
+    pub(crate) fn group(&self, place: usize) -> Option<Arc<str>> {
+        let group = self.groups.get(place).filter(|group| !group.is_empty());
+        group.map(|group| group.as_str().into())
     }
 
     /// When an execution is due that is stored at `now`.

@@ -88,6 +88,11 @@ pub(crate) const POLICY: Guard = Guard::new(
         Column::RetryJitter,
         Column::TimeLimit,
         Column::Concurrency,
+        Column::RateCount,
+        Column::RatePer,
+        Column::GroupConcurrency,
+        Column::GroupRateCount,
+        Column::GroupRatePer,
     ],
 );
 /// A node that has not ended, and has not moved since it was seen.

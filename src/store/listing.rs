@@ -122,4 +122,6 @@ pub(crate) struct ExecutionRow {
     pub holder: Option<i64>,
     /// Of one that was enqueued with a unique key.
     pub key: Option<String>,
+    /// Of one that was enqueued in a group.
+    pub group: Option<String>,
 }

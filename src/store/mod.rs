@@ -63,7 +63,7 @@ use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, JobPolicy, JobSpec, Millis,
+    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, Full, JobPolicy, JobSpec, Millis,
     NodeId, Pending, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
@@ -100,8 +100,8 @@ pub(crate) trait Store: Send + Sync {
     /// Claims each candidate under its guard, in one transaction, and those of each job with a limit in one
     /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked. A
     /// schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One
-    /// that would overlap an execution of its schedule, and must not, is [`Claim::Blocked`]; one of a job of
-    /// which as many run as may, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts them. A
+    /// that would overlap an execution of its schedule, and must not, is [`Claim::Blocked`]; one for
+    /// which its job's bounds leave no room, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts. A
     /// candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
@@ -549,8 +549,8 @@ pub(crate) enum Claim {
     Skipped,
     /// The slot of its schedule is taken: it would overlap.
     Blocked(Blocked),
-    /// As many executions of its job run as may.
-    Full,
+    /// There is no room for another execution of its job, or of its group.
+    Full(Full),
     /// Another claim counts what runs of its job.
     Busy,
     Failed(Error),

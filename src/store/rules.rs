@@ -5,8 +5,9 @@
 //! same entries, so a new change is an entry here, with its values in `change.rs`.
 
 use self::ChangeValue::{
-    Becomes, Concurrency, Due, Error, Fresh, MaxAttempts, MaxRetries, Now, Passed, PausedBy, PausedTime,
-    PausedUntil, Recover, RetryCap, RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
+    Becomes, Concurrency, Due, Error, Fresh, GroupConcurrency, GroupRateCount, GroupRatePer, MaxAttempts,
+    MaxRetries, Now, Passed, PausedBy, PausedTime, PausedUntil, RateCount, RatePer, Recover, RetryCap,
+    RetryDelay, RetryJitter, TimeLimit, ToNext, ToPrev, Why,
 };
 use self::Set::{Clock, EmptyOn, Give, More, NoTime, OneMore, Recount, Tally, Word};
 use super::columns::{Column, named};
@@ -174,6 +175,11 @@ named! {
         RetryJitter = "to_jitter",
         TimeLimit = "to_limit",
         Concurrency = "to_concurrency",
+        RateCount = "to_rate_count",
+        RatePer = "to_rate_per",
+        GroupConcurrency = "to_group_concurrency",
+        GroupRateCount = "to_group_rate_count",
+        GroupRatePer = "to_group_rate_per",
     }
 }
 
@@ -430,6 +436,11 @@ const SET_POLICY: Rule = Rule::of("register the node", Table::Job, &guard::POLIC
     (Column::RetryJitter, Give(RetryJitter)),
     (Column::TimeLimit, Give(TimeLimit)),
     (Column::Concurrency, Give(Concurrency)),
+    (Column::RateCount, Give(RateCount)),
+    (Column::RatePer, Give(RatePer)),
+    (Column::GroupConcurrency, Give(GroupConcurrency)),
+    (Column::GroupRateCount, Give(GroupRateCount)),
+    (Column::GroupRatePer, Give(GroupRatePer)),
     (Column::UpdateTime, Give(Now)),
 ]);
 

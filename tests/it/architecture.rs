@@ -98,9 +98,9 @@ const NO_ROOMS: &[&str] = &["lib.rs", "bin", "fixtures.rs", "parts.rs", "sample.
 /// Stages of the pipeline and the others that each of them may name.
 const STAGES: &[(&str, &[&str])] = &[
     ("ahead", &[]),
-    ("busy", &[]),
+    ("holds", &[]),
     ("complete", &[]),
-    ("dispatch", &["ahead", "busy", "lanes", "overlapping", "plan", "poll", "pool", "start"]),
+    ("dispatch", &["ahead", "holds", "lanes", "overlapping", "plan", "poll", "pool", "start"]),
     ("expand", &[]),
     ("lanes", &["pool"]),
     ("overlapping", &["plan"]),

@@ -33,6 +33,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_full_lane_delays_no_job_of_another", a_full_lane_delays_no_job_of_another),
         ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
         ("a_job_runs_as_often_at_once_as_it_may", a_job_runs_as_often_at_once_as_it_may),
+        ("groups_are_bounded_and_take_turns", groups_are_bounded_and_take_turns),
         ("a_schedule_that_fails_pauses_itself", a_schedule_that_fails_pauses_itself),
         ("a_handler_knows_what_its_execution_covers", a_handler_knows_what_its_execution_covers),
     ];
@@ -275,6 +276,48 @@ fn a_job_runs_as_often_at_once_as_it_may(kind: ServerKind) {
     }
     assert_eq!(most, 2);
     drop(let_go);
+    assert!(nodes.iter().all(|node| node.shutdown(SOON)));
+}
+
+/// Two nodes with threads for all, and a group with many executions before one with two.
+fn groups_are_bounded_and_take_turns(kind: ServerKind) {
+    const EXPORT: Job<String> = Job::new("export").group_by(String::clone).group_concurrency(1);
+    const MANY: usize = 12;
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let (let_go, runs) = channel::<()>();
+    let runs = Arc::new(Mutex::new(runs));
+    let running: [Arc<AtomicUsize>; 2] = Default::default();
+    let node = || {
+        let (tell, runs, running) = (Arc::clone(&tell), Arc::clone(&runs), running.clone());
+        let handler = move |_: &Context, group: String| {
+            let of_group = &running[usize::from(group == "small")];
+            let others = of_group.fetch_add(1, Ordering::SeqCst);
+            tell.lock().unwrap().send((group, others))?;
+            // Until all may go on.
+            runs.lock().unwrap().recv().ok();
+            of_group.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        };
+        builder(&database).handler(EXPORT, handler).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    let client = nodes[0].client();
+    let many = vec!["large".to_owned(); MANY];
+    client.enqueue_many(EXPORT, &many).run().unwrap();
+    client.enqueue_many(EXPORT, &["small".to_owned(), "small".to_owned()]).run().unwrap();
+    let next = || {
+        let (group, others) = told.recv_timeout(SOON).unwrap();
+        assert_eq!(others, 0, "another of {group} runs");
+        group
+    };
+    let mut began = vec![next(), next()];
+    assert!(told.try_recv().is_err(), "one of each runs");
+    drop(let_go);
+    began.extend((2..MANY + 2).map(|_| next()));
+    let small: Vec<usize> = (0..MANY + 2).filter(|n| began[*n] == "small").collect();
+    assert!(small[0] <= 1 && small[1] < MANY, "{began:?}");
+    assert!(client.executions(&ExecutionFilter::default()).unwrap().iter().all(|row| row.group.is_some()));
     assert!(nodes.iter().all(|node| node.shutdown(SOON)));
 }
 

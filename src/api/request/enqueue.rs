@@ -20,17 +20,23 @@ use crate::time::millis;
 struct Order {
     job: JobSpec,
     payloads: Result<Vec<String>, String>,
+    groups: Vec<String>,
     due: DueAt,
     priority: Option<i32>,
     key: Option<UniqueKey>,
 }
 
 impl Order {
-    fn new<P: Serialize>(job: JobSpec, payloads: impl Iterator<Item = P>) -> Self {
-        let encode = |payload: P| payload::encode(&payload).map_err(|error| error.to_string());
+    fn new<'p, P: Serialize + 'p>(job: Job<P>, payloads: impl Iterator<Item = &'p P>) -> Self {
+        let mut groups = Vec::new();
+        let encode = |payload: &'p P| {
+            groups.extend(job.own_group().map(|group| group(payload)));
+            payload::encode(payload).map_err(|error| error.to_string())
+        };
         Self {
-            job,
+            job: job.spec(),
             payloads: payloads.map(encode).collect(),
+            groups,
             due: DueAt::After(0),
             priority: None,
             key: None,
@@ -38,7 +44,7 @@ impl Order {
     }
 
     fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
-        let Self { job, payloads, due, priority, key } = self;
+        let Self { job, payloads, groups, due, priority, key } = self;
         check_name("job name", &job.name, 200)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
@@ -56,6 +62,9 @@ impl Order {
         if let Some(problem) = payloads.iter().find_map(|payload| too_large(payload.len())) {
             return refused(format!("a {problem}"));
         }
+        for group in groups.iter().filter(|group| !group.is_empty()) {
+            check_name("group", group, 200)?;
+        }
         if let DueAt::Instant(at) = due
             && let Some(problem) = implausible(at)
         {
@@ -68,7 +77,7 @@ impl Order {
             }
         }
         let (application, notifier) = (client.application.clone(), Arc::clone(&client.notifier));
-        Ok(EnqueueOrder { application, job, payloads, due, priority, key, notifier })
+        Ok(EnqueueOrder { application, job, payloads, groups, due, priority, key, notifier })
     }
 }
 
@@ -134,7 +143,7 @@ awaits!(Enqueue { order }, Enqueued);
 
 impl<'a> Enqueue<'a> {
     pub(in crate::api) fn new<P: Serialize>(client: &'a Client, job: Job<P>, payload: &P) -> Self {
-        Self { client, order: Order::new(job.spec(), std::iter::once(payload)) }
+        Self { client, order: Order::new(job, std::iter::once(payload)) }
     }
 
     options!();
@@ -167,6 +176,14 @@ impl<'a> Enqueue<'a> {
     /// millisecond. Default: at any time.
     pub fn key_per(mut self, period: Duration) -> Self {
         self.unique().per = Some(millis(period));
+        self
+    }
+
+    /// Puts it into this group, in place of the one that its job makes of the payload
+    /// ([`Job::group_by`]): for programs that know a job by its name alone. 1 to 200 characters, none of them
+    /// control characters; an empty one is no group.
+    pub fn group(mut self, group: &str) -> Self {
+        self.order.groups = vec![group.to_owned()];
         self
     }
 
@@ -247,7 +264,7 @@ impl<'a> EnqueueMany<'a> {
         job: Job<P>,
         payloads: impl IntoIterator<Item = &'p P>,
     ) -> Self {
-        Self { client, order: Order::new(job.spec(), payloads.into_iter()) }
+        Self { client, order: Order::new(job, payloads.into_iter()) }
     }
 
     options!();

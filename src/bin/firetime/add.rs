@@ -41,6 +41,7 @@ pub(crate) struct NewExecution {
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) priority: Option<i32>,
     pub(crate) key: Option<String>,
+    pub(crate) group: Option<String>,
 }
 
 pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result<(), Failure> {
@@ -51,6 +52,7 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
     let enqueue = new.at.iter().fold(enqueue, |enqueue, at| enqueue.at(*at));
     let enqueue = new.priority.iter().fold(enqueue, |enqueue, priority| enqueue.priority(*priority));
     let enqueue = new.key.iter().fold(enqueue, |enqueue, key| enqueue.key(key));
+    let enqueue = new.group.iter().fold(enqueue, |enqueue, group| enqueue.group(group));
     match enqueue.run()? {
         Enqueued::Created(execution) => writeln!(out, "execution {execution} waits for a node")?,
         Enqueued::Existing(execution) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firetime::{
     ApplicationView, AuditFilter, AuditView, Client, ExecutionFilter, ExecutionView, JobView, NodeView,
-    ScheduleView,
+    RateView, ScheduleView,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -182,7 +182,10 @@ const JOBS: &[Column<JobView>] = &[
     Column::wide("RECOVERED", |job| if job.recover { "yes" } else { "no" }.to_owned()),
     Column::wide("DEATHS", |job| job.max_attempts.to_string()),
     Column::wide("RETRIES", retries),
-    Column::wide("AT ONCE", |job| job.concurrency.map_or_else(|| "any".to_owned(), |most| most.to_string())),
+    Column::wide("AT ONCE", |job| at_once(job.concurrency)),
+    Column::wide("RATE", |job| rate(job.rate)),
+    Column::wide("AT ONCE IN A GROUP", |job| at_once(job.group_concurrency)),
+    Column::wide("RATE OF A GROUP", |job| rate(job.group_rate)),
     Column::wide("TIME LIMIT", |job| time_limit(job.time_limit.map(u128::from))),
     Column::new("PAUSED BY", |job| job.paused_by.clone()),
     Column::new("SINCE (UTC)", |job| utc(job.paused)),
@@ -192,6 +195,14 @@ const JOBS: &[Column<JobView>] = &[
 
 pub(crate) fn time_limit(millis: Option<u128>) -> String {
     millis.map_or_else(|| "none".to_owned(), |millis| format!("{millis} ms"))
+}
+
+fn at_once(most: Option<u32>) -> String {
+    most.map_or_else(|| "any".to_owned(), |most| most.to_string())
+}
+
+fn rate(rate: Option<RateView>) -> String {
+    rate.map_or_else(|| "any".to_owned(), |rate| format!("{} in {} ms", rate.count, rate.per))
 }
 
 fn retries(job: &JobView) -> String {
@@ -270,6 +281,7 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::new("REASON", |execution| execution.reason.clone()),
     Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
     Column::wide("KEY", |execution| execution.key.clone().unwrap_or_default()),
+    Column::wide("GROUP", |execution| execution.group.clone().unwrap_or_default()),
     Column::new("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
 

@@ -100,6 +100,7 @@ pub(crate) fn execution(
             ("job", execution.job.clone()),
             ("payload", payload.clone().unwrap_or_else(|| "its schedule's".to_owned())),
             ("key", execution.key.clone().unwrap_or_default()),
+            ("group", execution.group.clone().unwrap_or_default()),
             ("cause", execution.cause.clone()),
             ("asked for by", execution.asked_by.clone()),
             ("because", execution.asked_why.clone()),

@@ -111,7 +111,7 @@ fn changed(n: i64, kind: ChangeKind, becomes: ExecutionState) -> ExecutionChange
         due: None,
         attempt: Some(attempt(n)),
         frees: None,
-        is_limited: false,
+        bound_of: None,
         plans: None,
         fails: None,
         now: NOW,

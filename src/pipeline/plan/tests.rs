@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::{Cause, Entry, Token};
+use crate::domain::{Bound, Bounds, Cause, Entry, Token};
 use crate::fixtures::simple;
 use crate::pipeline::lanes::{JobLane, LaneSettings};
 use crate::pipeline::pool::PoolLimits;
@@ -27,6 +27,7 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
         cause: Cause::Planned,
         payload: None,
         priority: None,
+        group: None,
         failures: 0,
         snoozes: 0,
     }
@@ -589,4 +590,80 @@ fn permits_go_to_items_of_their_own_lane() {
     let seated: Vec<_> = picked.into_iter().map(|(slot, _, permit)| (slot, permit)).collect();
     let [one, two, three, four] = [1, 2, 3, 4].map(schedule);
     assert_eq!(seated, [(four, (0, 1)), (two, (0, 2)), (three, (1, 1)), (one, (1, 2))]);
+}
+
+/// Executions of the queue of one job: the ids and groups, in the order in which they are due.
+fn queued(rows: &[(i64, &str)]) -> PollPlan {
+    let queue = Arc::new(Entry { is_queue: true, ..simple(1, 1_000, 0, 0, None) });
+    let of = |(due, (id, group)): (Millis, &(i64, &str))| Pending {
+        group: Some(*group).filter(|group| !group.is_empty()).map(Into::into),
+        ..pending(*id, &queue, due)
+    };
+    PollPlan { pendings: (0..).zip(rows).map(of).collect(), ..polled(&[], 0, 0) }
+}
+
+fn picked_ids(plan: &mut Plan, most: usize) -> Vec<i64> {
+    let mut ids = Vec::new();
+    loop {
+        let picked = plan.pick(1_000, most, |_| Some(()));
+        if picked.is_empty() {
+            return ids;
+        }
+        for (slot, _, ()) in picked {
+            let ItemKey::Execution(id) = slot else { panic!("{slot:?}") };
+            ids.push(id.0);
+            plan.won(slot, 0);
+        }
+    }
+}
+
+#[test]
+fn groups_take_turns_however_many_one_has() {
+    let rows = [(1, "a"), (2, "a"), (3, "a"), (4, "a"), (5, "b"), (6, ""), (7, "b"), (8, "")];
+    let mut plan = plan(queued(&rows));
+    plan.advance(1_000);
+    assert_eq!(picked_ids(&mut plan, 1), [1, 5, 6, 2, 7, 8, 3, 4]);
+}
+
+#[test]
+fn a_group_without_room_is_passed_until_it_is_freed() {
+    let mut plan = plan(queued(&[(1, "a"), (2, "a"), (3, "b"), (4, "b")]));
+    plan.advance(1_000);
+    let of = |group: &str| BoundOf { job: "job".into(), group: Some(group.into()) };
+    plan.hold(&of("a"));
+    assert_eq!(picked_ids(&mut plan, 1), [3, 4]);
+    assert_eq!(plan.next_due(), None, "nobody waits for it");
+    plan.free(&of("b"));
+    assert_eq!(plan.next_due(), None);
+    plan.free(&of("a"));
+    assert_eq!((plan.next_due(), picked_ids(&mut plan, 1)), (Some(0), vec![1, 2]));
+}
+
+#[test]
+fn a_poll_frees_all_groups() {
+    let mut plan = plan(queued(&[(1, "a"), (2, "b")]));
+    plan.advance(1_000);
+    for group in ["a", "b"] {
+        plan.hold(&BoundOf { job: "job".into(), group: Some(group.into()) });
+    }
+    assert_eq!(plan.next_due(), None);
+    plan.take(
+        PollPlan { covered: Covered { pendings: ((0, 0), (0, 0)), ..Covered::ALL }, ..polled(&[], 0, 5) },
+        5,
+    );
+    assert_eq!(picked_ids(&mut plan, 9), [1, 2]);
+}
+
+/// Claims of more would only be answered that there is no room.
+#[test]
+fn a_batch_holds_no_more_of_a_group_than_can_be_claimed() {
+    let mut planned = queued(&[(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (6, "")]);
+    let at_most = |most| Bound { concurrency: Some(most), ..Bound::NONE };
+    for pending in &mut planned.pendings {
+        let bounds = Bounds { job: at_most(5), group: at_most(1) };
+        pending.entry = Arc::new(Entry { bounds, ..(*pending.entry).clone() });
+    }
+    let mut plan = plan(planned);
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 3, "one of each, and the one without a group");
+    assert_eq!(pick(&mut plan, 1_000, 9).len(), 2);
 }

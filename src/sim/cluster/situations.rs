@@ -8,6 +8,7 @@ use crate::sim::faults::Faults;
 use crate::sim::jobs::{self, APPLICATION};
 use crate::sim::sabotage::Sabotage;
 use crate::sim::scenario::Scenario;
+use crate::sim::wire::Wire;
 use crate::store::Definition;
 use crate::time::Window;
 use crate::trigger::Trigger;
@@ -70,6 +71,15 @@ impl Cluster {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         (cluster.script.glance, cluster.script.enqueue_at) = (Some(glance), cluster.now + 20_000);
+        cluster
+    }
+
+    /// The same, behind a group with a backlog that takes all the time; nodes are told.
+    pub(in crate::sim) fn behind_anothers_backlog(sabotages: &[Sabotage]) -> Self {
+        const MANY: usize = 12_000;
+        let mut cluster = Self::enqueued_one_by_one(None, sabotages);
+        let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
+        cluster.plans.enqueue_of_group(("many", MANY), "\"many\"".to_owned(), &wire);
         cluster
     }
 

@@ -1,67 +1,142 @@
-//! Jobs of which only so many executions may run at once: no more do, and none waits for a place that is
-//! free.
+//! Jobs with bounds: no more executions of a job, or of a group, run at once or are claimed within a span of
+//! time than may, and none waits for a place that is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Effect, Execution, History, Millis, Plan, Verdict, is_owned};
+use super::history::{Change, Effect, Execution, History, Limit, Millis, Plan, Verdict, is_owned};
+
+/// By so much later places that become free with time may be given away, to have several of them together.
+const PACE: Millis = 100;
 
 pub(super) fn concurrency(history: &History, verdict: &mut Verdict) {
     let plans: BTreeMap<&str, &Plan> =
         history.plans.iter().map(|plan| (plan.schedule.as_str(), plan)).collect();
-    let limits: BTreeMap<&str, usize> =
-        history.plans.iter().filter_map(|plan| Some((plan.job.as_str(), plan.at_once?))).collect();
-    for (job, most) in limits {
+    let of_jobs = history.plans.iter().map(|plan| (plan.job.as_str(), [plan.at_once, plan.group_at_once]));
+    let of_jobs: BTreeMap<&str, [Limit; 2]> =
+        of_jobs.filter(|(_, limits)| *limits != [Limit::default(); 2]).collect();
+    for (job, limits) in of_jobs {
         let is_of = |row: &&Execution| plans.get(row.schedule.as_str()).is_some_and(|plan| plan.job == job);
         let rows: BTreeMap<i64, &Execution> =
             history.executions.iter().filter(is_of).map(|row| (row.id, row)).collect();
-        claims(history, (job, most), &rows, &plans, verdict);
-        runs(history, (job, most), &rows, verdict);
+        claims(history, (job, limits), &rows, &plans, verdict);
+        let groups: BTreeSet<&str> = rows.values().filter_map(|row| row.group.as_deref()).collect();
+        runs(history, job, limits[0], &rows, verdict);
+        for group in groups {
+            let of_group = rows.iter().filter(|(_, row)| row.group.as_deref() == Some(group));
+            runs(history, job, limits[1], &of_group.map(|(id, row)| (*id, *row)).collect(), verdict);
+        }
+    }
+}
+
+/// The executions that share a limit.
+struct Places {
+    limit: Limit,
+    held: BTreeSet<i64>,
+    /// Those beyond their time limits, and until when.
+    stuck: BTreeMap<i64, Millis>,
+    /// When each execution was claimed last: true time, and how far the database's clock was from it.
+    claimed: Vec<(i64, Millis, Millis)>,
+    /// No place was free before.
+    full_until: Millis,
+}
+
+impl Places {
+    fn new(limit: Limit) -> Self {
+        let (held, stuck, claimed) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        Self { limit, held, stuck, claimed, full_until: Millis::MIN }
+    }
+
+    fn is_full(&self) -> bool {
+        self.limit.most.is_some_and(|most| self.held.len() + self.stuck.len() >= most)
+    }
+
+    /// Handlers that have returned by then.
+    fn advance(&mut self, at: Millis) {
+        let was_full = self.is_full();
+        let returned: Vec<(i64, Millis)> =
+            self.stuck.iter().map(|(id, until)| (*id, *until)).filter(|(_, until)| *until <= at).collect();
+        for (id, until) in returned {
+            self.full_until = if was_full { self.full_until.max(until) } else { self.full_until };
+            self.stuck.remove(&id);
+        }
+    }
+
+    /// Those claimed within the span before, while the database's clock went on steadily.
+    fn lately(&self, change: &Change, per: Millis) -> usize {
+        let is_steady = |(.., apart): &&(i64, Millis, Millis)| *apart == change.apart;
+        let steady = self.claimed.iter().rev().take_while(is_steady);
+        steady.filter(|(id, at, _)| *id != change.execution && change.at - at < per).count()
+    }
+
+    /// Takes a place; what was wrong with that.
+    fn take(&mut self, change: &Change) -> Option<String> {
+        let wrong = self.is_full().then(|| format!("claimed beside {:?} that ran", self.held));
+        self.held.insert(change.execution);
+        let Some((count, per)) = self.limit.rate else { return wrong };
+        let lately = self.lately(change, per);
+        let too_many = || (lately >= count).then(|| format!("claimed as {lately} had been within {per} ms"));
+        let wrong = wrong.or_else(too_many);
+        self.claimed.retain(|(id, ..)| *id != change.execution);
+        self.claimed.push((change.execution, change.at, change.apart));
+        if let Some((_, first, _)) = self.claimed.len().checked_sub(count).and_then(|at| self.claimed.get(at))
+        {
+            // Whoever changes the clock, the count ends two spans later.
+            let until = if lately + 1 >= count { first + per } else { change.at + 2 * per };
+            self.full_until = self.full_until.max(until + PACE);
+        }
+        wrong
+    }
+
+    fn leave(&mut self, id: i64, at: Millis) {
+        let was_full = self.is_full();
+        if self.held.remove(&id) && was_full {
+            self.full_until = self.full_until.max(at);
+        }
     }
 }
 
 /// The ledger, change by change: which executions hold a place, and since when one is free.
 fn claims(
     history: &History,
-    (job, most): (&str, usize),
+    (job, limits): (&str, [Limit; 2]),
     rows: &BTreeMap<i64, &Execution>,
     plans: &BTreeMap<&str, &Plan>,
     verdict: &mut Verdict,
 ) {
-    let mut held: BTreeSet<i64> = BTreeSet::new();
-    // Those beyond their limits, and until when.
-    let mut stuck: BTreeMap<i64, Millis> = BTreeMap::new();
-    let mut full_until = Millis::MIN;
+    let mut of_job = Places::new(limits[0]);
+    let mut of_groups: BTreeMap<&str, Places> = BTreeMap::new();
     for change in &history.changes {
         let Some(row) = rows.get(&change.execution) else { continue };
-        let returned: Vec<(i64, Millis)> =
-            stuck.iter().map(|(id, until)| (*id, *until)).filter(|(_, until)| *until <= change.at).collect();
-        let was_full = held.len() + stuck.len() >= most;
-        for (id, until) in returned {
-            full_until = if was_full { full_until.max(until) } else { full_until };
-            stuck.remove(&id);
+        of_job.advance(change.at);
+        let mut shared = vec![&mut of_job];
+        if let Some(group) = row.group.as_deref() {
+            shared.push(of_groups.entry(group).or_insert_with(|| Places::new(limits[1])));
+            shared[1].advance(change.at);
         }
-        let is_full = held.len() + stuck.len() >= most;
         match change.to.as_deref() {
             Some(to) if is_owned(to) => {
-                if held.insert(row.id) {
-                    if is_full {
-                        verdict.blame(format!("{job}: claimed beside {most} that ran: {held:?} {row:?}"));
+                if shared[0].held.contains(&row.id) {
+                    continue;
+                }
+                let could = shared.iter().map(|places| places.full_until).max().unwrap_or(Millis::MIN);
+                let could = could.max(row.due).max(history.healed);
+                for places in shared {
+                    if let Some(wrong) = places.take(change) {
+                        verdict.blame(format!("{job}: {wrong}: {row:?}"));
                     }
-                    let may_overlap = plans.get(row.schedule.as_str()).is_some_and(|plan| !plan.exclusive);
-                    let could = full_until.max(row.due).max(history.healed);
-                    if may_overlap && change.at - could > history.bounds.freed {
-                        let waited = change.at - could;
-                        verdict
-                            .blame(format!("{job}: waited {waited} ms for a place that was free: {row:?}"));
-                    }
+                }
+                let may_overlap = plans.get(row.schedule.as_str()).is_some_and(|plan| !plan.exclusive);
+                if may_overlap && change.at - could > history.bounds.freed {
+                    let waited = change.at - could;
+                    verdict.blame(format!("{job}: waited {waited} ms for a place that was free: {row:?}"));
                 }
             }
             to => {
-                if to == Some("TIMED_OUT") {
-                    stuck.insert(row.id, runs_until(history, row).max(change.at));
-                }
-                if held.remove(&row.id) && is_full {
-                    full_until = change.at;
+                for places in shared {
+                    if to == Some("TIMED_OUT") {
+                        places.stuck.insert(row.id, runs_until(history, row).max(change.at));
+                    }
+                    places.leave(row.id, change.at);
                 }
             }
         }
@@ -76,12 +151,8 @@ fn runs_until(history: &History, row: &Execution) -> Millis {
 }
 
 /// What the handlers saw, but for those that were taken from their nodes as they ran.
-fn runs(
-    history: &History,
-    (job, most): (&str, usize),
-    rows: &BTreeMap<i64, &Execution>,
-    verdict: &mut Verdict,
-) {
+fn runs(history: &History, job: &str, limit: Limit, rows: &BTreeMap<i64, &Execution>, verdict: &mut Verdict) {
+    let Some(most) = limit.most else { return };
     let is_own = |it: &&Effect| {
         let row = rows.get(&it.execution).filter(|row| row.fence == it.fence);
         row.is_some_and(|row| !history.dead.contains(&row.node))

@@ -114,8 +114,9 @@ pub struct Plan {
     pub retries: u32,
     /// How long its handler may take.
     pub limit: Option<Millis>,
-    /// So many executions of its job run at once, at most.
-    pub at_once: Option<usize>,
+    /// The limits of its job, and of each of the job's groups.
+    pub at_once: Limit,
+    pub group_at_once: Limit,
     /// No two of its executions run at once.
     pub exclusive: bool,
     /// After how many occurrences in a row that failed for good it is paused: 0 never, none for deaths alone.
@@ -128,6 +129,13 @@ pub struct Plan {
     pub punctual: Option<Millis>,
     pub state: String,
     pub next: Option<Millis>,
+}
+
+/// How many executions may run at once, and how many may be claimed within how many milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    pub most: Option<usize>,
+    pub rate: Option<(usize, Millis)>,
 }
 
 /// A trigger that fires again so long after the end of each run.
@@ -148,6 +156,7 @@ pub struct Execution {
     pub generation: i64,
     /// 0 is planned.
     pub origin: i64,
+    pub group: Option<String>,
     pub scheduled: Millis,
     /// Of a row that stands for skipped occurrences: the last one, and how many.
     pub until: Option<Millis>,
@@ -206,6 +215,8 @@ pub struct Covering {
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     pub at: Millis,
+    /// How far the database's clock was from that.
+    pub apart: Millis,
     pub execution: i64,
     pub from: Option<String>,
     pub to: Option<String>,

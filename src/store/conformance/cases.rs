@@ -98,6 +98,11 @@ macro_rules! conformance {
                 the_executions_of_a_dead_node_take_room_until_they_are_taken_back,
                 a_claim_in_doubt_of_a_job_with_a_limit_is_given_up,
                 the_latest_limit_counts,
+                no_more_of_a_group_run_than_may,
+                a_group_without_room_keeps_no_other_away,
+                no_more_begin_within_a_span_than_may,
+                each_group_has_a_rate_of_its_own,
+                one_that_was_handed_back_counts_once,
             }
             delays {
                 the_end_of_a_run_says_when_the_next_is,

@@ -1,9 +1,17 @@
 //! Jobs of which only so many executions run at once, on all nodes.
 
 use super::*;
+use crate::domain::{Bound, Bounds, Full, Rate};
 use crate::repair::recover;
+use crate::store::enqueue::EnqueueOrder;
 
 const LIMITED: &str = "limited";
+
+/// So many executions of a job at once; 0 is no bound.
+pub(super) fn at_once(most: u32) -> Bounds {
+    let concurrency = Some(most).filter(|most| *most > 0);
+    Bounds { job: Bound { concurrency, ..Bound::NONE }, group: Bound::NONE }
+}
 
 impl Bench {
     /// A schedule of a job of which so many executions may run at once.
@@ -14,8 +22,12 @@ impl Bench {
     }
 
     fn limit(&self, most: u32) {
+        self.bound(at_once(most));
+    }
+
+    fn bound(&self, bounds: Bounds) {
         let mut node = self.new_node(NodeId::fresh(), &self.app, &[]);
-        let policy = JobPolicy { concurrency: Some(most).filter(|most| *most > 0), ..JobPolicy::DEFAULT };
+        let policy = JobPolicy { bounds, ..JobPolicy::DEFAULT };
         node.jobs = vec![JobSpec { name: LIMITED.to_owned(), policy }];
         self.store.register(&node).unwrap();
     }
@@ -24,21 +36,24 @@ impl Bench {
         self.claim(&ClaimRequest { at_once: true, ..self.head(entry) })
     }
 
-    fn limited_pending(&self, id: ScheduleId) -> Pending {
+    fn poll_limited(&self) -> Vec<Pending> {
         let query =
             PollQuery { shares: vec![Share::whole(vec![LIMITED.to_owned()])], ..self.query(Millis::MAX) };
-        let found = self.store.poll(&query).unwrap().pendings;
-        found.into_iter().find(|pending| pending.entry.id == id).expect("it is PENDING")
+        self.store.poll(&query).unwrap().pendings
+    }
+
+    fn limited_pending(&self, id: ScheduleId) -> Pending {
+        self.poll_limited().into_iter().find(|pending| pending.entry.id == id).expect("it is PENDING")
     }
 }
 
 fn is_full(claim: &Claim) -> bool {
-    matches!(claim, Claim::Full)
+    matches!(claim, Claim::Full(Full { of_group: false, until: None }))
 }
 
 pub(crate) fn no_more_of_a_job_run_than_may(db: &Bench) {
     let entries = ["a", "b", "c", "d"].map(|name| db.limited(name, 2));
-    assert_eq!(entries[0].concurrency, Some(2));
+    assert_eq!(entries[0].bounds, at_once(2));
     let requests: Vec<ClaimRequest> = entries[..3].iter().map(|entry| db.head(entry)).collect();
     let mut claims = db.store.claim(&requests).unwrap();
     assert!(is_full(&claims.pop().unwrap()), "the last of three");
@@ -145,7 +160,7 @@ pub(crate) fn the_latest_limit_counts(db: &Bench) {
     assert!(is_full(&db.run(&entries[2])));
     db.limit(0);
     drop_claimed(db.run(&entries[2]));
-    assert_eq!(db.entry("d").concurrency, None);
+    assert_eq!(db.entry("d").bounds, Bounds::NONE);
     drop_claimed(db.run(&db.entry("d")));
 }
 
@@ -163,4 +178,114 @@ pub(crate) fn a_held_row_of_a_job_keeps_its_own_claims_waiting_and_no_others(db:
     while !matches!(db.claim(&requests[0]), Claim::Won(_)) {
         assert!(Instant::now() < deadline, "the row is free");
     }
+}
+
+const HOUR: Millis = 3_600_000;
+
+impl Bench {
+    /// Executions of the job with bounds, each of a group; an empty one is none.
+    fn enqueue_grouped(&self, bounds: Bounds, groups: &[&str]) -> Vec<ExecutionId> {
+        self.bound(bounds);
+        let payloads = vec!["1"; groups.len()];
+        let order = EnqueueOrder {
+            job: JobSpec { name: LIMITED.to_owned(), policy: JobPolicy::DEFAULT },
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            ..self.enqueue_order(&payloads)
+        };
+        self.store.enqueue(&order).unwrap()
+    }
+
+    fn waiting_of(&self, id: ExecutionId) -> ClaimRequest {
+        let pending =
+            self.poll_limited().into_iter().find(|pending| pending.id == id).expect("it is PENDING");
+        ClaimRequest { at_once: true, ..self.request(Candidate::Pending(pending)) }
+    }
+
+    fn claim_each(&self, ids: &[ExecutionId]) -> Vec<Claim> {
+        let requests: Vec<ClaimRequest> = ids.iter().map(|id| self.waiting_of(*id)).collect();
+        self.store.claim(&requests).unwrap()
+    }
+
+    /// As if it had been claimed so long ago.
+    fn claimed_ago(&self, id: ExecutionId, span: Millis) {
+        let row = RowKey::Bounded(id);
+        self.set(row, "claimed_time", &(self.number(row, "claimed_time") - span).to_string());
+    }
+}
+
+fn group_at_once(most: u32) -> Bounds {
+    Bounds { job: Bound::NONE, group: at_once(most).job }
+}
+
+fn per_hour(count: u32) -> Bound {
+    Bound { concurrency: None, rate: Rate { count, per: HOUR } }
+}
+
+/// Whether each was won, and of which bound there was no room.
+fn endings(claims: &[Claim]) -> Vec<Option<bool>> {
+    let ending = |claim: &Claim| match claim {
+        Claim::Won(_) => None,
+        Claim::Full(Full { of_group, .. }) => Some(*of_group),
+        other => panic!("{other:?}"),
+    };
+    claims.iter().map(ending).collect()
+}
+
+pub(crate) fn no_more_of_a_group_run_than_may(db: &Bench) {
+    let ids = db.enqueue_grouped(group_at_once(1), &["a", "a", "b", "", ""]);
+    assert_eq!(db.waiting_of(ids[2]).candidate.group().map(|group| &**group), Some("b"));
+    let mut claims = db.claim_each(&ids);
+    assert_eq!(endings(&claims), [None, Some(true), None, None, None]);
+    assert_eq!(endings(&db.claim_each(&ids[1..2])), [Some(true)]);
+    let first = won(claims.remove(0));
+    let failed = first.finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!(endings(&db.claim_each(&ids[1..2])), [None]);
+    let retry = db.poll_limited().into_iter().find(|it| it.attempt == 2).expect("a retry follows");
+    assert_eq!(retry.group.as_deref(), Some("a"), "an attempt that follows is of its group");
+    assert_eq!(endings(&[db.claim(&db.request(Candidate::Pending(retry)))]), [Some(true)]);
+}
+
+/// A batch that is full of one group holds those of the others behind it.
+pub(crate) fn a_group_without_room_keeps_no_other_away(db: &Bench) {
+    let bounds = Bounds { job: at_once(3).job, ..group_at_once(1) };
+    let ids = db.enqueue_grouped(bounds, &["a", "a", "a", "b", "c", "d"]);
+    let endings = endings(&db.claim_each(&ids));
+    assert_eq!(endings, [None, Some(true), Some(true), None, None, Some(false)]);
+}
+
+pub(crate) fn no_more_begin_within_a_span_than_may(db: &Bench) {
+    let ids = db.enqueue_grouped(Bounds { job: per_hour(2), group: Bound::NONE }, &["", "", "", ""]);
+    let mut claims = db.claim_each(&ids[..3]);
+    let Some(Claim::Full(Full { of_group: false, until: Some(until) })) = claims.pop() else {
+        panic!("{claims:?}")
+    };
+    let first = won(claims.remove(0));
+    let until = |claim: Millis| (claim + HOUR - until).abs() < 60_000;
+    assert!(until(db.number(RowKey::Bounded(ids[0]), "claimed_time")));
+    assert_eq!(db.settle(&succeeded(first, db.now)), Applied::Done);
+    assert_eq!(endings(&db.claim_each(&ids[2..3])), [Some(false)], "one that has ended counts");
+    db.claimed_ago(ids[0], HOUR);
+    assert_eq!(endings(&db.claim_each(&ids[2..])), [None, Some(false)]);
+}
+
+pub(crate) fn each_group_has_a_rate_of_its_own(db: &Bench) {
+    let bounds = Bounds { job: per_hour(3), group: per_hour(1) };
+    let ids = db.enqueue_grouped(bounds, &["a", "a", "b", "", ""]);
+    let endings = endings(&db.claim_each(&ids));
+    assert_eq!(endings, [None, Some(true), None, None, Some(false)]);
+}
+
+/// It has not begun. Another claim of it counts from then on.
+pub(crate) fn one_that_was_handed_back_counts_once(db: &Bench) {
+    let ids = db.enqueue_grouped(Bounds { job: per_hour(1), group: Bound::NONE }, &["", ""]);
+    let first = won(db.claim_each(&ids[..1]).remove(0));
+    assert_eq!(db.settle(&first.give_back(db.now)), Applied::Done);
+    assert_eq!(endings(&db.claim_each(&ids[1..])), [Some(false)]);
+    db.claimed_ago(ids[0], HOUR - 60_000);
+    assert_eq!(endings(&db.claim_each(&ids[..1])), [Some(false)], "nor does it go before others");
+    db.claimed_ago(ids[0], HOUR);
+    assert_eq!(endings(&db.claim_each(&ids[..1])), [None]);
+    db.claimed_ago(ids[0], HOUR - 60_000);
+    assert_eq!(endings(&db.claim_each(&ids[1..])), [Some(false)]);
 }

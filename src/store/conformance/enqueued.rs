@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
+use super::concurrency::at_once;
 use super::*;
 use crate::domain::{Cause, ExecutionState, ScheduleState};
 use crate::store::audit::Order;
@@ -15,10 +16,11 @@ use crate::store::{QueuePlace, QueueWalk};
 const DAY: Millis = 86_400_000;
 
 impl Bench {
-    fn enqueue_order(&self, payloads: &[&str]) -> EnqueueOrder {
+    pub(super) fn enqueue_order(&self, payloads: &[&str]) -> EnqueueOrder {
         EnqueueOrder {
             application: self.app.clone(),
             job: job(JOB),
+            groups: Vec::new(),
             payloads: payloads.iter().map(|payload| (*payload).to_owned()).collect(),
             due: DueAt::Instant(self.base),
             priority: None,
@@ -223,13 +225,13 @@ pub(crate) fn an_enqueued_execution_of_a_dead_node_is_taken_back(db: &Bench) {
 
 pub(crate) fn no_more_enqueued_executions_of_a_job_run_than_may(db: &Bench) {
     let mut node = db.new_node(NodeId::fresh(), &db.app, &[]);
-    let policy = JobPolicy { concurrency: Some(2), ..JobPolicy::DEFAULT };
+    let policy = JobPolicy { bounds: at_once(2), ..JobPolicy::DEFAULT };
     node.jobs = vec![JobSpec { name: JOB.to_owned(), policy }];
     db.store.register(&node).unwrap();
     let ids = db.enqueue(&["0", "1", "2"]);
     let requests: Vec<ClaimRequest> = ids.iter().map(|id| db.taken(*id)).collect();
     let claims = db.store.claim(&requests).unwrap();
-    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_), Claim::Full]), "{claims:?}");
+    assert!(matches!(claims[..], [Claim::Won(_), Claim::Won(_), Claim::Full(_)]), "{claims:?}");
 }
 
 pub(crate) fn a_paused_job_holds_its_enqueued_executions(db: &Bench) {

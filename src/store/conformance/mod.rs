@@ -131,6 +131,8 @@ pub(crate) enum RowKey<'a> {
     Job(&'a str, &'a str),
     Schedule(ScheduleId),
     Execution(ExecutionId),
+    /// Of an execution of a job with bounds.
+    Bounded(ExecutionId),
 }
 
 impl RowKey<'_> {
@@ -141,6 +143,7 @@ impl RowKey<'_> {
             Self::Job(..) => "QRTZ_JOB",
             Self::Schedule(_) => "QRTZ_EXECUTE",
             Self::Execution(_) => "QRTZ_RUN",
+            Self::Bounded(_) => "QRTZ_BOUNDED",
         }
     }
 
@@ -154,6 +157,7 @@ impl RowKey<'_> {
             }
             Self::Schedule(id) => format!("id = {id}"),
             Self::Execution(id) => format!("id = {id}"),
+            Self::Bounded(id) => format!("execution_id = {id}"),
         }
     }
 }

@@ -35,6 +35,7 @@ fn enqueue(db: &Bench, application: &str, due: Millis) -> ExecutionId {
     let order = EnqueueOrder {
         application: application.to_owned(),
         job: job(JOB),
+        groups: Vec::new(),
         payloads: vec!["1".to_owned()],
         due: DueAt::Instant(due),
         priority: None,

@@ -1,7 +1,7 @@
 //! Nodes: registration, heartbeat, death, election.
 
 use super::*;
-use crate::domain::Retry;
+use crate::domain::{Bound, Bounds, Rate, Retry};
 use crate::store::switch::Switch;
 use crate::store::{Figures, Heartbeat, HeartbeatReply, Peer};
 
@@ -146,7 +146,10 @@ const POLICY: JobPolicy = JobPolicy {
     max_attempts: 9,
     retry: Retry::exponential(Duration::from_millis(1_500), Duration::from_secs(60)).jitter(30).at_most(4),
     time_limit: Some(Duration::from_secs(90)),
-    concurrency: Some(3),
+    bounds: Bounds {
+        job: Bound { concurrency: Some(3), rate: Rate { count: 70, per: 60_000 } },
+        group: Bound { concurrency: Some(2), rate: Rate { count: 9, per: 1_500 } },
+    },
 };
 
 impl Bench {

@@ -59,7 +59,7 @@ impl Bench {
                     Claim::Won(claimed) => wins.push((at, claimed.execution())),
                     Claim::Lost => {}
                     Claim::Skipped | Claim::Busy => skipped.push(at),
-                    Claim::Blocked(_) | Claim::Full => {}
+                    Claim::Blocked(_) | Claim::Full(_) => {}
                     Claim::Failed(error) => panic!("{at} failed: {error}"),
                 }
             }
@@ -133,7 +133,7 @@ pub(crate) fn one_of_many_claimants_wins_a_pending_execution(db: &Bench) {
             due: None,
             attempt: None,
             frees: None,
-            is_limited: false,
+            bound_of: None,
             plans: None,
             fails: None,
             now: db.now,

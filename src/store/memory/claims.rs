@@ -4,7 +4,8 @@ use super::hooks::SlotFault;
 use super::rows::{Run, matches};
 use super::tables::Tables;
 use crate::domain::{
-    Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Occurrence, Pending, ScheduleState, Token,
+    Bounds, Candidate, Cursor, Entry, Error, ExecutionId, ExecutionState, Noted, Occurrence, Pending, Room,
+    ScheduleState, Token,
 };
 use crate::store::change::Datum;
 use crate::store::columns::Column;
@@ -16,17 +17,27 @@ impl Tables {
         if self.is_candidate_held(&request.candidate) {
             return Claim::Skipped;
         }
-        match self.limit_of(request.candidate.entry()) {
-            Some((job, _)) if self.is_job_held(job) => return Claim::Busy,
-            Some((job, most)) if self.running_of(job) >= most => return Claim::Full,
-            _ => {}
+        let bounded = self.bounds_of(request.candidate.entry());
+        if let Some((job, bounds)) = bounded {
+            if self.is_job_held(job) {
+                return Claim::Busy;
+            }
+            if let Err(full) = self.room(job, bounds).take(request.candidate.group().map(|group| &**group)) {
+                return Claim::Full(full);
+            }
         }
         let claimed = self.atomically(|tables| match &request.candidate {
             Candidate::Planned(occurrence) => tables.claim_planned(request, occurrence),
             Candidate::Pending(pending) => tables.claim_pending(request, pending),
         });
         match claimed {
-            Ok(Some(claimed)) => Claim::Won(claimed),
+            Ok(Some(claimed)) => {
+                if let Some((job, _)) = bounded {
+                    let group = request.candidate.group().map(ToString::to_string);
+                    self.bounded.insert((job, claimed.execution().0), (group, self.now));
+                }
+                Claim::Won(claimed)
+            }
             Ok(None) => self.blocked(&request.candidate).map_or(Claim::Lost, Claim::Blocked),
             Err(error) => Claim::Failed(failed(error, request)),
         }
@@ -36,7 +47,7 @@ impl Tables {
     pub(super) fn resolve(&mut self, request: &ClaimRequest, claims: bool) -> Claim {
         match self.carrying(request) {
             Some((id, fence)) => Claim::Won(Claimed::won(request, id, fence)),
-            None if claims && request.candidate.entry().concurrency.is_none() => match self.claim(request) {
+            None if claims && request.candidate.entry().bounds.is_none() => match self.claim(request) {
                 Claim::Blocked(_) => {
                     if !self.is_broken(SlotFault::InDoubt) {
                         self.give_up(&request.candidate);
@@ -61,19 +72,30 @@ impl Tables {
         }
     }
 
-    /// The entry's job, and how many of its executions may run, if there is a limit.
-    fn limit_of(&self, entry: &Entry) -> Option<(i64, usize)> {
-        let row =
-            self.schedule(entry.id.0).filter(|_| entry.concurrency.is_some() && !self.hooks.no_limits)?;
-        let most = self.jobs.get(&row.job())?.policy.concurrency?;
-        Some((row.job(), most as usize))
+    /// The entry's job and its bounds, if it has some.
+    fn bounds_of(&self, entry: &Entry) -> Option<(i64, Bounds)> {
+        let row = self.schedule(entry.id.0).filter(|_| !entry.bounds.is_none())?;
+        let bounds = self.hooks.bounds(self.jobs.get(&row.job())?.policy.bounds);
+        (!bounds.is_none()).then_some((row.job(), bounds))
     }
 
-    fn running_of(&self, job: i64) -> usize {
-        let is_of = |run: &Run| self.schedule(run.schedule).is_some_and(|row| row.job() == job);
-        let owned = self.owned().values().flatten();
-        let running = owned.chain(&self.stuck).filter_map(|id| self.run(ExecutionId(*id)));
-        running.filter(|run| is_of(run)).count()
+    /// What is left of a job's bounds. Executions that do not count any more are forgotten.
+    fn room(&mut self, job: i64, bounds: Bounds) -> Room {
+        let now = self.now;
+        let mut counted = Vec::new();
+        for (key, (group, claimed)) in self.bounded.range((job, i64::MIN)..=(job, i64::MAX)) {
+            let runs = self.is_under_way(ExecutionId(key.1));
+            counted.push((*key, Noted { group: group.clone(), claimed: *claimed, runs }));
+        }
+        let is_over = |it: &Noted| !it.runs && !Room::counts(&bounds, it.claimed, now);
+        let (over, counted): (Vec<_>, Vec<_>) = counted.into_iter().partition(|(_, it)| is_over(it));
+        over.iter().for_each(|(key, _)| drop(self.bounded.remove(key)));
+        Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted))
+    }
+
+    fn is_under_way(&self, execution: ExecutionId) -> bool {
+        let is_owned = |run: &Run| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
+        self.stuck.contains(&execution.0) || self.run(execution).is_some_and(is_owned)
     }
 
     /// Changes what the candidate's guard compares, if it still matches.

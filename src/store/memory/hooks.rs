@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::MemoryStore;
 use super::rows::{Run, Shape, Text};
 use super::tables::Tables;
-use crate::domain::{Error, ErrorKind, ExecutionId, Millis, NodeId, ScheduleId, Token};
+use crate::domain::{Bound, Bounds, Error, ErrorKind, ExecutionId, Millis, NodeId, Rate, ScheduleId, Token};
 use crate::sim::judge;
 use crate::store::Result;
 use crate::store::change::Datum;
@@ -27,8 +27,8 @@ pub(crate) struct Hooks {
     pub(super) follows_cancelled: bool,
     /// Changes of this kind do not plan what counts from the ends of runs.
     pub(super) plans_nothing: Option<ChangeKind>,
-    /// Any number of a job's executions run at once.
-    pub(super) no_limits: bool,
+    /// Claims do not count these.
+    pub(super) bounds_fault: Option<BoundsFault>,
     pub(super) forgets_resumes: bool,
     /// Keys of enqueued executions keep nobody away.
     pub(super) forgets_keys: bool,
@@ -67,6 +67,33 @@ pub(crate) enum SlotFault {
 impl SlotFault {
     pub(super) const ALL: [Self; 5] =
         [Self::ByPlanned, Self::ByPending, Self::OfRetries, Self::OfTheStuck, Self::InDoubt];
+}
+
+/// Which bounds of jobs claims may fail to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoundsFault {
+    /// How many executions run at once.
+    Concurrency,
+    /// How many of each group do.
+    OfGroups,
+    /// How many begin within a span of time.
+    Rates,
+}
+
+impl Hooks {
+    /// What is left of the bounds.
+    pub(super) fn bounds(&self, bounds: Bounds) -> Bounds {
+        let Bounds { job, group } = bounds;
+        match self.bounds_fault {
+            None => bounds,
+            Some(BoundsFault::Concurrency) => Bounds { job: Bound { concurrency: None, ..job }, group },
+            Some(BoundsFault::OfGroups) => Bounds { job, group: Bound { concurrency: None, ..group } },
+            Some(BoundsFault::Rates) => Bounds {
+                job: Bound { rate: Rate::default(), ..job },
+                group: Bound { rate: Rate::default(), ..group },
+            },
+        }
+    }
 }
 
 /// How the answer to what an execution covers may be wrong.
@@ -121,7 +148,7 @@ impl MemoryStore {
             RowKey::Schedule(id) => HeldKey::Schedule(id),
             RowKey::Execution(id) => HeldKey::Execution(id),
             RowKey::Job(application, name) => HeldKey::Job(job(application, name).expect("the job exists")),
-            RowKey::App(_) | RowKey::Node(_) => panic!("nothing waits for {row:?}"),
+            RowKey::App(_) | RowKey::Node(_) | RowKey::Bounded(_) => panic!("nothing waits for {row:?}"),
         })
     }
 
@@ -140,9 +167,9 @@ impl MemoryStore {
         };
     }
 
-    /// Claims do not count any more how many executions of a job run.
-    pub(crate) fn lift_limits(&self) {
-        self.tables().hooks.no_limits = true;
+    /// From now on claims do not count what these bounds are of.
+    pub(crate) fn break_bounds(&self, fault: BoundsFault) {
+        self.tables().hooks.bounds_fault = Some(fault);
     }
 
     /// Changes of this kind no longer plan what counts from the ends of runs.
@@ -207,6 +234,7 @@ impl MemoryStore {
             RowKey::Job(application, name) => tables.set_job(application, name, column, value),
             RowKey::Schedule(id) => tables.set_schedule(id.0, column, value),
             RowKey::Execution(id) => tables.set_execution(id, column, value),
+            RowKey::Bounded(id) => tables.claimed_time(id).zip(value.number()).map(|(it, time)| *it = time),
         };
         let (table, condition) = (row.table(), row.condition());
         assert!(
@@ -240,6 +268,7 @@ impl MemoryStore {
             schedule: tables.schedule(run.schedule).map(|row| row.name.to_string()).unwrap_or_default(),
             generation: run.generation,
             origin: run.origin,
+            group: run.group.as_deref().map(str::to_owned),
             scheduled: run.scheduled,
             until: run.until,
             count: run.count,
@@ -261,11 +290,12 @@ impl MemoryStore {
 
     /// A column's value as text; `None` is NULL.
     pub(crate) fn column(&self, row: RowKey<'_>, column: &str) -> Option<String> {
-        let tables = self.tables();
+        let mut tables = self.tables();
         let value = match row {
             RowKey::App(name) => tables.get_app(name, column),
             RowKey::Schedule(id) => tables.get_schedule(id.0, column),
             RowKey::Execution(id) => tables.get_execution(id, column),
+            RowKey::Bounded(id) => tables.claimed_time(id).map(|it| Some(it.to_string())),
             RowKey::Node(id) => tables.get_node(id, column),
             RowKey::Job(application, name) => tables.get_job(application, name, column),
         };
@@ -366,11 +396,18 @@ impl Tables {
             }
             self.hooks.changes.push(judge::Change {
                 at: self.now - self.hooks.clock_error,
+                apart: self.hooks.clock_error,
                 execution: id,
                 from,
                 to,
             });
         }
+    }
+
+    /// The time of QRTZ_BOUNDED, its one column that tests set.
+    fn claimed_time(&mut self, id: ExecutionId) -> Option<&mut Millis> {
+        let mut rows = self.bounded.iter_mut().filter(|((_, execution), _)| *execution == id.0);
+        rows.next().map(|(_, (_, claimed))| claimed)
     }
 
     fn set_app(&mut self, name: &str, column: &str, value: Literal) -> Option<()> {

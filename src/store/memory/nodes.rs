@@ -263,6 +263,7 @@ impl Tables {
             cause: Cause::read(run.cause, self.ordered_by(run.origin)),
             payload: run.payload.clone(),
             priority: run.priority,
+            group: run.group.clone(),
             failures: run.failures,
             snoozes: run.snoozes,
         })

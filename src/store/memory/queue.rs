@@ -34,6 +34,7 @@ impl Tables {
             }
             self.edit_run(open, |run| {
                 run.payload = order.payloads.first().map(|payload| payload.as_str().into());
+                run.group = order.group(0);
                 (run.priority, run.scheduled, run.due) = (order.priority, due, due);
                 run.token = Some(Token::fresh());
             });
@@ -64,14 +65,15 @@ impl Tables {
     ) -> Result<Vec<ExecutionId>> {
         let queue = self.queue(&order.application, &order.job)?;
         let (application, due) = (self.application(&order.application), order.due(self.now));
-        let run = |(payload, origin): (&String, i64)| Run {
+        let run = |(place, (payload, origin)): (usize, (&String, i64))| Run {
             payload: Some(payload.as_str().into()),
+            group: order.group(place),
             priority: order.priority,
             key: key.clone(),
             ..Run::asked(queue, &application, due, (origin, Reason::Enqueued))
         };
         let taken = |_| Error::new(ErrorKind::Conflict, "enqueue: others have drawn the same origins");
-        let runs: Vec<Run> = order.payloads.iter().zip(origin..).map(run).collect();
+        let runs: Vec<Run> = order.payloads.iter().zip(origin..).enumerate().map(run).collect();
         runs.into_iter().map(|run| self.insert_run(run).map_err(taken)).collect()
     }
 

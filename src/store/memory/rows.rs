@@ -355,7 +355,7 @@ impl Schedule {
             misfire,
             threshold: when::threshold(settings.threshold.unwrap_or(NONE))?,
             recover: job.policy.recover,
-            concurrency: job.policy.concurrency,
+            bounds: job.policy.bounds,
             time_limit: when::time_limit(settings.time_limit)?,
             overlap: when::overlap(&settings.overlap)?,
             pause_after: when::pause_after(settings.pause_after)?,
@@ -383,6 +383,7 @@ pub(super) struct Run {
     /// Its own payload and priority, in place of its schedule's.
     pub payload: Option<Arc<str>>,
     pub priority: Option<i32>,
+    pub group: Option<Arc<str>>,
     /// Its unique key among those of its job, and the period that this is for.
     pub key: Option<(Arc<str>, Millis)>,
     pub due: Millis,
@@ -440,6 +441,7 @@ impl Run {
             cause: None,
             payload: None,
             priority: None,
+            group: None,
             key: None,
             due: scheduled,
             token: None,

@@ -184,6 +184,7 @@ impl Tables {
             failures: i64::from(run.failures),
             snoozes: i64::from(run.snoozes),
             key: run.key.as_ref().map(|(key, _)| key.to_string()),
+            group: run.group.as_deref().map(str::to_owned),
             stuck: self.stuck.contains(&id),
             holder: run.holder.map(|it| it.0),
         }

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use super::batch::{BatchRows, guarded, update};
+use super::bounds::{self, Lock};
 use super::call::SqlStore;
-use super::concurrency::{self, Lock};
 use super::database::QuickClaim;
 use super::dialect::Dialect;
 use super::fault::Step;
@@ -25,7 +25,9 @@ use super::planned::{
 };
 use super::session::Session;
 use super::statement::{Row, ids, sql};
-use crate::domain::{Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Pending, Token};
+use crate::domain::{
+    Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
+};
 use crate::store::{Blocked, Claim, ClaimRequest, Claimed, Result, Unstarted, guard};
 
 /// A PENDING execution's claim.
@@ -48,13 +50,13 @@ impl Wins {
 }
 
 pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    if requests.iter().all(|request| !is_limited(request)) {
+    if requests.iter().all(|request| !is_bounded(request)) {
         return or_apart(requests, &|requests| claim_once(store, requests));
     }
-    // Each job with a limit is claimed in a transaction of its own: whoever holds its row holds up no other.
+    // Each job with bounds is claimed in a transaction of its own: whoever holds its row holds up no other.
     let mut parts: BTreeMap<Option<&str>, (Vec<usize>, Vec<ClaimRequest>)> = BTreeMap::new();
     for (place, request) in requests.iter().enumerate() {
-        let job = is_limited(request).then_some(&*request.candidate.entry().job);
+        let job = is_bounded(request).then_some(&*request.candidate.entry().job);
         let (places, part) = parts.entry(job).or_default();
         places.push(place);
         part.push(request.clone());
@@ -67,7 +69,7 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
         let claims = match job {
             _ if is_away => Ok(part.iter().map(|_| Claim::Skipped).collect()),
             None => or_apart(&part, &|part| claim_once(store, part)),
-            Some(_) => or_apart(&part, &|part| claim_limited(store, part)),
+            Some(_) => or_apart(&part, &|part| claim_bounded(store, part)),
         };
         match claims {
             Ok(claims) => {
@@ -89,9 +91,9 @@ pub(super) fn claim(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<C
     Ok(answers.into_iter().map(|(_, claim)| claim).collect())
 }
 
-/// Whether only so many executions of its job may run at once.
-fn is_limited(request: &ClaimRequest) -> bool {
-    request.candidate.entry().concurrency.is_some()
+/// Whether its job has bounds.
+fn is_bounded(request: &ClaimRequest) -> bool {
+    !request.candidate.entry().bounds.is_none()
 }
 
 /// What became of a claim whose commit is unknown; every error leaves it unknown, but for a row that cannot
@@ -161,43 +163,80 @@ fn claim_once(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>>
     endings(store, requests, &wins)
 }
 
-/// Claims of one job, as many as may run: the first of them.
-fn claim_limited(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
-    /// So often others are tried in the place of those that cannot be claimed, for a slot or a held row.
-    const ROUNDS: usize = 8;
+/// Claims of one job, as many as there is room for: the first of them.
+fn claim_bounded(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Claim>> {
     let entries: Vec<&Entry> = requests.iter().map(|request| &**request.candidate.entry()).collect();
     let all = |claim: fn() -> Claim| requests.iter().map(|_| claim()).collect();
     let claimed = store.write("claim", |session| {
-        let locked = match concurrency::lock(session, &entries)? {
+        let mut locked = match bounds::lock(session, &entries)? {
             Lock::Locked(locked) => locked,
             other => return Ok(Err(other)),
         };
-        let (mut tried, mut free, mut wins) = (0_usize, locked.free, Wins::default());
-        for _ in 0..ROUNDS {
-            let some = &requests[tried..requests.len().min(tried.saturating_add(free))];
-            if some.is_empty() {
-                break;
-            }
-            let (planned, pending) = split(some.iter());
-            let (planned, pending) = (win_planned(session, &planned)?, win_pending(session, &pending)?);
-            (tried, free) = (tried + some.len(), free - planned.len() - pending.len());
-            wins.planned.extend(planned);
-            wins.pending.extend(pending);
-        }
-        let won: Vec<i64> =
-            wins.planned.values().map(|(id, _)| *id).chain(wins.pending.keys().copied()).collect();
-        concurrency::note(session, &locked, &won)?;
-        Ok(Ok((tried, free, wins)))
+        let (tries, wins) = win_bounded(session, locked.room.as_mut(), requests)?;
+        let won = requests.iter().filter_map(|request| Some((wins.of(request)?.0, group_of(request))));
+        bounds::note(session, &locked, &won.collect::<Vec<_>>())?;
+        Ok(Ok((tries, wins)))
     })?;
-    let (tried, free, wins) = match claimed {
+    let (tries, wins) = match claimed {
         Ok(claimed) => claimed,
         Err(Lock::Gone) => return Ok(all(|| Claim::Lost)),
         Err(_) => return Ok(all(|| Claim::Busy)),
     };
-    let mut claims = endings(store, &requests[..tried], &wins)?;
-    let left = || if free > 0 { Claim::Busy } else { Claim::Full };
-    claims.resize_with(requests.len(), left);
-    Ok(claims)
+    let tried = requests.iter().zip(&tries).filter(|(_, it)| **it == Try::Tried);
+    let tried: Vec<ClaimRequest> = tried.map(|(request, _)| request.clone()).collect();
+    let mut endings = endings(store, &tried, &wins)?.into_iter();
+    let claims = tries.into_iter().map(|it| match it {
+        Try::Tried => endings.next().unwrap_or(Claim::Skipped),
+        Try::Waits => Claim::Busy,
+        Try::Full(full) => Claim::Full(full),
+    });
+    Ok(claims.collect())
+}
+
+/// What became of a claim of a job with bounds under the job's lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Try {
+    Tried,
+    /// There is room, and there were too many rounds.
+    Waits,
+    Full(Full),
+}
+
+fn group_of(request: &ClaimRequest) -> Option<&str> {
+    request.candidate.group().map(|group| &**group)
+}
+
+/// Tries as many as there is room for; without room of its own, as many as there are.
+fn win_bounded(
+    session: &mut dyn Session,
+    mut room: Option<&mut Room>,
+    requests: &[ClaimRequest],
+) -> Step<(Vec<Try>, Wins)> {
+    /// So often others are tried in the place of those that cannot be claimed, for a slot or a held row.
+    const ROUNDS: usize = 8;
+    let (mut tries, mut wins) = (vec![Try::Waits; requests.len()], Wins::default());
+    for round in 0..=ROUNDS {
+        let mut some: Vec<&ClaimRequest> = Vec::new();
+        for (request, it) in requests.iter().zip(&mut tries).filter(|(_, it)| **it != Try::Tried) {
+            *it = match room.as_mut().map_or(Ok(()), |room| room.take(group_of(request))) {
+                Err(full) => Try::Full(full),
+                Ok(()) if round == ROUNDS => Try::Waits,
+                Ok(()) => Try::Tried,
+            };
+            some.extend((*it == Try::Tried).then_some(request));
+        }
+        let (planned, pending) = split(some.iter().copied());
+        wins.planned.extend(win_planned(session, &planned)?);
+        wins.pending.extend(win_pending(session, &pending)?);
+        let lost: Vec<_> = some.into_iter().filter(|request| wins.of(request).is_none()).collect();
+        if lost.is_empty() {
+            break;
+        }
+        if let Some(room) = room.as_mut() {
+            lost.into_iter().for_each(|request| room.leave(group_of(request)));
+        }
+    }
+    Ok((tries, wins))
 }
 
 /// What became of the claims, of which these were won.
@@ -413,14 +452,14 @@ fn resolve_once(session: &mut dyn Session, requests: &[ClaimRequest], claims: bo
     let mut pending: Vec<PendingRequest<'_>> =
         pending.into_iter().filter(|(request, _)| open(request)).collect();
     if claims {
-        let may_run = |request: &ClaimRequest| !is_limited(request);
+        let may_run = |request: &ClaimRequest| !is_bounded(request);
         let planned_now: Vec<_> = planned.iter().copied().filter(|(request, _)| may_run(request)).collect();
         let pending_now: Vec<_> = pending.iter().copied().filter(|(request, _)| may_run(request)).collect();
         wins.planned.extend(win_planned(session, &planned_now)?);
         wins.pending.extend(win_pending(session, &pending_now)?);
         // One whose slot is taken, or whose job has a limit, has a guard that still matches, too.
         let is_blocked = |request: &ClaimRequest| {
-            let may_match = request.candidate.entry().overlap.has_slot() || is_limited(request);
+            let may_match = request.candidate.entry().overlap.has_slot() || is_bounded(request);
             may_match && wins.of(request).is_none()
         };
         planned.retain(|(request, _)| is_blocked(request));

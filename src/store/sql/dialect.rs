@@ -157,6 +157,16 @@ impl Dialect {
         }
     }
 
+    /// Turns an INSERT into one that sets a column of rows whose `key` exists.
+    pub(super) fn or_set(self, key: &str, column: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => {
+                format!(" ON CONFLICT ({key}) DO UPDATE SET {column} = EXCLUDED.{column}")
+            }
+            Self::Mysql => format!(" ON DUPLICATE KEY UPDATE {column} = VALUES({column})"),
+        }
+    }
+
     /// Appends that a column is one of many ids. PostgreSQL hashes a list of so many values only where it is
     /// a question of its own that cannot become a join: joins are nested loops here.
     pub(super) fn among(self, question: Statement, column: &str, ids: Vec<i64>) -> Statement {

@@ -1,9 +1,10 @@
 //! Rows of QRTZ_EXECUTE as values, and values as columns.
 
 use super::fault::Step;
+use super::policy;
 use super::statement::{Row, listed};
 use crate::domain::shards::{self, SHARDS};
-use crate::domain::{Entry, Millis, ScheduleId, ScheduleState};
+use crate::domain::{Bounds, Entry, Millis, ScheduleId, ScheduleState};
 use crate::store::SMALL_PAYLOAD;
 use crate::store::columns::{QUEUE, When};
 use crate::store::when;
@@ -31,9 +32,10 @@ pub(super) fn columns(payload: Payload) -> String {
         "e.id, e.version, e.state, e.name, j.job_class, {payload}, {}, \
          e.prev_fire_time, e.next_fire_time, e.generation, e.priority, e.misfire, e.threshold, e.time_limit, e.overlap, \
          e.pause_after, e.shard, \
-         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, COALESCE(j.concurrency, 0) AS concurrency, \
+         CASE WHEN j.id IS NULL THEN 0 ELSE 1 END AS has_job, j.recover, {}, \
          e.fence",
-        listed("e.", When::COLUMNS)
+        listed("e.", When::COLUMNS),
+        policy::bounds_columns("j")
     )
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Raw {
     shard: i64,
     has_job: bool,
     recover: bool,
-    concurrency: i64,
+    bounds: Bounds,
     fence: i64,
 }
 
@@ -92,7 +94,7 @@ impl Raw {
             shard: row.loose_int()?,
             has_job: row.int()? == 1,
             recover: row.loose_int()? != 0,
-            concurrency: row.loose_int()?,
+            bounds: policy::bounds(row)?,
             fence: row.loose_int()?,
         })
     }
@@ -130,7 +132,7 @@ impl Raw {
             misfire: self.misfire.parse().map_err(|unknown| format!("misfire policy {unknown}"))?,
             threshold: when::threshold(self.threshold)?,
             recover: self.recover,
-            concurrency: u32::try_from(self.concurrency).ok().filter(|most| *most > 0),
+            bounds: self.bounds,
             time_limit: when::time_limit(self.time_limit)?,
             overlap: when::overlap(&self.overlap)?,
             pause_after: when::pause_after(self.pause_after)?,

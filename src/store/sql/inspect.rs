@@ -213,7 +213,7 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
          a.actor AS ordered_by, a.reason AS ordered_why, r.fence, r.due_time, {payload} AS own_payload, \
          COALESCE(r.failures, 0) AS failed, COALESCE(r.snoozes, 0) AS snoozed, \
          CASE WHEN r.state = 'TIMED_OUT' AND EXISTS (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) \
-         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key \
+         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key, r.group_key \
          FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
          LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1"
@@ -281,5 +281,6 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         stuck: row.int()? == 1,
         holder: row.maybe_int()?,
         key: row.maybe_text()?,
+        group: row.maybe_text()?,
     })
 }

@@ -28,10 +28,10 @@
 
 mod audit;
 mod batch;
+mod bounds;
 mod call;
 mod change;
 mod claim;
-mod concurrency;
 mod connection;
 mod covers;
 mod database;

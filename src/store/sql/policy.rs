@@ -2,8 +2,8 @@
 
 use super::fault::Step;
 use super::statement::Row;
-use crate::domain::JobPolicy;
-use crate::store::columns::{Column, POLICY, policy_value, set_policy};
+use crate::domain::{Bounds, JobPolicy};
+use crate::store::columns::{BOUNDS, Column, POLICY, policy_value, set_bounds, set_policy};
 
 /// The policy of a job `alias`, as [`policy`] reads it; its row may be missing.
 pub(super) fn policy_columns(alias: &str) -> String {
@@ -21,4 +21,23 @@ pub(super) fn policy(row: &mut Row) -> Step<JobPolicy> {
         set_policy(&mut policy, column, row.loose_int()?);
     }
     Ok(policy)
+}
+
+/// The bounds of a job `alias`, as [`bounds`] reads them: in one column that is NULL for most, as each row of a
+/// poll brings it.
+pub(super) fn bounds_columns(alias: &str) -> String {
+    let columns = BOUNDS.map(|column| format!("{alias}.{}", column.name()));
+    let (any, all) = (columns.join(" <> 0 OR "), columns.join(", "));
+    format!("CASE WHEN {any} <> 0 THEN CONCAT_WS(',', {all}) END AS bounds")
+}
+
+/// Reads that column.
+pub(super) fn bounds(row: &mut Row) -> Step<Bounds> {
+    let mut bounds = Bounds::NONE;
+    if let Some(text) = row.maybe_text()? {
+        for (column, value) in BOUNDS.into_iter().zip(text.split(',')) {
+            set_bounds(&mut bounds, column, value.parse().unwrap_or(0));
+        }
+    }
+    Ok(bounds)
 }

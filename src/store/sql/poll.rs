@@ -1,6 +1,6 @@
 //! What the pipeline and the misfire handler look at.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn pendings(
     if query.page.pendings == Page::END || parts.is_empty() {
         return Ok(None);
     }
-    let (mut rows, mut known) = (Vec::new(), HashMap::new());
+    let (mut rows, mut known) = (Vec::new(), Known::default());
     session.each(&waiting_rows(session.dialect(), query, parts), &mut |row| {
         rows.push(waiting(row, &mut known, &mut polled.large)?);
         Ok(())
@@ -318,9 +318,9 @@ pub(super) fn section_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.failures, p.snoozes, {actor}, {note}, {} \
+         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.group_key, p.failures, p.snoozes, {actor}, {note}, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
-         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
@@ -376,13 +376,27 @@ fn due_entry(raw: Raw) -> Keyed<DueRow> {
     (key, raw.understand().ok().map(|entry| DueRow { entry: Arc::new(entry), left_out }))
 }
 
+/// What rows of one page share.
+#[derive(Default)]
+struct Known {
+    entries: HashMap<i64, Option<Arc<Entry>>>,
+    groups: HashSet<Arc<str>>,
+}
+
+impl Known {
+    fn group(&mut self, name: String) -> Arc<str> {
+        if let Some(group) = self.groups.get(name.as_str()) {
+            return Arc::clone(group);
+        }
+        let group: Arc<str> = name.into();
+        self.groups.insert(Arc::clone(&group));
+        group
+    }
+}
+
 /// A PENDING execution's row; those of one schedule share its entry. One that cannot be read was written by
 /// hand: it is left alone.
-fn waiting(
-    mut row: Row,
-    known: &mut HashMap<i64, Option<Arc<Entry>>>,
-    large: &mut HashMap<ScheduleId, usize>,
-) -> Step<Keyed<Pending>> {
+fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usize>) -> Step<Keyed<Pending>> {
     let (id, due, wanted) = (row.int()?, row.loose_int()?, row.int()? == 1);
     if !wanted {
         return Ok(((due, id), None));
@@ -392,6 +406,7 @@ fn waiting(
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
     let priority = row.maybe_int()?.and_then(|priority| i32::try_from(priority).ok());
+    let group = row.maybe_text()?.map(|group| known.group(group));
     let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
     let (failures, snoozes) = (count(row.maybe_int()?), count(row.maybe_int()?));
     let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
@@ -400,7 +415,8 @@ fn waiting(
     if schedule.left_out > 0 {
         large.insert(ScheduleId(schedule.id), schedule.left_out);
     }
-    let entry = known.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
+    let entry =
+        known.entries.entry(schedule.id).or_insert_with(|| schedule.understand().ok().map(Arc::new)).clone();
     let pending = match (entry, scheduled, attempt, origin, token) {
         (Some(entry), Some(scheduled), Some(Ok(attempt)), Some(origin), Ok(token))
             if when::is_instant(scheduled) =>
@@ -419,6 +435,7 @@ fn waiting(
                 cause,
                 payload,
                 priority,
+                group,
                 failures,
                 snoozes,
             })

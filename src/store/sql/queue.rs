@@ -82,7 +82,7 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     }
     let (news, order) =
         (order.news(due, now, host_time().boot), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
-    let ids = insert_some(session, &order, (&order.payloads, &[origin]), Some(&key), news)?;
+    let ids = insert_some(session, &order, (0, &[origin]), Some(&key), news)?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
 
@@ -164,17 +164,18 @@ struct OpenAttempt {
     token: String,
 }
 
-/// Gives an execution that waits the payload, due time and priority of another; whether it waits.
+/// Gives an execution that waits the payload, group, due time and priority of another; whether it waits.
 fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, due: Millis) -> Step<bool> {
     if !open.is_waiting {
         return Ok(false);
     }
     let payload = order.payloads.first().map_or("null", String::as_str);
     let update = sql(format!(
-        "UPDATE QRTZ_RUN SET payload = ?, priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, \
+        "UPDATE QRTZ_RUN SET payload = ?, group_key = NULLIF(?, ''), priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, \
          claim_token = ? WHERE id = ? AND state = 'PENDING' AND claim_token = ?"
     ))
     .bind(payload)
+    .bind(order.groups.first().map_or("", String::as_str))
     .bind(priority(order))
     .bind(due)
     .bind(due)
@@ -232,8 +233,8 @@ fn insert(
 ) -> Step<Option<Vec<ExecutionId>>> {
     let mut ids = Vec::with_capacity(order.payloads.len());
     let size = session.dialect().batch();
-    for some in order.payloads.chunks(size).zip(origins.chunks(size)) {
-        let inserted = insert_some(session, order, some, None, news)?;
+    for (first, origins) in (0..).step_by(size).zip(origins.chunks(size)) {
+        let inserted = insert_some(session, order, (first, origins), None, news)?;
         if inserted.is_empty() {
             return Ok(None);
         }
@@ -242,18 +243,20 @@ fn insert(
     Ok(Some(ids))
 }
 
+/// Inserts as many executions as there are origins, from the order's `first` on.
 fn insert_some(
     session: &mut dyn Session,
     order: &EnqueueOrder,
-    (payloads, origins): (&[String], &[i64]),
+    (first, origins): (usize, &[i64]),
     key: Option<&KeyRow>,
     news: News,
 ) -> Step<Vec<ExecutionId>> {
     let dialect = session.dialect();
     let (at, delay) = order.due_columns();
-    let tokens = payloads.iter().map(|_| Token::fresh().to_string());
+    let tokens = origins.iter().map(|_| Token::fresh().to_string());
+    let part = first..first + origins.len();
     let want = BatchRows::new(origins.iter().copied())
-        .texts("payload", payloads.iter().cloned())
+        .texts("payload", order.payloads[part.clone()].iter().cloned())
         .texts("token", tokens)
         .same("at", at)
         .same("delay", delay)
@@ -261,13 +264,17 @@ fn insert_some(
         .same("priority", priority(order))
         .same("unique_key", key.map_or("", |key| &key.key))
         .same("key_period", key.map_or(NONE, |key| key.period));
+    let want = match order.groups.is_empty() {
+        true => want.same("group_key", ""),
+        false => want.texts("group_key", order.groups[part].iter().cloned()),
+    };
     // The limit keeps the clock from being read for each row and column anew.
     let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
     let insert = sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
-         cause, due_time, claim_token, payload, priority, unique_key, key_period) \
+         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key) \
          SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
-         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}) FROM "
+         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), NULLIF(w.group_key, '') FROM "
     ))
     .want(dialect, &want)
     .push(&format!(

@@ -106,7 +106,7 @@ impl Settled {
 pub fn a_claim_under_way_at_the_kill_is_not_picked_up() {
     const KILLED: i64 = 10_000;
     let change = |at, execution, was_at: &str, comes_to: &str, to: &str| Audited {
-        change: Change { at, execution, from: None, to: Some(to.to_owned()) },
+        change: Change { at, apart: 0, execution, from: None, to: Some(to.to_owned()) },
         was_at: was_at.to_owned(),
         comes_to: comes_to.to_owned(),
     };

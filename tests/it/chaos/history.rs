@@ -55,6 +55,7 @@ pub fn executions(hand: &mut Hand) -> Vec<Execution> {
         schedule: row[1].clone(),
         generation: number(&row[2]),
         origin: number(&row[3]),
+        group: None,
         scheduled: number(&row[4]),
         until: maybe(&row[5]),
         count: number(&row[6]),
@@ -86,6 +87,7 @@ pub fn changes(hand: &mut Hand) -> Vec<Audited> {
     let audited = |row: Vec<String>| Audited {
         change: Change {
             at: number(&row[0]),
+            apart: 0,
             execution: number(&row[1]),
             from: state(&row[2]),
             to: state(&row[3]),

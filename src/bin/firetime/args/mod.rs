@@ -254,9 +254,9 @@ impl Surroundings<'_> {
             RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
             RawJobVerb::Resume(order) => self.change(Verb::Resume(Kind::Job), order),
-            RawJobVerb::Enqueue(RawEnqueue { job, payload, at, priority, key }) => {
+            RawJobVerb::Enqueue(RawEnqueue { job, payload, at, priority, key, group }) => {
                 let at = at.map(|at| at.from(self.now));
-                Ok(Command::Enqueue(self.target()?, NewExecution { job, payload, at, priority, key }))
+                Ok(Command::Enqueue(self.target()?, NewExecution { job, payload, at, priority, key, group }))
             }
         }
     }

@@ -295,6 +295,9 @@ pub(super) struct RawEnqueue {
     /// A key that one execution of the job may have that has not ended: if there is one, nothing is stored
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
+    /// The group that it shares bounds and turns with; programs make it of the payload, this one cannot
+    #[arg(long, value_name = "GROUP")]
+    pub(super) group: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -349,15 +349,16 @@ fn an_end_whose_schedule_is_held_holds_up_no_other() {
 fn a_start_that_is_lost_makes_room_for_another_of_its_job() {
     let mut machine = CompleteMachine::new(Arc::default());
     let told = |machine: &mut CompleteMachine, settled: Applied| {
+        let of_job = Some(BoundOf { job: "job".into(), group: None });
         let start =
-            ExecutionChange { is_limited: true, ..changed(1, ChangeKind::Start, ExecutionState::Running) };
+            ExecutionChange { bound_of: of_job, ..changed(1, ChangeKind::Start, ExecutionState::Running) };
         machine.receive(at(0), CompleteInput::Settle(start, None));
         machine.gather = Millis::MIN;
         assert_eq!(batch(machine, at(0)), 1);
         machine.done(at(0), Ok(vec![settled]));
         let mut freed = false;
         while let Step::Tell(output) = machine.next(at(0)) {
-            freed |= matches!(output, CompleteOutput::JobFreed(_));
+            freed |= matches!(output, CompleteOutput::Freed(_));
         }
         freed
     };

@@ -199,6 +199,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
         cause: Cause::Planned,
         payload: None,
         priority: None,
+        group: None,
         failures: 0,
         snoozes: 0,
     };
@@ -471,6 +472,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         cause: Cause::Planned,
         payload: None,
         priority: None,
+        group: None,
         failures: 0,
         snoozes: 0,
     };

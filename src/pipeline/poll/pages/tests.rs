@@ -177,6 +177,7 @@ impl PendingTable {
             cause: Cause::Planned,
             payload: None,
             priority: None,
+            group: None,
             failures: 0,
             snoozes: 0,
         };

@@ -443,7 +443,7 @@ mod sqlite_types {
                     goes_on(&case);
                     let after = case.schedule("before");
                     // A number is a limit.
-                    let before = Entry { concurrency: after.concurrency, ..(*before).clone() };
+                    let before = Entry { bounds: after.bounds, ..(*before).clone() };
                     assert_eq!(*after, before, "{table} {column} {value}");
                 }
             }

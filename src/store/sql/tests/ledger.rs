@@ -21,6 +21,7 @@ fn execution(mut row: Row) -> Execution {
         schedule: row.text().unwrap(),
         generation: row.int().unwrap(),
         origin: row.int().unwrap(),
+        group: None,
         scheduled: row.int().unwrap(),
         until: some(&mut row),
         count: row.int().unwrap(),

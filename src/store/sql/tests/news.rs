@@ -29,6 +29,7 @@ impl Case {
         EnqueueOrder {
             application: self.application.clone(),
             job: JobSpec { name: "work".to_owned(), policy: JobPolicy::DEFAULT },
+            groups: Vec::new(),
             payloads: vec!["1".to_owned(), "2".to_owned()],
             due,
             priority: None,

@@ -99,6 +99,7 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         cause: Cause::Planned,
         payload: None,
         priority: None,
+        group: None,
         failures: 0,
         snoozes: 0,
     };

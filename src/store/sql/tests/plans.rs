@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fixture::{self, Database};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
+    Bounds, Candidate, Cursor, Entry, ExecutionId, ExecutionState, JobPolicy, JobSpec, LeftOut, Millis,
     MisfirePolicy, NodeId, Occurrence, Overlap, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::store::change::PolicyChange;
@@ -113,7 +113,7 @@ fn changes(count: i64, kind: ChangeKind, becomes: ExecutionState) -> Vec<Change>
         due: None,
         attempt: None,
         frees: None,
-        is_limited: false,
+        bound_of: None,
         plans: None,
         fails: None,
         now: 0,
@@ -230,7 +230,7 @@ fn requests(count: i64) -> Vec<ClaimRequest> {
             misfire: MisfirePolicy::FireOnce,
             threshold: 60_000,
             time_limit: None,
-            concurrency: None,
+            bounds: Bounds::NONE,
             recover: true,
             overlap: Overlap::Skip,
             pause_after: None,

@@ -1,0 +1,72 @@
+//! How many executions of a job may run at once, and begin within a span of time: in all, and of each group.
+
+use std::sync::Arc;
+
+use super::Millis;
+
+/// The bounds of a job; none by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Of all its executions together.
+    pub job: Bound,
+    /// Of the executions of each group. Those without a group have none.
+    pub group: Bound,
+}
+
+/// How many executions there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// At once.
+    pub concurrency: Option<u32>,
+    /// Claimed within a span of time.
+    pub rate: Rate,
+}
+
+/// At most `count` in each span of `per` milliseconds; no bound if either is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub count: u32,
+    pub per: Millis,
+}
+
+/// What shares a bound: the executions of a job, or of one of its groups.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BoundOf {
+    pub job: Arc<str>,
+    pub group: Option<Arc<str>>,
+}
+
+/// Why another execution may not be claimed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// Its group has no room; the job has.
+    pub of_group: bool,
+    /// When there is room again, database time; none if an execution has to end first.
+    pub until: Option<Millis>,
+}
+
+impl Bounds {
+    pub(crate) const NONE: Self = Self { job: Bound::NONE, group: Bound::NONE };
+
+    pub(crate) const fn is_none(&self) -> bool {
+        self.job.is_none() && self.group.is_none()
+    }
+}
+
+impl Bound {
+    pub(crate) const NONE: Self = Self { concurrency: None, rate: Rate { count: 0, per: 0 } };
+
+    pub(super) const fn is_none(&self) -> bool {
+        self.concurrency.is_none() && self.rate().is_none()
+    }
+
+    pub(crate) const fn rate(&self) -> Option<Rate> {
+        if self.rate.count > 0 && self.rate.per > 0 { Some(self.rate) } else { None }
+    }
+
+    /// The most that one batch can claim.
+    pub(crate) fn most(&self) -> u32 {
+        let rate = self.rate().map_or(u32::MAX, |rate| rate.count);
+        self.concurrency.unwrap_or(u32::MAX).min(rate)
+    }
+}

@@ -1,0 +1,288 @@
+//! Due items: those of each job by group, and each group's in the order in which they are claimed. Pure.
+//!
+//! Jobs take turns, and so do the groups of a job. Whoever has waited longest for a seat is next: one with
+//! many due items is in nobody's way.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ItemKey;
+use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId};
+
+/// The order in which the due items of a group are claimed.
+pub(super) type Rank = (Millis, Reverse<i32>, i64, ItemKey);
+
+/// The group of an item; none for what belongs to none.
+pub(super) type Group = Option<Arc<str>>;
+
+pub(super) fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
+    let (ItemKey::Schedule(ScheduleId(id)) | ItemKey::Execution(ExecutionId(id))) = slot;
+    (candidate.due(), Reverse(candidate.priority()), id, slot)
+}
+
+#[derive(Default)]
+pub(super) struct Ready {
+    jobs: FxHashMap<Arc<str>, Line>,
+    /// How many seats had been given away when each job got its last one.
+    served: FxHashMap<Arc<str>, u64>,
+    seats: u64,
+    /// The groups of each job that have no room.
+    held: FxHashMap<Arc<str>, FxHashSet<Group>>,
+}
+
+impl Ready {
+    pub(super) fn insert(&mut self, job: &Arc<str>, group: &Group, rank: Rank) {
+        let is_held = self.is_held(job, group);
+        let line = match self.jobs.get_mut(job) {
+            Some(line) => line,
+            None => self.jobs.entry(Arc::clone(job)).or_default(),
+        };
+        line.change(group, is_held, |turn| _ = turn.due.insert(rank));
+    }
+
+    pub(super) fn remove(&mut self, job: &str, group: &Group, rank: &Rank) {
+        let is_held = self.is_held(job, group);
+        if let Some(line) = self.jobs.get_mut(job) {
+            line.change(group, is_held, |turn| _ = turn.due.remove(rank));
+            if line.groups.is_empty() {
+                self.jobs.remove(job);
+            }
+        }
+    }
+
+    /// When the first item of the jobs that count is due.
+    pub(super) fn first_due(&self, counts: impl Fn(&str) -> bool) -> Option<Millis> {
+        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
+        jobs.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.0).min()
+    }
+
+    /// The next due item of a job, of the groups that `admits` does not refuse; and its group.
+    pub(super) fn next_of(
+        &self,
+        job: &str,
+        now: Millis,
+        admits: impl Fn(&Group) -> bool,
+    ) -> Option<(Rank, Group)> {
+        let mut turns = self.jobs.get(job)?.turns.iter();
+        let (_, rank, group) = turns.find(|(_, rank, group)| rank.0 <= now && admits(group))?;
+        Some((*rank, group.clone()))
+    }
+
+    /// The jobs that count and have due items: first who has waited longest for a seat, of equals the longest
+    /// due. A batch may have one seat, and whoever is due longest would take it each time.
+    pub(super) fn jobs_due(&self, now: Millis, counts: impl Fn(&str) -> bool) -> VecDeque<Arc<str>> {
+        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
+        let firsts = jobs.filter_map(|(job, line)| Some((*line.heads.first()?, job)));
+        let served = |job: &Arc<str>| self.served.get(job).copied().unwrap_or_default();
+        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, job)| (served(job), rank, job));
+        let mut due: Vec<_> = due.collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
+    }
+
+    /// An item of the group got a seat.
+    pub(super) fn serve(&mut self, job: &Arc<str>, group: &Group) {
+        self.seats += 1;
+        self.served.insert(Arc::clone(job), self.seats);
+        let (seats, is_held) = (self.seats, self.is_held(job, group));
+        if let Some(line) = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group)) {
+            line.change(group, is_held, |turn| turn.served = seats);
+        }
+    }
+
+    /// The group has no room: none of its items is next.
+    pub(super) fn hold(&mut self, job: &Arc<str>, group: &Group) {
+        if self.held.entry(Arc::clone(job)).or_default().insert(group.clone())
+            && let Some(line) = self.jobs.get_mut(job)
+        {
+            line.unlist(group);
+        }
+    }
+
+    /// The group may have room.
+    pub(super) fn free(&mut self, job: &str, group: &Group) {
+        let Some(held) = self.held.get_mut(job) else { return };
+        if held.remove(group)
+            && let Some(line) = self.jobs.get_mut(job)
+        {
+            line.list(group);
+        }
+        if held.is_empty() {
+            self.held.remove(job);
+        }
+    }
+
+    /// Any group may.
+    pub(super) fn free_all(&mut self) {
+        for (job, groups) in std::mem::take(&mut self.held) {
+            if let Some(line) = self.jobs.get_mut(&job) {
+                groups.iter().for_each(|group| line.list(group));
+            }
+        }
+    }
+
+    /// A sabotage: no turns are kept.
+    #[cfg(test)]
+    pub(super) fn forget_turns(&mut self) {
+        self.served.clear();
+    }
+
+    /// Everything, earliest first.
+    pub(super) fn into_slots(self) -> Vec<ItemKey> {
+        let turns = self.jobs.into_values().flat_map(|line| line.groups.into_values());
+        let mut all: Vec<Rank> = turns.flat_map(|turn| turn.due).collect();
+        all.sort_unstable();
+        all.into_iter().map(|rank| rank.3).collect()
+    }
+
+    fn is_held(&self, job: &str, group: &Group) -> bool {
+        !self.held.is_empty() && self.held.get(job).is_some_and(|groups| groups.contains(group))
+    }
+}
+
+/// The due items of a job. Most jobs have no groups: their line has one turn.
+#[derive(Default)]
+struct Line {
+    groups: FxHashMap<Group, Turn>,
+    /// The groups that have room and the first item of each: first who has waited longest for a seat, of
+    /// equals the longest due.
+    turns: BTreeSet<(u64, Rank, Group)>,
+    /// Those first items.
+    heads: BTreeSet<Rank>,
+}
+
+/// The due items of a group.
+#[derive(Default)]
+struct Turn {
+    due: BTreeSet<Rank>,
+    /// How many seats had been given away when it got its last one; 0 again once nothing of it is due.
+    served: u64,
+}
+
+impl Turn {
+    fn place(&self) -> Option<(u64, Rank)> {
+        self.due.first().map(|rank| (self.served, *rank))
+    }
+}
+
+impl Line {
+    fn change(&mut self, group: &Group, is_held: bool, change: impl FnOnce(&mut Turn)) {
+        let turn = match self.groups.get_mut(group) {
+            Some(turn) => turn,
+            None => self.groups.entry(group.clone()).or_default(),
+        };
+        let before = turn.place();
+        change(turn);
+        let after = turn.place();
+        if after.is_none() {
+            self.groups.remove(group);
+        }
+        if before != after && !is_held {
+            self.take_out(before, group);
+            self.put_in(after, group);
+        }
+    }
+
+    fn list(&mut self, group: &Group) {
+        self.put_in(self.groups.get(group).and_then(Turn::place), group);
+    }
+
+    fn unlist(&mut self, group: &Group) {
+        self.take_out(self.groups.get(group).and_then(Turn::place), group);
+    }
+
+    fn put_in(&mut self, place: Option<(u64, Rank)>, group: &Group) {
+        if let Some((served, rank)) = place {
+            self.turns.insert((served, rank, group.clone()));
+            self.heads.insert(rank);
+        }
+    }
+
+    fn take_out(&mut self, place: Option<(u64, Rank)>, group: &Group) {
+        if let Some((served, rank)) = place {
+            self.turns.remove(&(served, rank, group.clone()));
+            self.heads.remove(&rank);
+        }
+    }
+}
+
+/// What a batch of claims holds: one item of each schedule at most, and no more of a job with bounds, and of each
+/// of its groups, than can be claimed.
+pub(super) struct Batch {
+    most: usize,
+    schedules: FxHashSet<ScheduleId>,
+    /// Items of schedules that it holds already.
+    passed: Vec<(Arc<str>, Group, Rank)>,
+    counts: FxHashMap<BoundOf, u32>,
+    /// The groups of which it holds enough.
+    enough: FxHashMap<Arc<str>, FxHashSet<Group>>,
+}
+
+/// Whether a batch holds another item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    Yes,
+    /// One of its schedule is there.
+    NoneOfSchedule,
+    /// It may hold one of another group.
+    NoneOfGroup,
+    NoneOfJob,
+}
+
+impl Batch {
+    /// One of at most so many items; four times as many are looked at.
+    pub(super) fn new(most: usize) -> Self {
+        let (schedules, passed) = (FxHashSet::default(), Vec::new());
+        Self { most, schedules, passed, counts: FxHashMap::default(), enough: FxHashMap::default() }
+    }
+
+    pub(super) fn has_enough(&self, job: &str, group: &Group) -> bool {
+        !self.enough.is_empty() && self.enough.get(job).is_some_and(|groups| groups.contains(group))
+    }
+
+    pub(super) fn admit(&mut self, job: &Arc<str>, group: &Group, candidate: &Candidate) -> Admitted {
+        if self.schedules.len() + self.passed.len() >= 4 * self.most {
+            return Admitted::NoneOfJob;
+        }
+        let exclusive = candidate.exclusive();
+        if exclusive.is_some_and(|schedule| self.schedules.contains(&schedule)) {
+            return Admitted::NoneOfSchedule;
+        }
+        let admitted = self.count(job, group, &candidate.entry().bounds);
+        self.schedules.extend(exclusive.filter(|_| admitted == Admitted::Yes));
+        admitted
+    }
+
+    fn count(&mut self, job: &Arc<str>, group: &Group, bounds: &Bounds) -> Admitted {
+        if bounds.is_none() {
+            return Admitted::Yes;
+        }
+        let of_job = BoundOf { job: Arc::clone(job), group: None };
+        let count = |of: &BoundOf| self.counts.get(of).copied().unwrap_or_default();
+        if count(&of_job) >= bounds.job.most() {
+            return Admitted::NoneOfJob;
+        }
+        if group.is_some() {
+            let of_group = BoundOf { job: Arc::clone(job), group: group.clone() };
+            if count(&of_group) >= bounds.group.most() {
+                self.enough.entry(Arc::clone(job)).or_default().insert(group.clone());
+                return Admitted::NoneOfGroup;
+            }
+            *self.counts.entry(of_group).or_default() += 1;
+        }
+        *self.counts.entry(of_job).or_default() += 1;
+        Admitted::Yes
+    }
+
+    /// Puts aside what [`Admitted::NoneOfSchedule`] refused.
+    pub(super) fn pass(&mut self, job: &Arc<str>, group: Group, rank: Rank) {
+        self.passed.push((Arc::clone(job), group, rank));
+    }
+
+    pub(super) fn passed(self) -> Vec<(Arc<str>, Group, Rank)> {
+        self.passed
+    }
+}

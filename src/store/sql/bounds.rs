@@ -1,0 +1,101 @@
+//! Jobs with bounds: so many of their executions run at once, or begin within a span of time, on all nodes.
+//!
+//! A claim of such a job locks its row in QRTZ_JOB, so that claims of one job come one after the other, and
+//! counts. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_BOUNDED names
+//! the executions that may count; their own states say which are under way. So an outcome writes nothing more
+//! than without a bound, and nothing is left behind by a death. The time by which rates count is the
+//! database's, read under the lock.
+
+use super::dialect::Dialect;
+use super::fault::Step;
+use super::policy;
+use super::session::Session;
+use super::statement::{Row, Statement, sql};
+use crate::domain::{Entry, Millis, Noted, Room};
+
+/// What became of the attempt to lock a job's row.
+pub(super) enum Lock {
+    Locked(Locked),
+    Held,
+    /// None of the schedules is the job's any more.
+    Gone,
+}
+
+/// A job's row, locked by this transaction.
+pub(super) struct Locked {
+    job: i64,
+    now: Millis,
+    /// What may be claimed; none if the job has no bounds any more.
+    pub room: Option<Room>,
+}
+
+/// Locks the job of these schedules, which all were of this one when they were read, and counts.
+pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry]) -> Step<Lock> {
+    let dialect = session.dialect();
+    let Some(job) = entries.first().map(|entry| &*entry.job) else { return Ok(Lock::Gone) };
+    let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(job);
+    let row = row.push(" AND j.id IN (SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id IN ");
+    let row = row.list(entries.iter().map(|entry| entry.id.0)).push(")");
+    let Some(job) = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()? else {
+        return Ok(Lock::Gone);
+    };
+    let (bounds, clock) = (policy::bounds_columns("j"), dialect.clock());
+    let row = sql(format!("SELECT {bounds}, {clock} AS now FROM QRTZ_JOB j WHERE j.id = ?")).bind(job);
+    let Some(mut row) = session.rows(&row.push(&dialect.lock_free("j")))?.pop() else {
+        return Ok(Lock::Held);
+    };
+    let (bounds, now) = (policy::bounds(&mut row)?, row.int()?);
+    if bounds.is_none() {
+        return Ok(Lock::Locked(Locked { job, now, room: None }));
+    }
+    let read = |mut row: Row| {
+        let (id, runs, claimed) = (row.int()?, row.int()? == 1, row.int()?);
+        Ok((id, Noted { group: row.maybe_text()?, claimed, runs }))
+    };
+    let noted: Vec<(i64, Noted)> =
+        session.rows(&noted(dialect, job))?.into_iter().map(read).collect::<Step<_>>()?;
+    let counts = |it: &Noted| it.runs || Room::counts(&bounds, it.claimed, now);
+    let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
+    for some in over.chunks(dialect.batch()) {
+        let delete = sql("DELETE FROM QRTZ_BOUNDED WHERE job_id = ?").bind(job);
+        session.execute(&delete.push(" AND execution_id IN ").list(some.iter().map(|(id, _)| *id)))?;
+    }
+    let room = Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted));
+    Ok(Lock::Locked(Locked { job, now, room: Some(room) }))
+}
+
+/// Notes the executions that were claimed, each with its group. One that was handed back and is claimed again
+/// counts from now on.
+pub(super) fn note(
+    session: &mut dyn Session,
+    locked: &Locked,
+    executions: &[(i64, Option<&str>)],
+) -> Step<()> {
+    if locked.room.is_none() {
+        return Ok(());
+    }
+    let again = session.dialect().or_set("job_id, execution_id", "claimed_time");
+    for some in executions.chunks(session.dialect().batch()) {
+        let rows = vec!["(?, ?, ?, NULLIF(?, ''))"; some.len()].join(", ");
+        let insert = sql(format!(
+            "INSERT INTO QRTZ_BOUNDED (job_id, execution_id, claimed_time, group_key) VALUES {rows}{again}"
+        ));
+        let insert = some.iter().fold(insert, |insert, (id, group)| {
+            insert.bind(locked.job).bind(*id).bind(locked.now).bind(group.unwrap_or(""))
+        });
+        session.execute(&insert)?;
+    }
+    Ok(())
+}
+
+/// The executions of a job that may count: whether each is under way (claimed, or beyond its time limit), when
+/// it was claimed, and its group.
+pub(super) fn noted(dialect: Dialect, job: i64) -> Statement {
+    sql(format!(
+        "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \
+         OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, c.group_key \
+         FROM QRTZ_BOUNDED c LEFT JOIN QRTZ_RUN r ON {} WHERE c.job_id = ?",
+        dialect.seek("r.id", "c.execution_id")
+    ))
+    .bind(job)
+}
