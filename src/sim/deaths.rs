@@ -124,7 +124,7 @@ impl Deaths {
 mod tests {
     use super::*;
 
-    /// Frozen until 100 s, it could not beat before 350 s: the second refusal began before the first was over.
+    /// Frozen until 100 s, it could not beat before 350 s: the second refusal began before the first ended.
     #[test]
     fn refusals_that_follow_each_other_excuse_a_node_together() {
         let (node, mut deaths) = (NodeId::fresh(), Deaths::default());

@@ -7,8 +7,8 @@ use crate::time::Now;
 
 /// No poll begins for this long after one that failed,
 const FAILURE_PAUSE: Millis = 1_000;
-/// or for this long after one between two ticks: what becomes known meanwhile waits for the next. Each pause is
-/// twice as long as the one before,
+/// or for this long after one between two ticks: what becomes known meanwhile waits for the next. Each pause
+/// is twice as long as the one before,
 pub(super) const FIRST_EXTRA_PAUSE: Millis = 10;
 /// up to this,
 const EXTRA_PAUSE: Millis = 100;
