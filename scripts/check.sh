@@ -25,7 +25,7 @@ package() {
 
 step cargo fmt --check
 if command -v shellcheck >/dev/null; then
-    step shellcheck scripts/*.sh scripts/*/*.sh .ci/run
+    step shellcheck -x -P SCRIPTDIR scripts/*.sh scripts/*/*.sh .ci/run
 else
     echo "shell scripts: NOT CHECKED (shellcheck is not installed)"
 fi
