@@ -14,6 +14,7 @@
 #   --runs N         how often each, turn by turn (1)
 #   --executions N   backlog, catchup: how many schedules (20000); bulk, enqueue: how many executions (20000, 200)
 #   --among N        so many more exist, due in a year (0): schedules; enqueue, bulk: executions, and as many have ended
+#   --behind N       enqueue: so many of another group are enqueued before, of 5 ms each (0; at most 100000)
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
 #   --allow          precision: executions may overlap; otherwise each claim looks at a slot

@@ -44,6 +44,9 @@ pub struct Arguments {
     /// What exists besides and is due in a year: schedules, or executions and as many that have ended.
     #[arg(long, default_value = "0")]
     pub among: usize,
+    /// Of enqueue: a backlog of so many, of another group, is enqueued before.
+    #[arg(long, default_value = "0")]
+    pub behind: usize,
     #[arg(long, value_parser = count)]
     schedules: Option<usize>,
     #[arg(long, value_parser = count)]
@@ -94,6 +97,9 @@ impl Arguments {
             return Some(
                 "--executions belongs to the other workloads; precision has --schedules and --seconds",
             );
+        }
+        if self.workload != Workload::Enqueue && self.behind > 0 {
+            return Some("--behind belongs to enqueue");
         }
         if !has_others && self.among > 0 {
             return Some("--among belongs to backlog, enqueue and bulk");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::arguments::Arguments;
 use crate::figures::{self, Lateness};
-use crate::node::{APPLICATION, ENQUEUED, Seen, Told};
+use crate::node::{APPLICATION, ENQUEUED, GROUPED, SECOND_GROUP, Seen, Told};
 use crate::run::{Costs, Observer, peak, start_nodes, started, stop, wait_for_handlers};
 use crate::server::{Database, Server};
 
@@ -52,6 +52,7 @@ pub struct Started {
     nodes: u16,
     executions: usize,
     among: usize,
+    behind: usize,
     start_ms: Lateness,
     poll_ms: u64,
     enqueue_ms: Lateness,
@@ -64,6 +65,12 @@ pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<
     let (database, client) = database_among(server, arguments.among)?;
     let mut cluster = start_nodes(&database, nodes)?;
     std::thread::sleep(SETTLED);
+    let backlog: Vec<usize> = (SECOND_GROUP..).take(arguments.behind).collect();
+    client.enqueue_many(GROUPED, &backlog).run()?;
+    let (job, wanted) = match arguments.behind {
+        0 => (ENQUEUED, arguments.executions()),
+        behind => (GROUPED, arguments.executions() + behind),
+    };
     let before = Costs::read(server, &cluster)?;
     let (mut asked, mut took) = (Vec::new(), Vec::new());
     for n in 0..arguments.executions() {
@@ -71,14 +78,14 @@ pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<
         let pause = PAUSE + (n as u64 * 7_919) % (LONGEST_PAUSE - PAUSE);
         std::thread::sleep(Duration::from_millis(pause));
         let at = Utc::now();
-        client.enqueue(ENQUEUED, &n).run()?;
+        client.enqueue(job, &n).run()?;
         asked.push(at);
         took.push((Utc::now() - at).num_microseconds().unwrap_or(i64::MAX));
     }
-    wait_for_handlers(&mut cluster, arguments.executions())?;
+    wait_for_handlers(&mut cluster, wanted)?;
     let costs = Costs::read(server, &cluster)?.since(&before);
     let Told { seen, longest_poll, .. } = stop(cluster)?;
-    let counted = Counted::of(&seen, arguments.executions());
+    let counted = Counted::of(&seen, wanted);
     let start = |one: &Seen| Some((started(one) - *asked.get(one.schedule)?).num_microseconds().unwrap_or(0));
     Ok(Started {
         workload: "enqueue",
@@ -86,6 +93,7 @@ pub fn one_by_one(server: &Server, arguments: &Arguments, nodes: u16) -> Result<
         nodes,
         executions: seen.len(),
         among: arguments.among,
+        behind: arguments.behind,
         start_ms: Lateness::of(seen.iter().filter_map(start).collect()),
         poll_ms: longest_poll,
         enqueue_ms: Lateness::of(took),

@@ -22,6 +22,11 @@ pub const APPLICATION: &str = "bench";
 pub const NOTHING: Job<()> = Job::new("nothing");
 /// Of executions that are enqueued: each says its number.
 pub const ENQUEUED: Job<usize> = Job::new("enqueued");
+/// The same, of two groups: those with numbers from here on are the second.
+pub const GROUPED: Job<usize> = ENQUEUED.group_by(|number: &usize| (*number >= SECOND_GROUP).to_string());
+pub const SECOND_GROUP: usize = 1_000_000_000;
+/// How long one of the second group takes.
+const SLOW: Duration = Duration::from_millis(5);
 
 /// One handler's start.
 #[derive(Clone, Copy)]
@@ -79,6 +84,9 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
         .handler(ENQUEUED, move |context, number| {
             let now = Seen::now(context, number);
             sees_enqueued.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+            if number >= SECOND_GROUP {
+                std::thread::sleep(SLOW);
+            }
             Ok(())
         })
         .on_event(move |event| match event {
