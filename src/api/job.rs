@@ -142,11 +142,11 @@ impl<P> Job<P> {
     /// server allows. Default, and a count or a span of 0: any number. From 1 ms on, kept to the millisecond;
     /// a count of over 10,000 is taken for 10,000.
     ///
-    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them; one that
-    /// was handed back and is claimed again counts once. A claimed execution mostly begins at once. One that
+    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them: also one that
+    /// was handed back, against its own execution, too. A claimed execution mostly begins at once. One that
     /// waits in its lane's queue begins later: for a strict rate give the job a [`Lane`](crate::Lane) without
-    /// a queue, or an async handler. The others wait as with [`Job::concurrency`], up to 0.1 s longer than
-    /// they must, so that many are claimed together.
+    /// a queue, or an async handler. The others wait as with [`Job::concurrency`], mostly up to 0.1 s longer
+    /// than they must, so that many are claimed together.
     ///
     /// ```
     /// use firetime::Job;
@@ -168,8 +168,8 @@ impl<P> Job<P> {
     /// however many another has waiting. Each may have bounds, [`Job::group_concurrency`] and
     /// [`Job::group_rate`]. The key is made of the payload as the execution is enqueued, and is kept by its
     /// retries. 1 to 200 characters, none of them control characters; an empty key is no group. Executions of
-    /// schedules are in no group: they take turns as if they all were in one, and have the bounds of their
-    /// job alone.
+    /// schedules are in no group, nor are those enqueued by a program that does not know the key: they take
+    /// turns as if they all were in one, and have the bounds of their job alone.
     ///
     /// ```
     /// use firetime::Job;
@@ -267,8 +267,10 @@ const HIGHEST_COUNT: u32 = 10_000;
 
 const fn rate(count: u32, per: Duration) -> Rate {
     let count = if count > HIGHEST_COUNT { HIGHEST_COUNT } else { count };
+    let is_zero = per.is_zero();
     let longest = Millis::MAX as u128 / 4;
     let per = if per.as_millis() > longest { longest } else { per.as_millis() } as Millis;
+    let per = if per == 0 && !is_zero { 1 } else { per };
     Rate { count, per }
 }
 

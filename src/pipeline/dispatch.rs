@@ -426,13 +426,15 @@ impl<S: Seats> DispatchMachine<S> {
 
     /// Whoever counted a job with bounds was in nobody's way, and whoever claimed found room.
     fn settle_holds(&mut self, candidate: &Candidate, claim: &Claim) {
-        match claim {
-            Claim::Busy | Claim::Full(Full { of_group: false, .. }) => {}
-            Claim::Won(_) => {
-                self.holds.settle(&bound_of(candidate, false));
-                self.holds.settle(&bound_of(candidate, true));
+        let settled: &[bool] = match claim {
+            Claim::Busy | Claim::Full(Full { of_group: false, .. }) => &[],
+            Claim::Won(_) => &[false, true],
+            _ => &[false],
+        };
+        for of in settled.iter().map(|of_group| bound_of(candidate, *of_group)) {
+            if self.holds.settle(&of) {
+                self.plan.free(&of);
             }
-            _ => self.holds.settle(&bound_of(candidate, false)),
         }
     }
 

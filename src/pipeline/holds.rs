@@ -15,8 +15,13 @@ const BUSY: Pauses = 20..=640;
 /// An execution has to end first. One that ends here is told; elsewhere none is.
 const FULL: Pauses = 100..=3_200;
 
+/// For so long it is remembered how long a pause was.
+const FORGOTTEN: Millis = 10_000;
+
 pub(super) struct Holds {
     holds: FxHashMap<BoundOf, Hold>,
+    /// None of them is due before.
+    next: Millis,
     /// Nodes that met do not meet again.
     apart: Millis,
 }
@@ -27,12 +32,14 @@ struct Hold {
     pause: Millis,
     /// Nothing but time makes room.
     is_timed: bool,
+    /// When it was tried last.
+    tried: Millis,
 }
 
 impl Holds {
     pub(super) fn new(node: NodeId) -> Self {
         let apart = Millis::try_from(node.0.as_u128() % BUSY.start().unsigned_abs() as u128).unwrap_or(0);
-        Self { holds: FxHashMap::default(), apart }
+        Self { holds: FxHashMap::default(), next: Millis::MAX, apart }
     }
 
     /// A claim found it counted by another.
@@ -44,27 +51,32 @@ impl Holds {
     pub(super) fn full(&mut self, of: BoundOf, until: Option<Millis>, boot: Millis) {
         match until {
             Some(until) => {
-                let hold = Hold { at: Some(until.max(boot + 1)), pause: 0, is_timed: true };
-                self.holds.insert(of, hold);
+                let at = until.max(boot + 1);
+                self.holds.insert(of, Hold { at: Some(at), pause: 0, is_timed: true, tried: boot });
+                self.next = self.next.min(at);
             }
             None => self.add(of, FULL, boot),
         }
     }
 
     fn add(&mut self, of: BoundOf, pauses: Pauses, boot: Millis) {
-        let none = Hold { at: None, pause: 0, is_timed: false };
+        let none = Hold { at: None, pause: 0, is_timed: false, tried: boot };
         let hold = self.holds.entry(of).or_insert(none);
         if hold.at.is_none() || hold.is_timed {
             let pause = hold.pause.clamp(*pauses.start(), *pauses.end());
-            *hold = Hold { at: Some(boot + pause + self.apart), pause: 2 * pause, is_timed: false };
+            let at = boot + pause + self.apart;
+            *hold = Hold { at: Some(at), pause: 2 * pause, is_timed: false, tried: boot };
+            self.next = self.next.min(at);
         }
     }
 
-    /// A claim of it was not in anybody's way, or found room.
-    pub(super) fn settle(&mut self, of: &BoundOf) {
-        if !self.holds.is_empty() {
-            self.holds.remove(of);
+    /// A claim of it was not in anybody's way, or found room; whether it was to be tried again later.
+    pub(super) fn settle(&mut self, of: &BoundOf) -> bool {
+        let settled = self.holds.remove(of);
+        if self.holds.is_empty() {
+            self.next = Millis::MAX;
         }
+        settled.is_some_and(|hold| hold.at.is_some())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,11 +88,22 @@ impl Holds {
         self.holds.get(of).is_some_and(|hold| hold.is_timed && hold.at.is_some())
     }
 
-    /// What is tried again now.
+    /// What is tried again now. What was tried and found nothing in its way for a while is forgotten.
     pub(super) fn due(&mut self, boot: Millis) -> Vec<BoundOf> {
+        if boot < self.next {
+            return Vec::new();
+        }
+        self.holds.retain(|_, hold| hold.at.is_some() || boot - hold.tried < FORGOTTEN);
+        self.next = self
+            .holds
+            .values()
+            .filter_map(|hold| hold.at)
+            .filter(|at| *at > boot)
+            .min()
+            .unwrap_or(Millis::MAX);
         let due = self.holds.iter_mut().filter(|(_, hold)| hold.at.is_some_and(|at| at <= boot));
         due.map(|(of, hold)| {
-            hold.at = None;
+            (hold.at, hold.tried) = (None, boot);
             of.clone()
         })
         .collect()
@@ -88,7 +111,7 @@ impl Holds {
 
     /// When (boot clock) the next one is.
     pub(super) fn next_at(&self) -> Option<Millis> {
-        self.holds.values().filter_map(|hold| hold.at).min()
+        Some(self.next).filter(|next| *next < Millis::MAX)
     }
 }
 

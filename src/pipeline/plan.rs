@@ -15,6 +15,9 @@ use super::wheel::{Due, Handle, Refused, Wheel};
 use crate::domain::{BoundOf, Candidate, ExecutionId, Millis, Occurrence, Pending, ScheduleId};
 use crate::time::CLAIM_AHEAD;
 
+/// As large a part of the cap may be due of a group that finds a place in a plan which others fill.
+const PARTS: usize = 256;
+
 /// What an item of the plan is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ItemKey {
@@ -62,6 +65,8 @@ struct Item {
     touched: Millis,
     /// It has already been tried a second time after a lock.
     retried: bool,
+    /// When its group had got a seat before this one, while it is in flight.
+    turn: u64,
 }
 
 pub(crate) struct Plan {
@@ -329,18 +334,24 @@ impl Plan {
     }
 
     fn insert(&mut self, slot: ItemKey, candidate: Candidate, rest: VecDeque<Occurrence>, boot: Millis) {
-        if self.items.len() >= self.cap {
+        if self.items.len() >= self.cap && !self.is_of_small_group(&candidate) {
             self.overflowed = true;
             return;
         }
         let due = candidate.due();
-        let item = Item { candidate, place: ItemPlace::InFlight, touched: boot, retried: false };
+        let item = Item { candidate, place: ItemPlace::InFlight, touched: boot, retried: false, turn: 0 };
         self.bytes += size(&item.candidate);
         self.items.insert(slot, Box::new(item));
         if !rest.is_empty() {
             self.rests.insert(slot, rest);
         }
         self.arm(slot, due);
+    }
+
+    /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a place.
+    fn is_of_small_group(&self, candidate: &Candidate) -> bool {
+        let due = || self.ready.count_of(&candidate.entry().job, &candidate.group().cloned());
+        candidate.group().is_some() && self.items.len() < 2 * self.cap && due() < (self.cap / PARTS).max(1)
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
@@ -408,16 +419,23 @@ impl Plan {
                 continue;
             };
             granting.insert(lane);
+            let before = self.ready.serve(&job, &group);
             self.ready.remove(&job, &group, &rank);
-            self.ready.serve(&job, &group);
+            if let Some(item) = self.items.get_mut(&rank.3) {
+                item.turn = before;
+            }
             ranks.push((lane, rank));
             permits.push((lane, granted));
             turns.push_back(job);
         }
-        batch.passed().iter().for_each(|(job, group, rank)| self.ready.insert(job, group, *rank));
+        batch.passed.iter().for_each(|(job, group, rank)| self.ready.insert(job, group, *rank));
         self.full.add(refusing, granting);
-        // The first permits of a lane are its best seats.
-        ranks.sort_unstable();
+        // The first permits of a lane are its best seats. Where there may be no room for all, those are first
+        // whose turn it is.
+        match batch.is_bounded() {
+            true => ranks.sort_by_key(|(lane, _)| *lane),
+            false => ranks.sort_unstable(),
+        }
         if !permits.is_sorted_by_key(|(lane, _)| *lane) {
             permits.sort_by_key(|(lane, _)| *lane);
         }
@@ -563,8 +581,10 @@ impl Plan {
     /// The claim was certainly not made: it is due as before.
     pub(crate) fn again(&mut self, slot: ItemKey) {
         if let Some(item) = self.items.get(&slot) {
-            let due = item.candidate.due();
+            let (due, turn) = (item.candidate.due(), item.turn);
+            let (job, group) = (Arc::clone(&item.candidate.entry().job), item.candidate.group().cloned());
             self.arm(slot, due);
+            self.ready.take_back(&job, &group, turn);
         }
     }
 

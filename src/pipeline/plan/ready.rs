@@ -40,17 +40,22 @@ impl Ready {
             Some(line) => line,
             None => self.jobs.entry(Arc::clone(job)).or_default(),
         };
-        line.change(group, is_held, |turn| _ = turn.due.insert(rank));
+        line.change(group, is_held, |turn| turn.due.insert(rank));
     }
 
     pub(super) fn remove(&mut self, job: &str, group: &Group, rank: &Rank) {
         let is_held = self.is_held(job, group);
         if let Some(line) = self.jobs.get_mut(job) {
-            line.change(group, is_held, |turn| _ = turn.due.remove(rank));
+            line.change(group, is_held, |turn| turn.due.remove(rank));
             if line.groups.is_empty() {
                 self.jobs.remove(job);
             }
         }
+    }
+
+    /// How many items of a group are due.
+    pub(super) fn count_of(&self, job: &str, group: &Group) -> usize {
+        self.jobs.get(job).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.due.len())
     }
 
     /// When the first item of the jobs that count is due.
@@ -83,14 +88,24 @@ impl Ready {
         due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
     }
 
-    /// An item of the group got a seat.
-    pub(super) fn serve(&mut self, job: &Arc<str>, group: &Group) {
+    /// An item of the group got a seat; when the group got its last one before.
+    pub(super) fn serve(&mut self, job: &Arc<str>, group: &Group) -> u64 {
         self.seats += 1;
         self.served.insert(Arc::clone(job), self.seats);
-        let (seats, is_held) = (self.seats, self.is_held(job, group));
-        if let Some(line) = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group)) {
-            line.change(group, is_held, |turn| turn.served = seats);
-        }
+        self.set_turn(job, group, self.seats)
+    }
+
+    /// The item that had got this seat is back: its group was not served.
+    pub(super) fn take_back(&mut self, job: &str, group: &Group, before: u64) {
+        let now = self.jobs.get(job).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.served);
+        self.set_turn(job, group, before.min(now));
+    }
+
+    fn set_turn(&mut self, job: &str, group: &Group, served: u64) -> u64 {
+        let is_held = self.is_held(job, group);
+        let line = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group));
+        let set = |turn: &mut Turn| std::mem::replace(&mut turn.served, served);
+        line.map_or(0, |line| line.change(group, is_held, set))
     }
 
     /// The group has no room: none of its items is next.
@@ -155,10 +170,10 @@ struct Line {
 }
 
 /// The due items of a group.
-#[derive(Default)]
 struct Turn {
     due: BTreeSet<Rank>,
-    /// How many seats had been given away when it got its last one; 0 again once nothing of it is due.
+    /// How many seats had been given away when it got its last one. It begins level with the one that has
+    /// waited longest.
     served: u64,
 }
 
@@ -169,13 +184,16 @@ impl Turn {
 }
 
 impl Line {
-    fn change(&mut self, group: &Group, is_held: bool, change: impl FnOnce(&mut Turn)) {
+    fn change<T>(&mut self, group: &Group, is_held: bool, change: impl FnOnce(&mut Turn) -> T) -> T {
         let turn = match self.groups.get_mut(group) {
             Some(turn) => turn,
-            None => self.groups.entry(group.clone()).or_default(),
+            None => {
+                let served = self.turns.first().map_or(0, |(served, ..)| *served);
+                self.groups.entry(group.clone()).or_insert(Turn { due: BTreeSet::new(), served })
+            }
         };
         let before = turn.place();
-        change(turn);
+        let changed = change(turn);
         let after = turn.place();
         if after.is_none() {
             self.groups.remove(group);
@@ -184,6 +202,7 @@ impl Line {
             self.take_out(before, group);
             self.put_in(after, group);
         }
+        changed
     }
 
     fn list(&mut self, group: &Group) {
@@ -215,7 +234,7 @@ pub(super) struct Batch {
     most: usize,
     schedules: FxHashSet<ScheduleId>,
     /// Items of schedules that it holds already.
-    passed: Vec<(Arc<str>, Group, Rank)>,
+    pub(super) passed: Vec<(Arc<str>, Group, Rank)>,
     counts: FxHashMap<BoundOf, u32>,
     /// The groups of which it holds enough.
     enough: FxHashMap<Arc<str>, FxHashSet<Group>>,
@@ -237,6 +256,11 @@ impl Batch {
     pub(super) fn new(most: usize) -> Self {
         let (schedules, passed) = (FxHashSet::default(), Vec::new());
         Self { most, schedules, passed, counts: FxHashMap::default(), enough: FxHashMap::default() }
+    }
+
+    /// Whether it holds items of a job with bounds.
+    pub(super) fn is_bounded(&self) -> bool {
+        !self.counts.is_empty()
     }
 
     pub(super) fn has_enough(&self, job: &str, group: &Group) -> bool {
@@ -280,9 +304,5 @@ impl Batch {
     /// Puts aside what [`Admitted::NoneOfSchedule`] refused.
     pub(super) fn pass(&mut self, job: &Arc<str>, group: Group, rank: Rank) {
         self.passed.push((Arc::clone(job), group, rank));
-    }
-
-    pub(super) fn passed(self) -> Vec<(Arc<str>, Group, Rank)> {
-        self.passed
     }
 }

@@ -657,13 +657,87 @@ fn a_poll_frees_all_groups() {
 /// Claims of more would only be answered that there is no room.
 #[test]
 fn a_batch_holds_no_more_of_a_group_than_can_be_claimed() {
-    let mut planned = queued(&[(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (6, "")]);
-    let at_most = |most| Bound { concurrency: Some(most), ..Bound::NONE };
-    for pending in &mut planned.pendings {
-        let bounds = Bounds { job: at_most(5), group: at_most(1) };
-        pending.entry = Arc::new(Entry { bounds, ..(*pending.entry).clone() });
-    }
-    let mut plan = plan(planned);
+    let rows = [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (6, "")];
+    let mut plan = plan(bounded(Bounds { job: at_most(5), group: at_most(1) }, &rows));
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 3, "one of each, and the one without a group");
     assert_eq!(pick(&mut plan, 1_000, 9).len(), 2);
+}
+
+#[test]
+fn a_plan_that_one_group_fills_has_a_place_for_others() {
+    let mut rows: Vec<(i64, &str)> = (0..).take(CAP + 1).map(|id| (id, "a")).collect();
+    rows.extend([(100, "b"), (101, "b"), (102, "c"), (103, "")]);
+    let mut plan = Plan::new(1_000, CAP, Lanes::default());
+    plan.take(queued(&rows), 0);
+    assert_eq!(plan.len(), CAP + 2);
+    assert_eq!(picked_ids(&mut plan, 1)[..4], [0, 100, 102, 1]);
+}
+
+fn at_most(most: u32) -> Bound {
+    Bound { concurrency: Some(most), ..Bound::NONE }
+}
+
+/// As `queued`, of a job with bounds.
+fn bounded(bounds: Bounds, rows: &[(i64, &str)]) -> PollPlan {
+    let mut planned = queued(rows);
+    for pending in &mut planned.pendings {
+        pending.entry = Arc::new(Entry { bounds, ..(*pending.entry).clone() });
+    }
+    planned
+}
+
+fn picked_once(plan: &mut Plan, most: usize) -> Vec<i64> {
+    let picked = plan.pick(1_000, most, |_| Some(()));
+    let id = |slot: &ItemKey| if let ItemKey::Execution(id) = slot { id.0 } else { 0 };
+    picked.iter().map(|(slot, ..)| id(slot)).collect()
+}
+
+fn execution(id: i64) -> ItemKey {
+    ItemKey::Execution(ExecutionId(id))
+}
+
+/// The store takes the first for which there is room.
+#[test]
+fn where_there_may_be_no_room_for_all_those_are_first_whose_turn_it_is() {
+    let bounds = Bounds { job: at_most(2), ..Bounds::NONE };
+    let mut plan = plan(bounded(bounds, &[(1, "a"), (2, "a"), (3, "a"), (9, "b")]));
+    plan.advance(1_000);
+    assert_eq!(picked_once(&mut plan, 1), [1]);
+    plan.won(execution(1), 0);
+    assert_eq!(picked_once(&mut plan, 9), [9, 2]);
+}
+
+/// Or two groups would be tried in turn, and each time the same one would find room.
+#[test]
+fn a_group_that_found_no_room_keeps_its_turn() {
+    let bounds = Bounds { job: at_most(1), ..Bounds::NONE };
+    let mut plan = plan(bounded(bounds, &[(1, "a"), (2, "a"), (8, "b"), (9, "b")]));
+    plan.advance(1_000);
+    assert_eq!(picked_once(&mut plan, 1), [1]);
+    plan.won(execution(1), 0);
+    for _ in 0..3 {
+        assert_eq!(picked_once(&mut plan, 1), [8]);
+        plan.again(execution(8));
+    }
+    assert_eq!(picked_once(&mut plan, 1), [8]);
+    plan.won(execution(8), 0);
+    assert_eq!(picked_once(&mut plan, 1), [2]);
+}
+
+/// One that has one execution at a time is not ahead of a backlog each time.
+#[test]
+fn a_group_that_comes_again_begins_level_with_who_has_waited_longest() {
+    let mut plan = plan(queued(&[(1, "a"), (2, "a"), (3, "b")]));
+    plan.advance(1_000);
+    assert_eq!(picked_once(&mut plan, 1), [1]);
+    plan.won(execution(1), 0);
+    assert_eq!(picked_once(&mut plan, 1), [3]);
+    plan.won(execution(3), 0);
+    let mut again = queued(&[(2, "a"), (4, "b")]);
+    again.pendings.iter_mut().for_each(|pending| pending.due += 5);
+    again.sent = 10;
+    plan.take(again, 10);
+    plan.advance(1_000);
+    assert_eq!(picked_once(&mut plan, 1), [2]);
+    assert_eq!(picked_once(&mut plan, 1), [4]);
 }
