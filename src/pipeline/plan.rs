@@ -147,7 +147,8 @@ impl Plan {
         self.lanes.are_all(self.full)
     }
 
-    /// There is no room for more executions of a job or a group: they wait until it is freed, or the next poll.
+    /// There is no room for more executions of a job or a group: they wait until it is freed, or the next
+    /// poll.
     pub(crate) fn hold(&mut self, of: &BoundOf) {
         match of.group {
             Some(_) => self.ready.hold(&of.job, &of.group),
@@ -348,7 +349,8 @@ impl Plan {
         self.arm(slot, due);
     }
 
-    /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a place.
+    /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a
+    /// place.
     fn is_of_small_group(&self, candidate: &Candidate) -> bool {
         let due = || self.ready.count_of(&candidate.entry().job, &candidate.group().cloned());
         candidate.group().is_some() && self.items.len() < 2 * self.cap && due() < (self.cap / PARTS).max(1)
@@ -392,10 +394,9 @@ impl Plan {
     }
 
     /// Due items at `now`, lane by lane and in order, at most one per schedule and any number of enqueued
-    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share, and
-    /// each group of a job.
-    /// Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`], [`Plan::again`] or
-    /// [`Plan::forget`].
+    /// ones, as long as `permit` grants one for their lane; while there are more, each job gets its share,
+    /// and each group of a job. Each is in flight until [`Plan::won`], [`Plan::lost`], [`Plan::skipped`],
+    /// [`Plan::again`] or [`Plan::forget`].
     pub(crate) fn pick<P>(
         &mut self,
         now: Millis,
@@ -419,8 +420,7 @@ impl Plan {
                 continue;
             };
             granting.insert(lane);
-            let before = self.ready.serve(&job, &group);
-            self.ready.remove(&job, &group, &rank);
+            let before = self.ready.take(&job, &group, &rank);
             if let Some(item) = self.items.get_mut(&rank.3) {
                 item.turn = before;
             }

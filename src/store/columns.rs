@@ -112,16 +112,9 @@ pub(crate) const POLICY: [Column; 13] = [
     Column::GroupRatePer,
 ];
 
-/// Those of its bounds.
+/// Those of its bounds: the last of them.
 #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only a database has columns"))]
-pub(crate) const BOUNDS: [Column; 6] = [
-    Column::Concurrency,
-    Column::RateCount,
-    Column::RatePer,
-    Column::GroupConcurrency,
-    Column::GroupRateCount,
-    Column::GroupRatePer,
-];
+pub(crate) const BOUNDS: [Column; 6] = *POLICY.last_chunk().expect("there are more");
 
 /// What a policy says in one of its columns.
 pub(crate) fn policy_value(policy: &JobPolicy, column: Column) -> i64 {

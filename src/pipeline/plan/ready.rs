@@ -44,13 +44,7 @@ impl Ready {
     }
 
     pub(super) fn remove(&mut self, job: &str, group: &Group, rank: &Rank) {
-        let is_held = self.is_held(job, group);
-        if let Some(line) = self.jobs.get_mut(job) {
-            line.change(group, is_held, |turn| turn.due.remove(rank));
-            if line.groups.is_empty() {
-                self.jobs.remove(job);
-            }
-        }
+        self.change(job, group, |turn| turn.due.remove(rank));
     }
 
     /// How many items of a group are due.
@@ -88,24 +82,32 @@ impl Ready {
         due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
     }
 
-    /// An item of the group got a seat; when the group got its last one before.
-    pub(super) fn serve(&mut self, job: &Arc<str>, group: &Group) -> u64 {
+    /// Takes out an item that gets a seat; when its group got its last one before.
+    pub(super) fn take(&mut self, job: &Arc<str>, group: &Group, rank: &Rank) -> u64 {
         self.seats += 1;
         self.served.insert(Arc::clone(job), self.seats);
-        self.set_turn(job, group, self.seats)
+        let seats = self.seats;
+        let taken = self.change(job, group, |turn| {
+            turn.due.remove(rank);
+            std::mem::replace(&mut turn.served, seats)
+        });
+        taken.unwrap_or_default()
     }
 
     /// The item that had got this seat is back: its group was not served.
     pub(super) fn take_back(&mut self, job: &str, group: &Group, before: u64) {
-        let now = self.jobs.get(job).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.served);
-        self.set_turn(job, group, before.min(now));
+        self.change(job, group, |turn| turn.served = turn.served.min(before));
     }
 
-    fn set_turn(&mut self, job: &str, group: &Group, served: u64) -> u64 {
+    /// Changes the turn of a group that has one.
+    fn change<T>(&mut self, job: &str, group: &Group, change: impl FnOnce(&mut Turn) -> T) -> Option<T> {
         let is_held = self.is_held(job, group);
-        let line = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group));
-        let set = |turn: &mut Turn| std::mem::replace(&mut turn.served, served);
-        line.map_or(0, |line| line.change(group, is_held, set))
+        let line = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group))?;
+        let changed = line.change(group, is_held, change);
+        if line.groups.is_empty() {
+            self.jobs.remove(job);
+        }
+        Some(changed)
     }
 
     /// The group has no room: none of its items is next.
@@ -228,8 +230,8 @@ impl Line {
     }
 }
 
-/// What a batch of claims holds: one item of each schedule at most, and no more of a job with bounds, and of each
-/// of its groups, than can be claimed.
+/// The items of a batch of claims: at most one of each schedule, and no more of a job with bounds, and of
+/// each of its groups, than can be claimed.
 pub(super) struct Batch {
     most: usize,
     schedules: FxHashSet<ScheduleId>,
