@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What ran: schedule, planned (ms), started (us).
+/// The executions: schedule, planned start (ms), actual start (us).
 static RUNS: Mutex<Vec<(usize, i64, i64)>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -16,7 +16,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 pub enum Asked {
     /// Make the tables and store these jobs: schedule, planned (ms).
     Load { url: String, jobs: Vec<(usize, i64)> },
-    /// Run what is due, until the input ends.
+    /// Run due executions until the input ends.
     Node { url: String, variant: String },
 }
 

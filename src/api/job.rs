@@ -130,8 +130,8 @@ impl<P> Job<P> {
     /// Counted from claimed executions, also those whose handlers run on beyond their time limits, and those
     /// of a node that died until they are taken back. The others wait, and no thread waits for them: one
     /// begins when one of its node ends. A node asks for places that others have freed after 0.1 s, and each
-    /// time after twice as long, up to 3.2 s. The latest node that started says how many; another number holds
-    /// within a poll interval.
+    /// time after twice as long, up to 3.2 s. The latest node that started says how many; another number
+    /// holds within a poll interval.
     #[must_use]
     pub const fn concurrency(mut self, most: u32) -> Self {
         self.policy.bounds.job.concurrency = some(most);
@@ -142,11 +142,11 @@ impl<P> Job<P> {
     /// server allows. Default, and a count or a span of 0: any number. From 1 ms on, kept to the millisecond;
     /// a count of over 10,000 is taken for 10,000.
     ///
-    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them: also one that
-    /// was handed back, against its own execution, too. A claimed execution mostly begins at once. One that
-    /// waits in its lane's queue begins later: for a strict rate give the job a [`Lane`](crate::Lane) without
-    /// a queue, or an async handler. The others wait as with [`Job::concurrency`], mostly up to 0.1 s longer
-    /// than they must, so that many are claimed together.
+    /// Counted are the claims of the last `per`, by the database's clock, whatever became of them: also one
+    /// that was handed back, against its own execution, too. A claimed execution mostly begins at once. One
+    /// that waits in its lane's queue begins later: for a strict rate give the job a [`Lane`](crate::Lane)
+    /// without a queue, or an async handler. The others wait as with [`Job::concurrency`], mostly up to 0.1 s
+    /// longer than they must, so that many are claimed together.
     ///
     /// ```
     /// use firetime::Job;
@@ -161,8 +161,8 @@ impl<P> Job<P> {
         self
     }
 
-    /// Groups the job's [enqueued](crate::Client::enqueue) executions by a key: the customer, the account, the
-    /// host that is called. Default: no groups.
+    /// Groups the job's [enqueued](crate::Client::enqueue) executions by a key: the customer, the account,
+    /// the host that is called. Default: no groups.
     ///
     /// Groups take turns: while executions of several wait on a node, each group gets a start in its turn,
     /// however many another has waiting. Each may have bounds, [`Job::group_concurrency`] and

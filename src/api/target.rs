@@ -15,7 +15,7 @@ use crate::store::switch::Scope;
 /// | [application](Target::application) | all executions | each node's next poll |
 ///
 /// The next poll begins when a node hears of the pause, mostly within some milliseconds, or else within 5 s.
-/// What runs, and what it has claimed by then, goes on to its end.
+/// Running executions, and those that it has claimed by then, go on to their ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {

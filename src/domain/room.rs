@@ -1,4 +1,4 @@
-//! What the bounds of a job leave: whoever claims reads what has been claimed, and asks [`Room`]. Pure.
+//! The room that a job's bounds leave for further executions, by those that were claimed before. Pure.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub(crate) struct Noted {
     pub runs: bool,
 }
 
-/// What counts towards a bound.
+/// The executions that count towards a bound.
 #[derive(Clone, Debug, Default)]
 struct Used {
     running: u32,
@@ -23,7 +23,7 @@ struct Used {
     claimed: VecDeque<Millis>,
 }
 
-/// What is left of a job's bounds.
+/// The places that a job's bounds leave.
 #[derive(Debug)]
 pub(crate) struct Room {
     bounds: Bounds,
@@ -33,7 +33,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// What those leave that were claimed before `now`.
+    /// The places left beside the executions claimed before `now`.
     pub(crate) fn new(bounds: Bounds, now: Millis, noted: impl IntoIterator<Item = Noted>) -> Self {
         let mut room = Self { bounds, now, job: Used::default(), groups: HashMap::new() };
         let mut noted: Vec<Noted> = noted.into_iter().collect();

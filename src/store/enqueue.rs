@@ -141,8 +141,9 @@ impl QueueRow {
 }
 
 impl EnqueueOrder {
-    /// What nodes are told of it if it is stored now: nothing if it is due at `due` where it is `now` and their
-    /// next polls bring it in time, or if they were told of others just before (`boot` is the boot clock's now).
+    /// What nodes are told of it if it is stored now: nothing if it is due at `due` where it is `now` and
+    /// their next polls bring it in time, or if they were told of others just before (`boot` is the boot
+    /// clock's now).
     pub(crate) fn news(&self, due: Millis, now: Millis, boot: Millis) -> News {
         /// More than a poll interval and the difference of two clocks.
         const SOON: Millis = 90_000;

@@ -98,11 +98,11 @@ pub(crate) trait Store: Send + Sync {
     fn payloads(&self, schedules: &[ScheduleId]) -> Result<Vec<LargePayload>>;
 
     /// Claims each candidate under its guard, in one transaction, and those of each job with a limit in one
-    /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked. A
-    /// schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms. One
-    /// that would overlap an execution of its schedule, and must not, is [`Claim::Blocked`]; one for
-    /// which its job's bounds leave no room, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts. A
-    /// candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
+    /// of their own; at most one per schedule, and any number of enqueued ones, answered in the order asked.
+    /// A schedule's row another transaction holds locked is [`Claim::Skipped`], on PostgreSQL after 20 ms.
+    /// One that would overlap an execution of its schedule, and must not, is [`Claim::Blocked`]; one for
+    /// which its job's bounds leave no room, [`Claim::Full`], and [`Claim::Busy`] while somebody else counts.
+    /// A candidate that alone makes the transaction fail is [`Claim::Failed`] and nothing of it is kept.
     fn claim(&self, requests: &[ClaimRequest]) -> Result<Vec<Claim>>;
 
     /// Settles a `claim` call whose commit is unknown, row by row; at most one candidate per schedule. An

@@ -11,7 +11,8 @@ use crate::store::order::{self, ExecutionOrder};
 
 /// Cancels an execution. Made by [`Client::cancel`].
 ///
-/// The id of any of its attempts names it: of an execution that was tried again the last attempt is cancelled.
+/// The id of any of its attempts names it: of an execution that was tried again the last attempt is
+/// cancelled.
 ///
 /// One that has not begun is CANCELLED at once. One that runs is asked to end: the request is stored, the
 /// node that runs it reads it with its next heartbeat, and from then on

@@ -1,10 +1,10 @@
 //! Jobs with bounds: so many of their executions run at once, or begin within a span of time, on all nodes.
 //!
 //! A claim of such a job locks its row in QRTZ_JOB, so that claims of one job come one after the other, and
-//! counts. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_BOUNDED names
-//! the executions that may count; their own states say which are under way. So an outcome writes nothing more
-//! than without a bound, and nothing is left behind by a death. The time by which rates count is the
-//! database's, read under the lock.
+//! counts. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_BOUNDED
+//! names the executions that may count; their own states say which are under way. So an outcome writes
+//! nothing more than without a bound, and nothing is left behind by a death. The time by which rates count is
+//! the database's, read under the lock.
 
 use super::dialect::Dialect;
 use super::fault::Step;
@@ -88,8 +88,8 @@ pub(super) fn note(
     Ok(())
 }
 
-/// The executions of a job that may count: whether each is under way (claimed, or beyond its time limit), when
-/// it was claimed, and its group.
+/// The executions of a job that may count: whether each is under way (claimed, or beyond its time limit),
+/// when it was claimed, and its group.
 pub(super) fn noted(dialect: Dialect, job: i64) -> Statement {
     sql(format!(
         "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \

@@ -23,8 +23,8 @@ pub(super) fn policy(row: &mut Row) -> Step<JobPolicy> {
     Ok(policy)
 }
 
-/// The bounds of a job `alias`, as [`bounds`] reads them: in one column that is NULL for most, as each row of a
-/// poll brings it.
+/// The bounds of a job `alias`, as [`bounds`] reads them: in one column that is NULL for most, as each row of
+/// a poll brings it.
 pub(super) fn bounds_columns(alias: &str) -> String {
     let columns = BOUNDS.map(|column| format!("{alias}.{}", column.name()));
     let (any, all) = (columns.join(" <> 0 OR "), columns.join(", "));
