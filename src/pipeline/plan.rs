@@ -228,7 +228,8 @@ impl Plan {
     /// again; unless it did not look as far. Claims in flight stay, without what follows them, and so do
     /// PENDING executions that changed since the poll was sent.
     pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
-        self.overflowed |= !planned.complete;
+        let is_short = planned.covered == Covered::NOTHING;
+        self.overflowed |= !planned.complete && !is_short;
         self.full = LaneSet::NONE;
         self.full_jobs.clear();
         self.ready.free_all();
@@ -246,7 +247,9 @@ impl Plan {
         for pending in planned.pendings {
             self.take_pending(pending, planned.sent, boot);
         }
-        self.brought = (self.items.len(), self.bytes);
+        if !is_short {
+            self.brought = (self.items.len(), self.bytes);
+        }
     }
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {

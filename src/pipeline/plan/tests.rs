@@ -323,6 +323,23 @@ fn only_a_plan_that_was_cut_off_asks_for_a_poll() {
     }
 }
 
+#[test]
+fn a_short_poll_neither_empties_a_plan_nor_changes_when_it_asks_for_more() {
+    let rows: Vec<_> = (1..=4).map(row).collect();
+    let cut_off = PollPlan { complete: false, ..polled(&rows.iter().collect::<Vec<_>>(), 1_500, 0) };
+    let short = |complete| PollPlan { complete, covered: Covered::NOTHING, ..polled(&[], 0, 1) };
+    let mut plan = plan(cut_off);
+    for (id, wants) in [(1, false), (2, true)] {
+        plan.take(short(false), 100);
+        assert_eq!(plan.len() as i64, 5 - id);
+        assert_eq!(pick(&mut plan, 1_000, 1).len(), 1);
+        plan.won(schedule(id), 1_000);
+        assert_eq!(plan.wants_poll(), wants, "half of what the long one brought is done");
+    }
+    plan.take(short(false), 100);
+    assert!(!plan.wants_poll(), "it cuts nothing off");
+}
+
 /// Or the next poll would come at once, and bring as little.
 #[test]
 fn a_plan_that_was_cut_off_and_has_nothing_to_do_waits_for_the_next_tick() {

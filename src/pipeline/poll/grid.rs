@@ -17,6 +17,8 @@ const EXTRA_REST: Millis = 1_000;
 /// For news alone none begins before so many times the duration of the last poll have passed: if news never
 /// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
 const NEWS_REST: Millis = 9;
+/// Behind a poll that took so long, news that must wait for the next makes a short one.
+const LONG_POLL: Millis = 50;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
 #[derive(Debug)]
@@ -66,6 +68,8 @@ fn phase_of(node: NodeId, period: Millis) -> Millis {
 pub(super) enum Next {
     /// A poll begins: with this tick, before which so many were skipped, or as an extra poll.
     Begin { tick: Option<Millis>, skipped: u64 },
+    /// A short poll begins, which only looks for what may start at once.
+    Short,
     /// No poll begins before this boot-clock instant.
     Wait(Millis),
 }
@@ -76,9 +80,13 @@ pub(super) struct Timetable {
     /// A poll is wanted before the next tick.
     pub(super) wanted: bool,
     /// One is wanted for changes that this process has made or heard of,
-    pub(super) news: bool,
+    news: bool,
     /// but not before this boot-clock instant.
     news_at: Millis,
+    /// A short one is wanted for them until then,
+    short: bool,
+    /// but not before this boot-clock instant.
+    short_at: Millis,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Millis>,
     /// The last poll to begin did so between two ticks.
@@ -94,10 +102,27 @@ impl Timetable {
     /// The first poll begins at once.
     pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
-        let (news, news_at) = (false, now.boot);
+        let (news, news_at, short, short_at) = (false, now.boot, false, now.boot);
         let (is_extra, extra_ended, extra_pause) = (false, None, EXTRA_PAUSE);
         let (retry, hold) = (None, now.boot);
-        Self { ticker, wanted: true, news, news_at, retry, is_extra, extra_ended, extra_pause, hold }
+        Self {
+            ticker,
+            wanted: true,
+            news,
+            news_at,
+            short,
+            short_at,
+            retry,
+            is_extra,
+            extra_ended,
+            extra_pause,
+            hold,
+        }
+    }
+
+    /// This process has made a change, or heard of one.
+    pub(super) fn heard(&mut self) {
+        (self.news, self.short) = (true, true);
     }
 
     /// Whether a poll begins now.
@@ -107,15 +132,21 @@ impl Timetable {
         }
         let extra_at = self.extra_at();
         let news_at = if self.news { self.news_at } else { Millis::MAX };
+        let short_at = if self.short { self.short_at } else { Millis::MAX };
         match self.ticker.tick(now.db) {
             Some((tick, skipped)) => self.begin(Some(tick), skipped),
             None if self.wanted || extra_at <= now.db || news_at <= now.boot => self.begin(None, 0),
-            None => Next::Wait(now.boot_at(extra_at.min(self.ticker.next)).min(news_at)),
+            None if short_at <= now.boot => {
+                (self.short, self.is_extra) = (false, true);
+                Next::Short
+            }
+            None => Next::Wait(now.boot_at(extra_at.min(self.ticker.next)).min(news_at).min(short_at)),
         }
     }
 
     fn begin(&mut self, tick: Option<Millis>, skipped: u64) -> Next {
-        (self.wanted, self.news, self.retry, self.is_extra) = (false, false, None, tick.is_none());
+        (self.wanted, self.news, self.short) = (false, false, false);
+        (self.retry, self.is_extra) = (None, tick.is_none());
         Next::Begin { tick, skipped }
     }
 
@@ -137,9 +168,16 @@ impl Timetable {
     }
 
     /// A poll that began at `sent`, boot clock, has ended.
-    pub(super) fn ended(&mut self, now: Now, sent: Millis) {
+    pub(super) fn ended(&mut self, now: Now, sent: Millis, is_short: bool) {
         self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
-        self.news_at = now.boot + NEWS_REST * (now.boot - sent);
+        let took = now.boot - sent;
+        let rested = now.boot + NEWS_REST * took;
+        if is_short {
+            self.short_at = rested;
+        } else {
+            self.news_at = rested;
+            self.short_at = if took >= LONG_POLL { now.boot } else { rested };
+        }
     }
 
     /// The pause behind an extra poll that has just ended.

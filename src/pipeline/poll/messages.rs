@@ -6,10 +6,8 @@ use super::decode::Decode;
 use crate::domain::shards::Member;
 use crate::domain::{Error, Event, Millis, NodeId, Occurrence, Pending, ScheduleId};
 use crate::machine::Operation;
-#[cfg(any(test, feature = "bench"))]
-use crate::store::Page;
 use crate::store::news::{Glance, GlanceQuery};
-use crate::store::{LargePayload, PollQuery, Polled, Store};
+use crate::store::{LargePayload, Page, PollQuery, Polled, Store};
 use crate::time::Micros;
 
 pub(crate) enum PollInput {
@@ -86,6 +84,9 @@ pub(crate) struct Covered {
 }
 
 impl Covered {
+    /// No part of it: a short poll's.
+    pub(crate) const NOTHING: Self =
+        Self { schedules: false, pendings: (Page::FIRST.pendings, Page::FIRST.pendings), newest: Page::END };
     #[cfg(any(test, feature = "bench"))]
     pub(crate) const ALL: Self =
         Self { schedules: true, pendings: (Page::FIRST.pendings, Page::END), newest: Page::END };

@@ -9,6 +9,9 @@
 //! are cut off fairly: each job gets its share of pages and of large payloads. A call that fails makes the
 //! next poll's pages smaller. At last the poll [decodes](decode) new payloads in the time that is left.
 //!
+//! While a long poll keeps news waiting, short polls read the newest PENDING executions alone: what may start
+//! at once need not wait behind a backlog that is read anew.
+//!
 //! Between two polls it asks for news, where nobody tells: others' changes that the next poll should not wait
 //! for.
 //!
@@ -34,7 +37,7 @@ use self::home::Home;
 pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutput, PollPlan};
 use self::messages::{GLANCE, LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
-use self::pages::{Bookmark, OTHERS, Poll, PolledRows, Signs, Stage};
+use self::pages::{Bookmark, OTHERS, Poll, PolledRows, SHORT_PAGE, Signs, Stage};
 use self::skipping::Skipping;
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
@@ -115,6 +118,22 @@ impl PollMachine {
         call
     }
 
+    /// Begins a short poll. What is due later is brought by the next poll that is not.
+    fn begin_short(&mut self, now: Now) -> PollOp {
+        let query = PollQuery {
+            shares: self.home.shares.clone(),
+            names: self.home.names(now),
+            until: now.db + self.window.lead,
+            page: Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST },
+            limit: self.bookmark.limit.min(SHORT_PAGE),
+            ..self.look(now)
+        };
+        let poll = Poll { is_short: true, ..Poll::new(None, now.boot, query) };
+        let call = self.call(&poll);
+        self.poll = Some(poll);
+        call
+    }
+
     /// The end of the window of a poll that begins now.
     fn until(&self, now: Now) -> Millis {
         self.window.end(self.timetable.next_tick() - self.window.poll).max(now.db + self.window.lead)
@@ -130,7 +149,9 @@ impl PollMachine {
         match answer {
             Ok(PollAnswer::Glance(glance)) => {
                 let News { work, cancel } = self.glances.answered(now, glance);
-                self.timetable.news |= work;
+                if work {
+                    self.timetable.heard();
+                }
                 if cancel {
                     self.outbox.push(PollOutput::CancelAsked);
                 }
@@ -264,14 +285,16 @@ impl PollMachine {
     /// Ends a poll: plans the rows that handlers here can decode. If there was no time to decode some,
     /// another poll follows soon.
     fn planned(&mut self, now: Now, poll: Poll) {
-        let Poll { tick, sent, query, walk, mut brought, signs, .. } = poll;
+        let Poll { tick, is_short, sent, query, walk, mut brought, signs, .. } = poll;
         if brought.keep_decodable(&self.decoders) {
             self.timetable.wanted = true;
         }
-        let left = self.timetable.next_tick() - now.db;
-        self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
-        self.timetable.ended(now, sent);
-        self.bookmark.ended(&walk);
+        self.timetable.ended(now, sent, is_short);
+        if !is_short {
+            let left = self.timetable.next_tick() - now.db;
+            self.skipping.ended(now, (!self.timetable.wanted).then_some(left));
+            self.bookmark.ended(&walk);
+        }
         let PolledRows { mut entries, pendings, complete } = brought;
         entries.retain(|entry| !self.home.leaves_planned(&entry.name));
         let Expanded { occurrences, complete: whole } =
@@ -287,7 +310,7 @@ impl PollMachine {
             occurrences,
             pendings,
             complete: complete && whole,
-            covered: walk.covered(),
+            covered: if is_short { Covered::NOTHING } else { walk.covered() },
             enabled: signs.app && signs.node,
             sent,
         }));
@@ -332,6 +355,7 @@ impl Machine for PollMachine {
                 }
                 Step::Do(self.begin(now, tick))
             }
+            Next::Short => Step::Do(self.begin_short(now)),
             Next::Wait(until) if self.timetable.wanted => Step::Wait(until),
             Next::Wait(until) => match self.glances.begin(now) {
                 Some(after) => Step::Do(PollOp::Glance(self.glance(now, after))),
@@ -375,12 +399,12 @@ impl Machine for PollMachine {
         match input {
             PollInput::Wake => self.timetable.wanted = true,
             PollInput::News => {
-                self.timetable.news = true;
+                self.timetable.heard();
                 self.glances.heard(now);
             }
             PollInput::Told(is_told) => self.glances.told(now, is_told),
             PollInput::Changed(name) => {
-                self.timetable.news = true;
+                self.timetable.heard();
                 self.home.changed(name, now.boot + 2 * self.window.poll);
             }
             PollInput::Freed(name) => {

@@ -27,6 +27,8 @@ const LEAST_PAGE: usize = 64;
 /// A poll begins no call after so long, but for the first that may bring rows and the first that brings large
 /// payloads.
 pub(super) const PATIENCE: Millis = 1_000;
+/// The rows of a short poll.
+pub(super) const SHORT_PAGE: usize = 1_000;
 /// The most rows of others' shards one page asks for, and the number after which no page follows.
 pub(super) const OTHERS: usize = 1_000;
 /// A node with this many late rows at home has a backlog, and brings none of others' shards.
@@ -39,6 +41,8 @@ type Key = (Millis, i64);
 pub(super) struct Poll {
     /// The tick it began with; `None` for an extra poll.
     pub tick: Option<Millis>,
+    /// One page of the newest PENDING executions is all it asks for.
+    pub is_short: bool,
     /// When it began, boot clock.
     pub sent: Millis,
     /// The question that its pages at home have in common, and the page asked for.
@@ -218,6 +222,7 @@ impl Poll {
         let walk = Walk { sections: 0, unasked: 0, pendings: (begin, begin), newest: Page::END, helped: 0 };
         Self {
             tick,
+            is_short: false,
             sent,
             query,
             stage: Stage::Home,
@@ -271,6 +276,9 @@ impl Poll {
     /// Goes on to the next page, if the last one named it and there is room and time; behind the last page at
     /// home to the late rows of others' shards; and then to the large payloads.
     pub(super) fn follow(&mut self, now: Now, next: Option<Page>, bookmark: &Bookmark) {
+        if self.is_short {
+            return self.end_pages();
+        }
         let at_home = self.stage == Stage::Home;
         let next = if at_home { self.walk.reached(&self.query.page, next, bookmark) } else { next };
         let in_time = self.left(now) > 0;
@@ -291,10 +299,15 @@ impl Poll {
                 } else {
                     self.brought.complete &= next.is_none();
                 }
-                self.payloads.choose(self.brought.rows());
-                self.stage = Stage::Over;
+                self.end_pages();
             }
         }
+    }
+
+    /// The large payloads follow.
+    fn end_pages(&mut self) {
+        self.payloads.choose(self.brought.rows());
+        self.stage = Stage::Over;
     }
 
     /// Whether rows of others are late, and the node has time for them.

@@ -363,18 +363,26 @@ fn a_poll_of_a_tick_is_followed_at_once() {
     }
 }
 
-/// The polls of a node where something changes all the time, each of which takes so long: when, and whether
-/// with a tick.
-fn polls_with_changes(takes: Millis) -> Vec<(Millis, bool)> {
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Tick,
+    Extra,
+    Short,
+}
+
+/// The polls of a node where something changes all the time: when, and of which kind. Short ones take a
+/// twentieth of the time that others take.
+fn polls_with_changes(takes: Millis) -> Vec<(Millis, Kind)> {
     let mut machine = machine(1_000_000);
     let (mut now, mut begun) = (1_000_000, Vec::new());
     while now < 1_000_000 + 2 * PERIOD {
         machine.receive(at(now), PollInput::Changed("s".to_owned()));
         match machine.next(at(now)) {
             Step::Do(_) => {
-                let has_tick = machine.poll.as_ref().is_some_and(|poll| poll.tick.is_some());
-                begun.push((now - 1_000_000, has_tick));
-                now += takes;
+                let (tick, is_short) = machine.poll.as_ref().map(|poll| (poll.tick, poll.is_short)).unwrap();
+                let kind = if tick.is_some() { Kind::Tick } else { Kind::Extra };
+                begun.push((now - 1_000_000, if is_short { Kind::Short } else { kind }));
+                now += if is_short { takes / 20 } else { takes };
                 machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
             }
             Step::Wait(_) => now += 1,
@@ -387,9 +395,37 @@ fn polls_with_changes(takes: Millis) -> Vec<(Millis, bool)> {
 /// It has brought a backlog, and the next would bring it once more.
 #[test]
 fn a_long_poll_is_followed_by_a_rest_from_news_but_not_from_ticks() {
-    let polls = [(0, false), (2_000, false), (4_000, false), (PERIOD, true), (7_000, false), (9_000, false)];
-    assert_eq!(polls_with_changes(200), polls);
-    assert!(polls_with_changes(2).len() > 90, "a short one is followed soon");
+    let mut polls = polls_with_changes(200);
+    polls.retain(|(_, kind)| *kind != Kind::Short);
+    let (tick, extra) = ((PERIOD + 70, Kind::Tick), |at| (at, Kind::Extra));
+    assert_eq!(polls, [extra(0), extra(2_050), extra(4_110), tick, extra(7_140), extra(9_200)]);
+    assert!(polls_with_changes(2).len() > 90, "a quick one is followed soon");
+}
+
+/// What was enqueued behind the backlog may start at once.
+#[test]
+fn while_a_long_poll_keeps_news_waiting_short_polls_look_for_it() {
+    let is_short = |(_, kind): &(Millis, Kind)| *kind == Kind::Short;
+    let long = polls_with_changes(200);
+    let shorts: Vec<Millis> = long.iter().filter(|it| is_short(it)).map(|(at, _)| *at).collect();
+    assert_eq!(shorts[..5], [210, 310, 410, 510, 620], "a rest of 90 ms, and extra pauses up to 100 ms");
+    assert!(!polls_with_changes(40).iter().any(is_short), "others find it soon enough");
+}
+
+#[test]
+fn a_short_poll_brings_the_newest_of_what_may_start_now() {
+    let mut machine = machine(1_000_000);
+    let (now, first) = asked(&mut machine, 1_000_000);
+    machine.done(at(now + 500), Ok(PollAnswer::Page(answer(now + 500, Vec::new()))));
+    machine.receive(at(now + 500), PollInput::News);
+    let (now, query) = asked(&mut machine, now + 500);
+    let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
+    assert_eq!((&query.page, query.limit, query.until), (&page, SHORT_PAGE, now + machine.window.lead));
+    assert_eq!(query.shares, first.shares);
+    let next = Some(Page { schedules: DueRows::Sections(Vec::new()), newest: false, ..Page::FIRST });
+    machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
+    let (_, told) = until_asked(&mut machine, now);
+    assert_eq!(planned(told).covered, Covered::NOTHING, "what it did not bring stays planned");
 }
 
 #[test]
