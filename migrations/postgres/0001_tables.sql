@@ -157,6 +157,8 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     key_period BIGINT,
     unique_key VARCHAR(200),
     group_key VARCHAR(200),
+    lane VARCHAR(50),
+    tags TEXT,
     error TEXT,
     result TEXT,
     payload TEXT,
@@ -207,11 +209,20 @@ CREATE TABLE IF NOT EXISTS QRTZ_BOUNDED (
 -- it still keeps others away says its own state. key_period is when the period of its due time begins; -1
 -- where the key is for all times.
 CREATE TABLE IF NOT EXISTS QRTZ_KEY (
-    job_id BIGINT NOT NULL,
     unique_key VARCHAR(200) NOT NULL,
+    execute_id BIGINT NOT NULL,
     key_period BIGINT NOT NULL DEFAULT -1,
     origin BIGINT NOT NULL,
-    PRIMARY KEY (job_id, unique_key, key_period)
+    PRIMARY KEY (unique_key, execute_id, key_period)
+);
+
+-- By which tags enqueued executions are found: by queue and origin, which all attempts at one share. The
+-- executions' own rows have them, too, as a JSON array.
+CREATE TABLE IF NOT EXISTS QRTZ_TAG (
+    tag VARCHAR(100) NOT NULL,
+    execute_id BIGINT NOT NULL,
+    origin BIGINT NOT NULL,
+    PRIMARY KEY (tag, execute_id, origin)
 );
 
 -- Who changed what by a client or the program: written in the transaction of the change.

@@ -161,7 +161,8 @@ impl Builder {
 
     /// Gives the node a lane beside the one called `default`: threads and a queue for the jobs that name it
     /// ([`Job::lane`]). `name` has 1 to 50 characters, none of them control characters, and is neither
-    /// `default` nor `job`. Default: no lane; up to 63 are possible.
+    /// `default` nor `job`. Default: no lane; up to 63 are possible, 31
+    /// with async handlers.
     #[must_use]
     pub fn lane(mut self, name: &str, lane: Lane) -> Self {
         self.config.lanes.push(lane.named(name));
@@ -321,7 +322,7 @@ fn with_tasks(
 ) -> Result<Config, Error> {
     use crate::node::tasks::Tasks;
     if handlers.lanes().any(|it| it.is_async) {
-        config.add_lanes_of_tasks(handlers.lanes())?;
+        config.add_lanes_of_tasks()?;
         config.tasks = Some(runtime.map_or_else(Tasks::around, Tasks::on)?);
     }
     Ok(config)

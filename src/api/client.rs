@@ -361,14 +361,49 @@ impl Client {
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if no schedule can have the name, or no node's id can begin so; or the
+    /// [`ErrorKind::Config`] if nothing can have a name that it asks for, or no node's id can begin so; or the
     /// database's failure.
+    ///
+    /// ```
+    /// use firetime::{Client, ExecutionFilter, ExecutionState, Job};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    /// # firetime::migrate(&url)?;
+    /// const REMIND: Job<u64> = Job::new("remind");
+    /// let client = Client::connect("shop", &url)?;
+    /// client.enqueue(REMIND, &1).tag("order-17").run()?;
+    /// client.enqueue(REMIND, &2).tag("order-17").tag("urgent").run()?;
+    /// client.enqueue(REMIND, &3).tag("order-18").run()?;
+    /// let waiting = ExecutionFilter {
+    ///     tag: Some("order-17".to_owned()),
+    ///     states: vec![ExecutionState::Pending],
+    ///     ..ExecutionFilter::default()
+    /// };
+    /// for execution in client.executions(&waiting)? {
+    ///     client.cancel(execution.id).reason("paid").run()?;
+    /// }
+    /// assert_eq!(client.executions(&waiting)?, []);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn executions(&self, filter: &ExecutionFilter) -> Result<Vec<ExecutionView>, Error> {
-        config::check_text("the schedule's name", filter.schedule.as_deref().unwrap_or_default(), 200)?;
-        config::check_text("the node's id", filter.node.as_deref().unwrap_or_default(), 36)?;
+        let names = [
+            ("the schedule's name", &filter.schedule, 200),
+            ("the job's name", &filter.job, 200),
+            ("the unique key", &filter.key, 200),
+            ("the group", &filter.group, 200),
+            ("the tag", &filter.tag, 100),
+            ("the node's id", &filter.node, 36),
+        ];
+        for (what, name, most) in names {
+            config::check_text(what, name.as_deref().unwrap_or_default(), most)?;
+        }
         let query = ExecutionQuery {
             application: Some(self.application.clone()),
             schedule: filter.schedule.clone(),
+            job: filter.job.clone(),
+            key: filter.key.clone(),
+            group: filter.group.clone(),
+            tag: filter.tag.clone(),
             states: filter.states.clone(),
             node: filter.node.clone(),
             of: None,

@@ -2,8 +2,6 @@
 
 use crate::domain::{Error, ErrorKind};
 use crate::node::start::Config;
-#[cfg(feature = "tokio")]
-use crate::pipeline::lanes::JobLane;
 use crate::pipeline::lanes::{DEFAULT_LANE, LaneSettings, MOST_LANES};
 use crate::pipeline::pool::PoolLimits;
 use crate::store::enqueue::QUEUE_PREFIX;
@@ -36,21 +34,15 @@ impl Config {
         &mut self.lanes[0].limits
     }
 
-    /// Adds a lane of tasks for each lane that some of these jobs run in by async handlers.
+    /// Adds a lane of tasks beside each lane: any may be named as an execution of an async handler's job is
+    /// enqueued.
     #[cfg(feature = "tokio")]
-    pub(super) fn add_lanes_of_tasks<'j>(
-        &mut self,
-        jobs: impl Iterator<Item = JobLane<'j>>,
-    ) -> Result<(), Error> {
-        let is_used: Vec<&str> = jobs.filter(|it| it.is_async).map(|it| it.lane).collect();
-        let used = self.lanes.iter().filter(|lane| is_used.contains(&&*lane.name));
-        let of_tasks: Vec<LaneSettings> = used.map(LaneSettings::of_tasks).collect();
-        let count = self.lanes.len() + of_tasks.len();
-        if count > MOST_LANES {
-            let message = format!(
-                "lanes: {MOST_LANES} at most with the default one, and one with async handlers counts twice; \
-                 got {count}"
-            );
+    pub(super) fn add_lanes_of_tasks(&mut self) -> Result<(), Error> {
+        let of_tasks: Vec<LaneSettings> = self.lanes.iter().map(LaneSettings::of_tasks).collect();
+        if self.lanes.len() + of_tasks.len() > MOST_LANES {
+            let most = MOST_LANES / 2 - 1;
+            let message =
+                format!("lanes: {most} at most on a node with async handlers, got {}", self.lanes.len() - 1);
             return Err(Error::new(ErrorKind::Config, message));
         }
         self.lanes.extend(of_tasks);
@@ -261,19 +253,16 @@ mod tests {
 
     #[cfg(feature = "tokio")]
     #[test]
-    fn a_lane_with_async_handlers_counts_twice() {
-        let names: Vec<String> = (0..63).map(|n| format!("lane {n}")).collect();
-        let mut config = Config::new("shop", "sqlite:shop.db");
-        config.lanes.extend(names[..62].iter().map(|name| Lane::threads(1, 2).named(name)));
-        let async_in = |lane| JobLane { job: "job", lane, is_async: true };
-        let blocking = JobLane { is_async: false, ..async_in("lane 0") };
-        config.add_lanes_of_tasks([async_in("default"), async_in("default"), blocking].into_iter()).unwrap();
-        assert_eq!((config.lanes.len(), &*config.lanes[63].name), (64, "default"));
-        let error = config.add_lanes_of_tasks([async_in("lane 7")].into_iter()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "lanes: 64 at most with the default one, and one with async handlers counts twice; got 65"
-        );
+    fn with_async_handlers_each_lane_has_one_of_tasks_beside_it() {
+        let with_lanes = |count| {
+            let mut config = Config::new("shop", "sqlite:shop.db");
+            config.lanes.extend((0..count).map(|n| Lane::threads(1, 2).named(&format!("lane {n}"))));
+            config.add_lanes_of_tasks().map(|()| config)
+        };
+        let lanes = with_lanes(31).unwrap().lanes;
+        assert_eq!((lanes.len(), &*lanes[32].name, &*lanes[63].name), (64, "default", "lane 30"));
+        let error = with_lanes(32).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "lanes: 31 at most on a node with async handlers, got 32");
     }
 
     #[test]

@@ -12,6 +12,15 @@ use crate::trigger::known;
 pub struct ExecutionFilter {
     /// Only of the schedule of this name.
     pub schedule: Option<String>,
+    /// Only of the job of this name, by schedules and enqueued.
+    pub job: Option<String>,
+    /// Only enqueued ones with this unique key: of each job and period the one that was enqueued last with
+    /// it, with all its attempts.
+    pub key: Option<String>,
+    /// Only of this [group](crate::Job::group_by).
+    pub group: Option<String>,
+    /// Only enqueued ones with this [tag](crate::request::Enqueue::tag).
+    pub tag: Option<String>,
     /// Only these states; empty: every state.
     pub states: Vec<ExecutionState>,
     /// Only of the node whose id begins like this.
@@ -24,7 +33,9 @@ pub struct ExecutionFilter {
 
 impl Default for ExecutionFilter {
     fn default() -> Self {
-        Self { schedule: None, states: Vec::new(), node: None, since: None, limit: 1_000 }
+        let (schedule, job, key, group, tag) = (None, None, None, None, None);
+        let (states, node, since) = (Vec::new(), None, None);
+        Self { schedule, job, key, group, tag, states, node, since, limit: 1_000 }
     }
 }
 
@@ -350,6 +361,10 @@ pub struct ExecutionView {
     pub key: Option<String>,
     /// Its [group](crate::Job::group_by), of one that was enqueued in one.
     pub group: Option<String>,
+    /// Its lane, of one that was enqueued in another than its job's.
+    pub lane: Option<String>,
+    /// Its tags, of one that was enqueued with some.
+    pub tags: Vec<String>,
     /// Its fencing token; 0 before its first claim.
     pub fence: i64,
     /// When it is, or was, due: its fire time, or when a retry may begin.
@@ -410,6 +425,8 @@ impl From<store::ExecutionRow> for ExecutionView {
             holder: row.holder,
             key: row.key,
             group: row.group,
+            lane: row.lane,
+            tags: row.tags,
             node: row.node,
             claimed: row.claimed.and_then(instant),
             started: row.started.and_then(instant),

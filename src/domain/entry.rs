@@ -113,6 +113,8 @@ pub(crate) struct Pending {
     pub priority: Option<i32>,
     /// The group that it shares bounds with, and its job's throughput with others.
     pub group: Option<Arc<str>>,
+    /// The lane that it runs in on nodes that have it, in place of its job's.
+    pub lane: Option<Arc<str>>,
     /// How many attempts before it failed, and how often it was snoozed.
     pub failures: u32,
     pub snoozes: u32,
@@ -147,6 +149,14 @@ impl Candidate {
             Self::Pending(pending) => pending.priority,
         };
         own.unwrap_or(self.entry().priority)
+    }
+
+    /// Its own lane, in place of its job's.
+    pub(crate) fn lane(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Planned(_) => None,
+            Self::Pending(pending) => pending.lane.as_ref(),
+        }
     }
 
     /// The group that it belongs to. Occurrences of schedules have none.

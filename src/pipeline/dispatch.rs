@@ -307,7 +307,7 @@ impl<S: Seats> DispatchMachine<S> {
             }
             if doubt.permit.is_none() && !self.stopping && doubt.request.lease.holds(now) {
                 // Whether it counts as begun was decided for the seat it had: only a thread is never worse.
-                let lane = self.plan.lane_of(&doubt.request.candidate.entry().job);
+                let lane = self.plan.lane_of(&doubt.request.candidate);
                 doubt.permit = self.seats.reserve(lane).filter(|permit| S::seat(permit) == Seat::Thread);
             }
             requests.push(doubt.request);

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::pool::PoolLimits;
 use crate::domain::Millis;
@@ -131,7 +131,10 @@ impl Watch {
 
 /// The lane of each job.
 pub(crate) struct Lanes {
-    names: Vec<Arc<str>>,
+    /// Their names, and whether they run async handlers.
+    names: Vec<(Arc<str>, bool)>,
+    /// The jobs whose handlers are async.
+    async_jobs: FxHashSet<Arc<str>>,
     /// Those of jobs that name one, or were moved; others are of the default lane.
     of_jobs: FxHashMap<Arc<str>, LaneId>,
     automatic: Option<Automatic>,
@@ -168,7 +171,7 @@ impl SlowRuns {
 /// One lane alone.
 impl Default for Lanes {
     fn default() -> Self {
-        Self { names: vec![Arc::from(DEFAULT_LANE)], of_jobs: FxHashMap::default(), automatic: None }
+        Self::new(&[LaneSettings::new(DEFAULT_LANE, PoolLimits::new(1, 1, 0))], [])
     }
 }
 
@@ -179,10 +182,12 @@ impl Lanes {
             |it: &JobLane<'_>, lane: &LaneSettings| &*lane.name == it.lane && lane.is_of_tasks == it.is_async;
         let lane_of =
             |it: &JobLane<'_>| LaneId::all().zip(lanes).find(|(_, lane)| is_of(it, lane)).map(|(id, _)| id);
-        let of_jobs = jobs.into_iter().filter_map(|it| Some((Arc::from(it.job), lane_of(&it)?)));
+        let jobs: Vec<JobLane<'_>> = jobs.into_iter().collect();
+        let of_jobs = jobs.iter().filter_map(|it| Some((Arc::from(it.job), lane_of(it)?)));
         let automatic = LaneId::all().zip(lanes).find(|(_, lane)| lane.is_automatic);
         Self {
-            names: lanes.iter().map(|lane| Arc::clone(&lane.name)).collect(),
+            names: lanes.iter().map(|lane| (Arc::clone(&lane.name), lane.is_of_tasks)).collect(),
+            async_jobs: jobs.iter().filter(|it| it.is_async).map(|it| Arc::from(it.job)).collect(),
             of_jobs: of_jobs.collect(),
             automatic: automatic.map(|(lane, _)| Automatic { lane, jobs: FxHashMap::default() }),
         }
@@ -190,6 +195,13 @@ impl Lanes {
 
     pub(crate) fn of(&self, job: &str) -> LaneId {
         self.of_jobs.get(job).copied().unwrap_or_default()
+    }
+
+    /// The lane of this name in which a job can run, if the node has one.
+    pub(crate) fn named(&self, lane: &str, job: &str) -> Option<LaneId> {
+        let is_async = self.async_jobs.contains(job);
+        let is_it = |(name, is_of_tasks): &(Arc<str>, bool)| &**name == lane && *is_of_tasks == is_async;
+        LaneId::all().zip(&self.names).find(|(_, it)| is_it(it)).map(|(id, _)| id)
     }
 
     /// Whether these are all lanes there are.
@@ -227,7 +239,7 @@ impl Lanes {
             self.of_jobs.remove(job);
             LaneId::DEFAULT
         };
-        self.names.get(lane.place()).cloned()
+        self.names.get(lane.place()).map(|(name, _)| Arc::clone(name))
     }
 }
 

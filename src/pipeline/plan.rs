@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::ready::{Admitted, Batch, Group, Rank, Ready, rank};
+use self::ready::{Admitted, Batch, Group, LineKey, Rank, Ready, rank};
 use super::lanes::{LaneId, LaneSet, Lanes};
 use super::poll::{Covered, PollPlan};
 use super::wheel::{Due, Handle, Refused, Wheel};
@@ -127,9 +127,19 @@ impl Plan {
         self.ready.forget_turns();
     }
 
-    /// The lane of a job.
-    pub(crate) fn lane_of(&self, job: &str) -> LaneId {
-        self.lanes.of(job)
+    /// The lane in which a candidate runs here.
+    pub(crate) fn lane_of(&self, candidate: &Candidate) -> LaneId {
+        self.lane_of_line(&self.line_of(candidate))
+    }
+
+    fn line_of(&self, candidate: &Candidate) -> LineKey {
+        let job = Arc::clone(&candidate.entry().job);
+        let lane = candidate.lane().and_then(|lane| self.lanes.named(lane, &job));
+        LineKey { job, lane }
+    }
+
+    fn lane_of_line(&self, line: &LineKey) -> LaneId {
+        line.lane.unwrap_or_else(|| self.lanes.of(&line.job))
     }
 
     /// A run of a job has ended: the name of the lane to which its job changes, if it does.
@@ -164,10 +174,10 @@ impl Plan {
         }
     }
 
-    /// Whether what is due of a job waits for a seat, or for the end of others.
-    fn waits(&self, job: &str) -> bool {
-        let has_no_seat = !self.full.is_empty() && self.full.contains(self.lanes.of(job));
-        has_no_seat || !self.full_jobs.is_empty() && self.full_jobs.contains(job)
+    /// Whether what is due of a line waits for a seat, or for the end of others.
+    fn waits(&self, line: &LineKey) -> bool {
+        let has_no_seat = !self.full.is_empty() && self.full.contains(self.lane_of_line(line));
+        has_no_seat || !self.full_jobs.is_empty() && self.full_jobs.contains(&line.job)
     }
 
     /// The next instant, in database time, at which something becomes due or has done so; nothing that waits
@@ -188,7 +198,7 @@ impl Plan {
     }
 
     fn first_ready(&self) -> Option<Millis> {
-        self.ready.first_due(|job| !self.waits(job))
+        self.ready.first_due(|line| !self.waits(line))
     }
 
     /// Whether rows were cut off and half of the items brought, or of their bytes, are done; asks once. A
@@ -319,8 +329,8 @@ impl Plan {
                 self.wheel.cancel(handle);
             }
             ItemPlace::Ready => {
-                let (entry, group) = (item.candidate.entry(), item.candidate.group().cloned());
-                self.ready.remove(&entry.job, &group, &rank(slot, &item.candidate));
+                let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
+                self.ready.remove(&line, &group, &rank(slot, &item.candidate));
             }
             ItemPlace::Parked => {
                 if let Some((_, parked)) = self.parked.get_mut(&item.candidate.entry().id) {
@@ -355,21 +365,18 @@ impl Plan {
     /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a
     /// place.
     fn is_of_small_group(&self, candidate: &Candidate) -> bool {
-        let due = || self.ready.count_of(&candidate.entry().job, &candidate.group().cloned());
+        let due = || self.ready.count_of(&self.line_of(candidate), &candidate.group().cloned());
         candidate.group().is_some() && self.items.len() < 2 * self.cap && due() < (self.cap / PARTS).max(1)
     }
 
     /// Puts an item where it waits until `due`: into the wheel, or among the ready when that has come.
     fn arm(&mut self, slot: ItemKey, due: Millis) {
-        let Some(item) = self.items.get_mut(&slot) else { return };
+        let Some(item) = self.items.get(&slot) else { return };
         let rank = rank(slot, &item.candidate);
         let (at, priority, id) = (due, rank.1.0, rank.2);
-        item.place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(slot)) {
+        let place = match self.wheel.insert(Due { at, priority, id }, ItemKind::of(slot)) {
             Ok(handle) => ItemPlace::Wheel(handle),
-            Err(Refused::Elapsed(_)) => {
-                self.ready.insert(&item.candidate.entry().job, &item.candidate.group().cloned(), rank);
-                ItemPlace::Ready
-            }
+            Err(Refused::Elapsed(_)) => return self.make_ready(slot),
             // The plan holds the same cap, so this is not reached; if it were, a later poll brings the row
             // again.
             Err(Refused::Full(_)) => {
@@ -379,6 +386,20 @@ impl Plan {
                 return;
             }
         };
+        self.put(slot, place);
+    }
+
+    fn put(&mut self, slot: ItemKey, place: ItemPlace) {
+        if let Some(item) = self.items.get_mut(&slot) {
+            item.place = place;
+        }
+    }
+
+    fn make_ready(&mut self, slot: ItemKey) {
+        let Some(item) = self.items.get(&slot) else { return };
+        let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
+        self.ready.insert(&line, &group, rank(slot, &item.candidate));
+        self.put(slot, ItemPlace::Ready);
     }
 
     /// Moves what has become due among the ready.
@@ -387,12 +408,7 @@ impl Plan {
             self.deferred.pop_first();
         }
         for (due, kind) in self.wheel.advance(now) {
-            let slot = kind.slot(due.id);
-            if let Some(item) = self.items.get_mut(&slot) {
-                let rank = rank(slot, &item.candidate);
-                item.place = ItemPlace::Ready;
-                self.ready.insert(&item.candidate.entry().job, &item.candidate.group().cloned(), rank);
-            }
+            self.make_ready(kind.slot(due.id));
         }
     }
 
@@ -409,13 +425,13 @@ impl Plan {
         let (mut ranks, mut permits) = (Vec::new(), Vec::new());
         let (mut granting, mut refusing) = (LaneSet::NONE, LaneSet::NONE);
         let mut batch = Batch::new(most);
-        let mut turns = self.ready.jobs_due(now, |job| !self.waits(job));
-        while let Some(job) = turns.pop_front().filter(|_| ranks.len() < most) {
-            let lane = self.lanes.of(&job);
+        let mut turns = self.ready.lines_due(now, |line| !self.waits(line));
+        while let Some(line) = turns.pop_front().filter(|_| ranks.len() < most) {
+            let lane = self.lane_of_line(&line);
             if refusing.contains(lane) {
                 continue;
             }
-            let Some((rank, group)) = self.next_of(&job, now, &mut batch) else {
+            let Some((rank, group)) = self.next_of(&line, now, &mut batch) else {
                 continue;
             };
             let Some(granted) = permit(lane) else {
@@ -423,15 +439,15 @@ impl Plan {
                 continue;
             };
             granting.insert(lane);
-            let before = self.ready.take(&job, &group, &rank);
+            let before = self.ready.take(&line, &group, &rank);
             if let Some(item) = self.items.get_mut(&rank.3) {
                 item.turn = before;
             }
             ranks.push((lane, rank));
             permits.push((lane, granted));
-            turns.push_back(job);
+            turns.push_back(line);
         }
-        batch.passed.iter().for_each(|(job, group, rank)| self.ready.insert(job, group, *rank));
+        batch.passed.iter().for_each(|(line, group, rank)| self.ready.insert(line, group, *rank));
         self.full.add(refusing, granting);
         // The first permits of a lane are its best seats. Where there may be no room for all, those are first
         // whose turn it is.
@@ -450,25 +466,25 @@ impl Plan {
         picked.collect()
     }
 
-    /// The next due item of a job that can be claimed in this batch. Those that cannot are put aside.
-    fn next_of(&mut self, job: &Arc<str>, now: Millis, batch: &mut Batch) -> Option<(Rank, Group)> {
+    /// The next due item of a line that can be claimed in this batch. Those that cannot are put aside.
+    fn next_of(&mut self, line: &LineKey, now: Millis, batch: &mut Batch) -> Option<(Rank, Group)> {
         loop {
-            let (rank, group) = self.ready.next_of(job, now, |group| !batch.has_enough(job, group))?;
+            let (rank, group) = self.ready.next_of(line, now, |group| !batch.has_enough(&line.job, group))?;
             let Some(item) = self.items.get(&rank.3) else {
-                self.ready.remove(job, &group, &rank);
+                self.ready.remove(line, &group, &rank);
                 continue;
             };
             let schedule = item.candidate.entry().id;
             if self.is_blocked(rank.3, schedule) {
-                self.ready.remove(job, &group, &rank);
+                self.ready.remove(line, &group, &rank);
                 self.park(rank, schedule);
                 continue;
             }
-            match batch.admit(job, &group, &item.candidate) {
+            match batch.admit(&line.job, &group, &item.candidate) {
                 Admitted::Yes => return Some((rank, group)),
                 Admitted::NoneOfSchedule => {
-                    self.ready.remove(job, &group, &rank);
-                    batch.pass(job, group, rank);
+                    self.ready.remove(line, &group, &rank);
+                    batch.pass(line, group, rank);
                 }
                 Admitted::NoneOfGroup => {}
                 Admitted::NoneOfJob => return None,
@@ -585,9 +601,9 @@ impl Plan {
     pub(crate) fn again(&mut self, slot: ItemKey) {
         if let Some(item) = self.items.get(&slot) {
             let (due, turn) = (item.candidate.due(), item.turn);
-            let (job, group) = (Arc::clone(&item.candidate.entry().job), item.candidate.group().cloned());
+            let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
             self.arm(slot, due);
-            self.ready.take_back(&job, &group, turn);
+            self.ready.take_back(&line, &group, turn);
         }
     }
 

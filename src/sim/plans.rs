@@ -358,6 +358,8 @@ impl Plans {
             due,
             priority,
             key: None,
+            lane: if first % 4 == 1 { "slow".to_owned() } else { String::new() },
+            tags: (0..first % 3).map(|tag| format!("tag {tag}")).collect(),
             notifier: Arc::default(),
         };
         if self.dice.one_in(2) {
@@ -390,6 +392,8 @@ impl Plans {
             due: DueAt::After(0),
             priority: None,
             key: None,
+            lane: String::new(),
+            tags: Vec::new(),
             notifier: Arc::default(),
         };
         let made = wire.store.enqueue(&order).unwrap();

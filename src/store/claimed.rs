@@ -263,6 +263,7 @@ mod tests {
             payload: None,
             priority: None,
             group: None,
+            lane: None,
             failures: 2,
             snoozes: 0,
         });

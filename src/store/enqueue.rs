@@ -16,6 +16,8 @@ use crate::trigger::{Simple, Timing, Trigger, TriggerError};
 
 /// The names of queues begin with it, those of schedules never.
 pub(crate) const QUEUE_PREFIX: &str = "queue:";
+/// The most tags of an execution.
+pub(crate) const MOST_TAGS: usize = 10;
 /// The most executions of one [`EnqueueOrder`].
 pub(crate) const MOST_AT_ONCE: usize = 100_000;
 
@@ -53,6 +55,10 @@ pub(crate) struct EnqueueOrder {
     pub payloads: Vec<String>,
     /// One for each, or none at all; an empty one is none.
     pub groups: Vec<String>,
+    /// The lane that they run in on nodes that have it; an empty one is that of their job.
+    pub lane: String,
+    /// By which people find them.
+    pub tags: Vec<String>,
     pub due: DueAt,
     pub priority: Option<i32>,
     /// Of one execution.
@@ -83,7 +89,8 @@ pub enum OnConflict {
     /// [`Enqueued::Existing`](crate::Enqueued::Existing).
     #[default]
     Existing,
-    /// The execution that has the key and waits takes over this request's payload, due time and priority.
+    /// The execution that has the key and waits takes over this request's payload, due time, priority, lane,
+    /// group and tags.
     /// Once it was claimed, it is left as it is, as with [`OnConflict::Existing`].
     Replace,
     /// As [`OnConflict::Existing`], but an error: [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
@@ -113,6 +120,11 @@ pub(crate) enum Keyed {
     /// This one keeps the key.
     Existing(ExecutionId),
     Replaced(ExecutionId),
+}
+
+/// The tags that an execution's row has; none if somebody wrote there what nobody can read.
+pub(crate) fn read_tags(column: Option<&str>) -> Vec<String> {
+    column.and_then(|column| serde_json::from_str(column).ok()).unwrap_or_default()
 }
 
 /// What every queue's row says.
@@ -155,6 +167,16 @@ impl EnqueueOrder {
     pub(crate) fn group(&self, place: usize) -> Option<Arc<str>> {
         let group = self.groups.get(place).filter(|group| !group.is_empty());
         group.map(|group| group.as_str().into())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lane(&self) -> Option<Arc<str>> {
+        (!self.lane.is_empty()).then(|| self.lane.as_str().into())
+    }
+
+    /// The tags as an execution's row has them: as a JSON array, or none.
+    pub(crate) fn tags_column(&self) -> Option<String> {
+        (!self.tags.is_empty()).then(|| serde_json::json!(self.tags).to_string())
     }
 
     /// When an execution is due that is stored at `now`.

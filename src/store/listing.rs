@@ -77,6 +77,12 @@ pub(crate) struct ExecutionQuery {
     pub application: Option<String>,
     /// Of the schedule of this name.
     pub schedule: Option<String>,
+    /// Of the job of this name.
+    pub job: Option<String>,
+    /// The execution of each job and period that was enqueued last with this unique key.
+    pub key: Option<String>,
+    pub group: Option<String>,
+    pub tag: Option<String>,
     /// Empty: every state.
     pub states: Vec<ExecutionState>,
     pub node: Option<String>,
@@ -124,4 +130,8 @@ pub(crate) struct ExecutionRow {
     pub key: Option<String>,
     /// Of one that was enqueued in a group.
     pub group: Option<String>,
+    /// Of one that was enqueued in another lane than its job's.
+    pub lane: Option<String>,
+    /// Of one that was enqueued with some.
+    pub tags: Vec<String>,
 }

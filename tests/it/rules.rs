@@ -31,6 +31,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
         ("a_slow_job_keeps_its_next_occurrences_away", a_slow_job_keeps_its_next_occurrences_away),
         ("a_fixed_delay_counts_from_the_end_of_a_run", a_fixed_delay_counts_from_the_end_of_a_run),
         ("a_full_lane_delays_no_job_of_another", a_full_lane_delays_no_job_of_another),
+        ("what_was_enqueued_in_a_lane_runs_there", what_was_enqueued_in_a_lane_runs_there),
         ("a_slow_job_changes_to_the_automatic_lane", a_slow_job_changes_to_the_automatic_lane),
         ("a_job_runs_as_often_at_once_as_it_may", a_job_runs_as_often_at_once_as_it_may),
         ("groups_are_bounded_and_take_turns", groups_are_bounded_and_take_turns),
@@ -352,6 +353,26 @@ fn a_fixed_delay_counts_from_the_end_of_a_run(kind: ServerKind) {
         let (first, next) = (runs[0][0].0, runs[1][0].0);
         assert_eq!(Some(next - TimeDelta::milliseconds(DELAY)), end(first, 2), "{began:?}");
     }
+}
+
+/// As does one whose node does not have the lane: in that of its job.
+fn what_was_enqueued_in_a_lane_runs_there(kind: ServerKind) {
+    let database = kind.fresh();
+    let (tell, told) = teller();
+    let scheduler = builder(&database)
+        .lane("slow", Lane::threads(1, 1))
+        .handler(TEXT, move |_, text| {
+            let thread = std::thread::current().name().unwrap().to_owned();
+            Ok(tell.lock().unwrap().send(format!("{text} on {}", thread.rsplit_once('-').unwrap().0))?)
+        })
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    for (lane, thread) in [("slow", "firetime-slow"), ("default", "firetime-job"), ("no", "firetime-job")] {
+        client.enqueue(TEXT, &lane.to_owned()).lane(lane).run().unwrap();
+        assert_eq!(told.recv_timeout(SOON).unwrap(), format!("{lane} on {thread}"));
+    }
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// The slow lane's only thread is kept, and four more of its schedules are due each second.

@@ -11,7 +11,9 @@ use crate::api::config::check_name;
 use crate::api::{Client, Job};
 use crate::domain::{Error, ErrorKind, ExecutionId, JobSpec, payload};
 use crate::store::Verbs;
-use crate::store::enqueue::{DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, OnConflict, UniqueKey, queue_of};
+use crate::store::enqueue::{
+    DueAt, EnqueueOrder, Keyed, MOST_AT_ONCE, MOST_TAGS, OnConflict, UniqueKey, queue_of,
+};
 use crate::store::order::{implausible, too_large};
 use crate::time::millis;
 
@@ -21,6 +23,8 @@ struct Order {
     job: JobSpec,
     payloads: Result<Vec<String>, String>,
     groups: Vec<String>,
+    lane: Option<String>,
+    tags: Vec<String>,
     due: DueAt,
     priority: Option<i32>,
     key: Option<UniqueKey>,
@@ -37,6 +41,8 @@ impl Order {
             job: job.spec(),
             payloads: payloads.map(encode).collect(),
             groups,
+            lane: None,
+            tags: Vec::new(),
             due: DueAt::After(0),
             priority: None,
             key: None,
@@ -44,7 +50,7 @@ impl Order {
     }
 
     fn resolved(self, client: &Client) -> Result<EnqueueOrder, Error> {
-        let Self { job, payloads, groups, due, priority, key } = self;
+        let Self { job, payloads, groups, lane, mut tags, due, priority, key } = self;
         check_name("job name", &job.name, 200)?;
         let refused = |problem: String| {
             Err(Error::new(ErrorKind::Config, format!("enqueuing job {:?}: {problem}", job.name)))
@@ -65,6 +71,17 @@ impl Order {
         for group in groups.iter().filter(|group| !group.is_empty()) {
             check_name("group", group, 200)?;
         }
+        if let Some(lane) = &lane {
+            check_name("lane", lane, 50)?;
+        }
+        for tag in &tags {
+            check_name("tag", tag, 100)?;
+        }
+        tags.sort();
+        tags.dedup();
+        if tags.len() > MOST_TAGS {
+            return refused(format!("{} tags, {MOST_TAGS} are possible", tags.len()));
+        }
         if let DueAt::Instant(at) = due
             && let Some(problem) = implausible(at)
         {
@@ -77,7 +94,8 @@ impl Order {
             }
         }
         let (application, notifier) = (client.application.clone(), Arc::clone(&client.notifier));
-        Ok(EnqueueOrder { application, job, payloads, groups, due, priority, key, notifier })
+        let lane = lane.unwrap_or_default();
+        Ok(EnqueueOrder { application, job, payloads, groups, lane, tags, due, priority, key, notifier })
     }
 }
 
@@ -100,6 +118,23 @@ macro_rules! options {
         /// Of executions that are due at the same millisecond those with the highest begin first. Default: 5.
         pub fn priority(mut self, priority: i32) -> Self {
             self.order.priority = Some(priority);
+            self
+        }
+
+        /// Lets it run in this [lane](crate::Lane) on nodes that have it, and in its job's lane on others.
+        /// 1 to 50 characters, none of them control characters. Default: its job's lane.
+        ///
+        /// A job's executions in different lanes take turns like those of different jobs, and share its
+        /// [bounds](crate::Job::concurrency).
+        pub fn lane(mut self, lane: &str) -> Self {
+            self.order.lane = Some(lane.to_owned());
+            self
+        }
+
+        /// Gives it a tag, by which [`Client::executions`] finds it; another with each call, 10 at most. 1 to
+        /// 100 characters, none of them control characters. Default: no tags.
+        pub fn tag(mut self, tag: &str) -> Self {
+            self.order.tags.push(tag.to_owned());
             self
         }
     };
@@ -297,7 +332,8 @@ pub enum Enqueued {
     Created(ExecutionId),
     /// This one has the key, and has not ended: nothing was stored.
     Existing(ExecutionId),
-    /// This one has the key and waits; it has the payload, due time and priority of the request now.
+    /// This one has the key and waits; it has the payload, due time, priority, lane, group and tags of the
+    /// request now.
     Replaced(ExecutionId),
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct NewExecution {
     pub(crate) priority: Option<i32>,
     pub(crate) key: Option<String>,
     pub(crate) group: Option<String>,
+    pub(crate) lane: Option<String>,
+    pub(crate) tags: Vec<String>,
 }
 
 pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) -> Result<(), Failure> {
@@ -53,6 +55,8 @@ pub(crate) fn enqueue(target: &Target, new: &NewExecution, out: &mut dyn Write) 
     let enqueue = new.priority.iter().fold(enqueue, |enqueue, priority| enqueue.priority(*priority));
     let enqueue = new.key.iter().fold(enqueue, |enqueue, key| enqueue.key(key));
     let enqueue = new.group.iter().fold(enqueue, |enqueue, group| enqueue.group(group));
+    let enqueue = new.lane.iter().fold(enqueue, |enqueue, lane| enqueue.lane(lane));
+    let enqueue = new.tags.iter().fold(enqueue, |enqueue, tag| enqueue.tag(tag));
     match enqueue.run()? {
         Enqueued::Created(execution) => writeln!(out, "execution {execution} waits for a node")?,
         Enqueued::Existing(execution) => {

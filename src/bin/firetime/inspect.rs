@@ -282,6 +282,8 @@ pub(crate) const EXECUTIONS: &[Column<ExecutionView>] = &[
     Column::wide("HOLDER", |execution| execution.holder.map_or_else(String::new, |id| id.to_string())),
     Column::wide("KEY", |execution| execution.key.clone().unwrap_or_default()),
     Column::wide("GROUP", |execution| execution.group.clone().unwrap_or_default()),
+    Column::wide("LANE", |execution| execution.lane.clone().unwrap_or_default()),
+    Column::wide("TAGS", |execution| execution.tags.join(", ")),
     Column::new("ERROR", |execution| shortened(&execution.error, TEXT_SHOWN)),
 ];
 

@@ -101,6 +101,8 @@ pub(crate) fn execution(
             ("payload", payload.clone().unwrap_or_else(|| "its schedule's".to_owned())),
             ("key", execution.key.clone().unwrap_or_default()),
             ("group", execution.group.clone().unwrap_or_default()),
+            ("lane", execution.lane.clone().unwrap_or_default()),
+            ("tags", execution.tags.join(", ")),
             ("cause", execution.cause.clone()),
             ("asked for by", execution.asked_by.clone()),
             ("because", execution.asked_why.clone()),

@@ -1,7 +1,8 @@
-//! Due items: those of each job by group, and each group's in the order in which they are claimed. Pure.
+//! Due items: those of each line by group, and each group's in the order in which they are claimed. Pure.
 //!
-//! Jobs take turns, and so do the groups of a job. Whoever has waited longest for a seat is next: one with
-//! many due items is in nobody's way.
+//! A line is that of a job, or of those of its executions that were enqueued in another lane. Lines take
+//! turns, and so do the groups within each. Whoever has waited longest for a seat is next: one with many due
+//! items is in nobody's way.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -11,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ItemKey;
 use crate::domain::{BoundOf, Bounds, Candidate, ExecutionId, Millis, ScheduleId};
+use crate::pipeline::lanes::LaneId;
 
 /// The order in which the due items of a group are claimed.
 pub(super) type Rank = (Millis, Reverse<i32>, i64, ItemKey);
@@ -23,71 +25,79 @@ pub(super) fn rank(slot: ItemKey, candidate: &Candidate) -> Rank {
     (candidate.due(), Reverse(candidate.priority()), id, slot)
 }
 
+/// Which line an item waits in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct LineKey {
+    pub job: Arc<str>,
+    /// Of executions that were enqueued in this lane.
+    pub lane: Option<LaneId>,
+}
+
 #[derive(Default)]
 pub(super) struct Ready {
-    jobs: FxHashMap<Arc<str>, Line>,
-    /// How many seats had been given away when each job got its last one.
-    served: FxHashMap<Arc<str>, u64>,
+    lines: FxHashMap<LineKey, Line>,
+    /// How many seats had been given away when each line got its last one.
+    served: FxHashMap<LineKey, u64>,
     seats: u64,
     /// The groups of each job that have no room.
     held: FxHashMap<Arc<str>, FxHashSet<Group>>,
 }
 
 impl Ready {
-    pub(super) fn insert(&mut self, job: &Arc<str>, group: &Group, rank: Rank) {
-        let is_held = self.is_held(job, group);
-        let line = match self.jobs.get_mut(job) {
+    pub(super) fn insert(&mut self, key: &LineKey, group: &Group, rank: Rank) {
+        let is_held = self.is_held(&key.job, group);
+        let line = match self.lines.get_mut(key) {
             Some(line) => line,
-            None => self.jobs.entry(Arc::clone(job)).or_default(),
+            None => self.lines.entry(key.clone()).or_default(),
         };
         line.change(group, is_held, |turn| turn.due.insert(rank));
     }
 
-    pub(super) fn remove(&mut self, job: &str, group: &Group, rank: &Rank) {
-        self.change(job, group, |turn| turn.due.remove(rank));
+    pub(super) fn remove(&mut self, key: &LineKey, group: &Group, rank: &Rank) {
+        self.change(key, group, |turn| turn.due.remove(rank));
     }
 
     /// How many items of a group are due.
-    pub(super) fn count_of(&self, job: &str, group: &Group) -> usize {
-        self.jobs.get(job).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.due.len())
+    pub(super) fn count_of(&self, key: &LineKey, group: &Group) -> usize {
+        self.lines.get(key).and_then(|line| line.groups.get(group)).map_or(0, |turn| turn.due.len())
     }
 
-    /// When the first item of the jobs that count is due.
-    pub(super) fn first_due(&self, counts: impl Fn(&str) -> bool) -> Option<Millis> {
-        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
-        jobs.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.0).min()
+    /// When the first item of the lines that count is due.
+    pub(super) fn first_due(&self, counts: impl Fn(&LineKey) -> bool) -> Option<Millis> {
+        let lines = self.lines.iter().filter(|(key, _)| counts(key));
+        lines.filter_map(|(_, line)| line.heads.first()).map(|rank| rank.0).min()
     }
 
-    /// The next due item of a job, of the groups that `admits` does not refuse; and its group.
+    /// The next due item of a line, of the groups that `admits` does not refuse; and its group.
     pub(super) fn next_of(
         &self,
-        job: &str,
+        key: &LineKey,
         now: Millis,
         admits: impl Fn(&Group) -> bool,
     ) -> Option<(Rank, Group)> {
-        let mut turns = self.jobs.get(job)?.turns.iter();
+        let mut turns = self.lines.get(key)?.turns.iter();
         let (_, rank, group) = turns.find(|(_, rank, group)| rank.0 <= now && admits(group))?;
         Some((*rank, group.clone()))
     }
 
-    /// The jobs that count and have due items: first who has waited longest for a seat, of equals the longest
-    /// due. A batch may have one seat, and whoever is due longest would take it each time.
-    pub(super) fn jobs_due(&self, now: Millis, counts: impl Fn(&str) -> bool) -> VecDeque<Arc<str>> {
-        let jobs = self.jobs.iter().filter(|(job, _)| counts(job));
-        let firsts = jobs.filter_map(|(job, line)| Some((*line.heads.first()?, job)));
-        let served = |job: &Arc<str>| self.served.get(job).copied().unwrap_or_default();
-        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, job)| (served(job), rank, job));
+    /// The lines that count and have due items: first who has waited longest for a seat, of equals the
+    /// longest due. A batch may have one seat, and whoever is due longest would take it each time.
+    pub(super) fn lines_due(&self, now: Millis, counts: impl Fn(&LineKey) -> bool) -> VecDeque<LineKey> {
+        let lines = self.lines.iter().filter(|(key, _)| counts(key));
+        let firsts = lines.filter_map(|(key, line)| Some((*line.heads.first()?, key)));
+        let served = |key: &LineKey| self.served.get(key).copied().unwrap_or_default();
+        let due = firsts.filter(|(rank, _)| rank.0 <= now).map(|(rank, key)| (served(key), rank, key));
         let mut due: Vec<_> = due.collect();
         due.sort_unstable();
-        due.into_iter().map(|(_, _, job)| Arc::clone(job)).collect()
+        due.into_iter().map(|(_, _, key)| key.clone()).collect()
     }
 
     /// Takes out an item that gets a seat; when its group got its last one before.
-    pub(super) fn take(&mut self, job: &Arc<str>, group: &Group, rank: &Rank) -> u64 {
+    pub(super) fn take(&mut self, key: &LineKey, group: &Group, rank: &Rank) -> u64 {
         self.seats += 1;
-        self.served.insert(Arc::clone(job), self.seats);
+        self.served.insert(key.clone(), self.seats);
         let seats = self.seats;
-        let taken = self.change(job, group, |turn| {
+        let taken = self.change(key, group, |turn| {
             turn.due.remove(rank);
             std::mem::replace(&mut turn.served, seats)
         });
@@ -95,50 +105,49 @@ impl Ready {
     }
 
     /// The item that had got this seat is back: its group was not served.
-    pub(super) fn take_back(&mut self, job: &str, group: &Group, before: u64) {
-        self.change(job, group, |turn| turn.served = turn.served.min(before));
+    pub(super) fn take_back(&mut self, key: &LineKey, group: &Group, before: u64) {
+        self.change(key, group, |turn| turn.served = turn.served.min(before));
     }
 
     /// Changes the turn of a group that has one.
-    fn change<T>(&mut self, job: &str, group: &Group, change: impl FnOnce(&mut Turn) -> T) -> Option<T> {
-        let is_held = self.is_held(job, group);
-        let line = self.jobs.get_mut(job).filter(|line| line.groups.contains_key(group))?;
+    fn change<T>(&mut self, key: &LineKey, group: &Group, change: impl FnOnce(&mut Turn) -> T) -> Option<T> {
+        let is_held = self.is_held(&key.job, group);
+        let line = self.lines.get_mut(key).filter(|line| line.groups.contains_key(group))?;
         let changed = line.change(group, is_held, change);
         if line.groups.is_empty() {
-            self.jobs.remove(job);
+            self.lines.remove(key);
         }
         Some(changed)
     }
 
     /// The group has no room: none of its items is next.
     pub(super) fn hold(&mut self, job: &Arc<str>, group: &Group) {
-        if self.held.entry(Arc::clone(job)).or_default().insert(group.clone())
-            && let Some(line) = self.jobs.get_mut(job)
-        {
-            line.unlist(group);
+        if self.held.entry(Arc::clone(job)).or_default().insert(group.clone()) {
+            self.lines_of(job).for_each(|line| line.unlist(group));
         }
     }
 
     /// The group may have room.
     pub(super) fn free(&mut self, job: &str, group: &Group) {
         let Some(held) = self.held.get_mut(job) else { return };
-        if held.remove(group)
-            && let Some(line) = self.jobs.get_mut(job)
-        {
-            line.list(group);
-        }
+        let was_held = held.remove(group);
         if held.is_empty() {
             self.held.remove(job);
+        }
+        if was_held {
+            self.lines_of(job).for_each(|line| line.list(group));
         }
     }
 
     /// Any group may.
     pub(super) fn free_all(&mut self) {
         for (job, groups) in std::mem::take(&mut self.held) {
-            if let Some(line) = self.jobs.get_mut(&job) {
-                groups.iter().for_each(|group| line.list(group));
-            }
+            self.lines_of(&job).for_each(|line| groups.iter().for_each(|group| line.list(group)));
         }
+    }
+
+    fn lines_of(&mut self, job: &str) -> impl Iterator<Item = &mut Line> {
+        self.lines.iter_mut().filter(move |(key, _)| &*key.job == job).map(|(_, line)| line)
     }
 
     /// A sabotage: no turns are kept.
@@ -149,7 +158,7 @@ impl Ready {
 
     /// Everything, earliest first.
     pub(super) fn into_slots(self) -> Vec<ItemKey> {
-        let turns = self.jobs.into_values().flat_map(|line| line.groups.into_values());
+        let turns = self.lines.into_values().flat_map(|line| line.groups.into_values());
         let mut all: Vec<Rank> = turns.flat_map(|turn| turn.due).collect();
         all.sort_unstable();
         all.into_iter().map(|rank| rank.3).collect()
@@ -160,7 +169,7 @@ impl Ready {
     }
 }
 
-/// The due items of a job. Most jobs have no groups: their line has one turn.
+/// The due items of a line. Most jobs have no groups: their line has one turn.
 #[derive(Default)]
 struct Line {
     groups: FxHashMap<Group, Turn>,
@@ -236,7 +245,7 @@ pub(super) struct Batch {
     most: usize,
     schedules: FxHashSet<ScheduleId>,
     /// Items of schedules that it holds already.
-    pub(super) passed: Vec<(Arc<str>, Group, Rank)>,
+    pub(super) passed: Vec<(LineKey, Group, Rank)>,
     counts: FxHashMap<BoundOf, u32>,
     /// The groups of which it holds enough.
     enough: FxHashMap<Arc<str>, FxHashSet<Group>>,
@@ -304,7 +313,7 @@ impl Batch {
     }
 
     /// Puts aside what [`Admitted::NoneOfSchedule`] refused.
-    pub(super) fn pass(&mut self, job: &Arc<str>, group: Group, rank: Rank) {
-        self.passed.push((Arc::clone(job), group, rank));
+    pub(super) fn pass(&mut self, key: &LineKey, group: Group, rank: Rank) {
+        self.passed.push((key.clone(), group, rank));
     }
 }

@@ -28,6 +28,7 @@ fn pending(id: i64, schedule: &Arc<Entry>, due: Millis) -> Pending {
         payload: None,
         priority: None,
         group: None,
+        lane: None,
         failures: 0,
         snoozes: 0,
     }
@@ -520,6 +521,20 @@ fn plan_of_lanes(planned: PollPlan) -> Plan {
 
 fn slow_row(id: i64) -> Arc<Entry> {
     Arc::new(Entry { job: Arc::from("slow"), ..Entry::clone(&row(id)) })
+}
+
+/// Executions that were enqueued in a lane leave their job's to others.
+#[test]
+fn what_was_enqueued_in_another_lane_waits_for_a_seat_there() {
+    let schedule = Arc::new(Entry { is_queue: true, ..Entry::clone(&row(9)) });
+    let of = |id, lane: Option<&str>| Pending { lane: lane.map(Arc::from), ..pending(id, &schedule, 1_000) };
+    let pendings = vec![of(1, Some("second")), of(2, None), of(3, Some("nowhere")), of(4, Some("default"))];
+    let mut plan = plan_of_lanes(PollPlan { pendings, ..polled(&[], 1_500, 0) });
+    let (picked, asked) = pick_beside_a_full_lane(&mut plan, 1_000, 9);
+    assert_eq!((picked, asked), ([2, 3, 4].map(execution).to_vec(), [3, 1]));
+    assert!(!plan.has_due(1_000), "the first waits for a seat of its lane");
+    plan.seat_freed(LaneId::all().nth(1).unwrap());
+    assert_eq!(pick(&mut plan, 1_000, 9), [(execution(1), 1_000)]);
 }
 
 /// What is picked at `now` while only the default lane has seats, and how often each lane was asked for one.

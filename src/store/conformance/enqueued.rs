@@ -25,6 +25,8 @@ impl Bench {
             due: DueAt::Instant(self.base),
             priority: None,
             key: None,
+            lane: String::new(),
+            tags: Vec::new(),
             notifier: Arc::default(),
         }
     }
@@ -281,6 +283,83 @@ pub(crate) fn ended_ones_leave_with_the_retention_and_open_ones_stay(db: &Bench)
     let left: BTreeSet<i64> = db.executions().iter().map(|row| row.id).collect();
     assert!([ids[1], ids[3], ids[4]].iter().all(|id| left.contains(&id.0)) && left.len() == 4, "{left:?}");
     assert_eq!(db.purge_queues(DAY, 100), 0);
+}
+
+/// The ids of executions, ascending.
+fn found(db: &Bench, query: ExecutionQuery) -> Vec<ExecutionId> {
+    let query = ExecutionQuery { application: Some(db.app.clone()), limit: 100, ..query };
+    let mut ids: Vec<_> =
+        db.store.executions(&query).unwrap().iter().map(|row| ExecutionId(row.id)).collect();
+    ids.sort();
+    ids
+}
+
+fn tagged(db: &Bench, tag: &str) -> Vec<ExecutionId> {
+    found(db, ExecutionQuery { tag: Some(tag.to_owned()), ..Default::default() })
+}
+
+pub(crate) fn those_with_a_tag_are_found_by_it_until_they_leave(db: &Bench) {
+    let texts = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
+    let enqueue = |payloads: &[&str], tags: &[&str]| {
+        let order = EnqueueOrder { tags: texts(tags), ..db.enqueue_order(payloads) };
+        db.store.enqueue(&order).unwrap()
+    };
+    let both = enqueue(&["0", "1"], &["import", "order \"17\", ü"]);
+    let one = enqueue(&["2"], &["import"]);
+    let none = enqueue(&["3"], &[]);
+    assert_eq!(db.execution(both[1]).tags, ["import", "order \"17\", ü"]);
+    assert!(db.execution(none[0]).tags.is_empty());
+    assert_eq!(tagged(db, "import"), [&both[..], &one[..]].concat());
+    assert_eq!(tagged(db, "order \"17\", ü"), both);
+    assert!(tagged(db, "impor").is_empty() && tagged(db, "").is_empty());
+    let failed = db.run_enqueued(both[0]).finish(Answer::Failed("no".to_owned()), Some(db.base), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    assert_eq!(tagged(db, "order \"17\", ü").len(), 3, "all attempts have it");
+    assert_eq!(db.settle(&succeeded(db.run_enqueued(one[0]), db.now)), Applied::Done);
+    assert_eq!((db.purge_queues(-DAY, 100), tagged(db, "import").len()), (1, 3));
+}
+
+pub(crate) fn one_is_found_by_its_job_key_or_group(db: &Bench) {
+    let order = EnqueueOrder { groups: vec!["ada".to_owned()], ..db.enqueue_order(&["1"]) };
+    let [grouped] = db.store.enqueue(&order).unwrap()[..] else { panic!() };
+    let Keyed::Created(first) = db.keyed("2", "k", OnConflict::Existing) else { panic!() };
+    let by_key = |job: Option<&str>| {
+        let (job, key) = (job.map(str::to_owned), Some("k".to_owned()));
+        found(db, ExecutionQuery { job, key, ..Default::default() })
+    };
+    assert_eq!((by_key(None), by_key(Some(JOB)), by_key(Some("other"))), (vec![first], vec![first], vec![]));
+    assert_eq!(db.settle(&succeeded(db.run_enqueued(first), db.now)), Applied::Done);
+    assert_eq!(by_key(None), [first], "nobody has taken it since");
+    let Keyed::Created(second) = db.keyed("3", "k", OnConflict::Existing) else { panic!() };
+    assert_eq!(by_key(None), [second]);
+    let group =
+        |group: &str| found(db, ExecutionQuery { group: Some(group.to_owned()), ..Default::default() });
+    assert_eq!((group("ada"), group("bob")), (vec![grouped], vec![]));
+    let job = |job: &str| found(db, ExecutionQuery { job: Some(job.to_owned()), ..Default::default() });
+    assert_eq!((job(JOB), job("other")), (vec![grouped, first, second], vec![]));
+}
+
+pub(crate) fn a_lane_is_kept_and_another_replaces_it(db: &Bench) {
+    let unique = UniqueKey { key: "k".to_owned(), per: None, on_conflict: OnConflict::Replace };
+    let order = EnqueueOrder {
+        key: Some(unique),
+        lane: "slow".to_owned(),
+        tags: vec!["a".to_owned(), "b".to_owned()],
+        ..db.enqueue_order(&["1"])
+    };
+    let Keyed::Created(id) = db.store.enqueue_unique(&order).unwrap() else { panic!() };
+    let lane = || db.find_pending(id).unwrap().lane;
+    assert_eq!((lane().as_deref(), db.execution(id).lane.as_deref()), (Some("slow"), Some("slow")));
+    let other = EnqueueOrder { lane: String::new(), tags: vec!["b".to_owned(), "c".to_owned()], ..order };
+    assert_eq!(db.store.enqueue_unique(&other).unwrap(), Keyed::Replaced(id));
+    assert_eq!((lane(), db.execution(id).lane), (None, None));
+    assert_eq!((tagged(db, "a"), tagged(db, "b"), tagged(db, "c")), (vec![], vec![id], vec![id]));
+    let other = EnqueueOrder { lane: "fast".to_owned(), ..other };
+    assert_eq!(db.store.enqueue_unique(&other).unwrap(), Keyed::Replaced(id));
+    let failed = db.run_enqueued(id).finish(Answer::Failed("no".to_owned()), Some(db.now), db.now);
+    assert_eq!(db.settle(&failed), Applied::Done);
+    let [retry] = &db.poll(Millis::MAX).pendings[..] else { panic!("one attempt follows") };
+    assert_eq!(retry.lane.as_deref(), Some("fast"));
 }
 
 pub(crate) fn a_queue_is_no_schedule(db: &Bench) {

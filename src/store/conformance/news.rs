@@ -40,6 +40,8 @@ fn enqueue(db: &Bench, application: &str, due: Millis) -> ExecutionId {
         due: DueAt::Instant(due),
         priority: None,
         key: None,
+        lane: String::new(),
+        tags: Vec::new(),
         notifier: Arc::default(),
     };
     db.store.enqueue(&order).unwrap()[0]

@@ -264,6 +264,7 @@ impl Tables {
             payload: run.payload.clone(),
             priority: run.priority,
             group: run.group.clone(),
+            lane: run.lane.clone(),
             failures: run.failures,
             snoozes: run.snoozes,
         })

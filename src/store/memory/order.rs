@@ -1,12 +1,11 @@
 //! Executions that somebody asks for, or asks to cancel.
 
-use super::rows::{Run, Schedule};
+use super::rows::Run;
 use super::tables::Tables;
 use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, Reason, Token};
 use crate::store::audit::Order;
 use crate::store::order::{Cancel, CancelRow, ExecutionOrder, Ordered, Retry, RunOrder};
 use crate::store::rules::ChangeKind;
-use crate::store::when::NONE;
 use crate::store::{Applied, ExecutionChange, Result};
 
 impl Tables {
@@ -93,10 +92,9 @@ impl Tables {
         if *run.application != *order.application {
             return Ok(Retry::Unknown);
         }
-        let job = self.schedule(run.schedule).map_or(NONE, Schedule::job);
-        let key = run.key.clone().map(|(key, period)| (job, key, period));
+        let key = run.key.clone().map(|(key, period)| (run.schedule, key, period));
         let other = key.as_ref().filter(|key| self.keys.get(*key) != Some(&run.origin));
-        if let Some(keeper) = other.and_then(|key| self.keeper(run.schedule, key)) {
+        if let Some(keeper) = other.and_then(|key| self.keeper(key)) {
             return Ok(Retry::KeyTaken(keeper));
         }
         let row = self.schedule(run.schedule);

@@ -8,7 +8,6 @@ use crate::domain::{Error, ErrorKind, ExecutionId, ExecutionState, JobSpec, Mill
 use crate::store::enqueue::{
     EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
 };
-use crate::store::when::NONE;
 use crate::store::{PurgedQueues, QueuePlace, QueueWalk, Result};
 
 impl Tables {
@@ -22,10 +21,9 @@ impl Tables {
         let missing = || Error::new(ErrorKind::Data, "enqueue: an execution without a key");
         let unique = order.key.as_ref().ok_or_else(missing)?;
         let queue = self.queue(&order.application, &order.job)?;
-        let job = self.schedule(queue).map_or(NONE, Schedule::job);
         let (due, chance) = (order.due(self.now), self.fresh_id());
-        let key = (job, Arc::<str>::from(unique.key.as_str()), unique.period(due));
-        if let Some(open) = self.keeper(queue, &key) {
+        let key = (queue, Arc::<str>::from(unique.key.as_str()), unique.period(due));
+        if let Some(open) = self.keeper(&key) {
             let is_as_enqueued =
                 |run: &Run| run.is(ExecutionState::Pending) && run.reason == Reason::Enqueued.as_str();
             let is_waiting = self.run(open).is_some_and(is_as_enqueued);
@@ -34,7 +32,7 @@ impl Tables {
             }
             self.edit_run(open, |run| {
                 run.payload = order.payloads.first().map(|payload| payload.as_str().into());
-                run.group = order.group(0);
+                (run.group, run.lane, run.tags) = (order.group(0), order.lane(), order.tags.clone());
                 (run.priority, run.scheduled, run.due) = (order.priority, due, due);
                 run.token = Some(Token::fresh());
             });
@@ -47,10 +45,10 @@ impl Tables {
     }
 
     /// The last attempt at the execution that was enqueued last with a key, if it has not ended.
-    pub(super) fn keeper(&self, queue: i64, key: &(i64, Arc<str>, Millis)) -> Option<ExecutionId> {
+    pub(super) fn keeper(&self, key: &(i64, Arc<str>, Millis)) -> Option<ExecutionId> {
         let origin = *self.keys.get(key)?;
         let has_key = |run: &Run| run.key.as_ref().is_some_and(|it| (&it.0, it.1) == (&key.1, key.2));
-        let own = self.ledger(queue).filter(|(_, run)| run.origin == origin && has_key(run));
+        let own = self.ledger(key.0).filter(|(_, run)| run.origin == origin && has_key(run));
         let (id, last) = own.max_by_key(|(_, run)| run.attempt)?;
         let runs_on = last.is(ExecutionState::TimedOut) && last.finished.is_none();
         let is_over = last.state.parse().is_ok_and(ExecutionState::is_terminal);
@@ -68,6 +66,8 @@ impl Tables {
         let run = |(place, (payload, origin)): (usize, (&String, i64))| Run {
             payload: Some(payload.as_str().into()),
             group: order.group(place),
+            lane: order.lane(),
+            tags: order.tags.clone(),
             priority: order.priority,
             key: key.clone(),
             ..Run::asked(queue, &application, due, (origin, Reason::Enqueued))
@@ -113,7 +113,7 @@ impl Tables {
         let is_last = of_one.len() < walk.limit;
         for row in old.iter().flat_map(|rows| rows.iter()) {
             let key = self.run(row.0).and_then(|run| run.key.clone());
-            if let Some(key) = key.map(|(key, period)| (job, key, period))
+            if let Some(key) = key.map(|(key, period)| (queue, key, period))
                 && self.keys.get(&key) == Some(&row.1)
             {
                 self.keys.remove(&key);

@@ -384,6 +384,8 @@ pub(super) struct Run {
     pub payload: Option<Arc<str>>,
     pub priority: Option<i32>,
     pub group: Option<Arc<str>>,
+    pub lane: Option<Arc<str>>,
+    pub tags: Vec<String>,
     /// Its unique key among those of its job, and the period that this is for.
     pub key: Option<(Arc<str>, Millis)>,
     pub due: Millis,
@@ -442,6 +444,8 @@ impl Run {
             payload: None,
             priority: None,
             group: None,
+            lane: None,
+            tags: Vec::new(),
             key: None,
             due: scheduled,
             token: None,

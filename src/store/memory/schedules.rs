@@ -137,13 +137,22 @@ impl Tables {
 
     pub(super) fn execution_rows(&self, query: &ExecutionQuery) -> Vec<ExecutionRow> {
         let of_schedule = |run: &Run| {
-            let name = self.schedule(run.schedule).map(|row| &*row.name);
-            query.schedule.as_deref().is_none_or(|only| name == Some(only))
+            let row = self.schedule(run.schedule);
+            let job = row.and_then(|row| self.jobs.get(&row.job()));
+            query.schedule.as_deref().is_none_or(|only| row.is_some_and(|row| &*row.name == only))
+                && query.job.as_deref().is_none_or(|only| job.is_some_and(|job| &*job.name == only))
         };
+        let has_key = |run: &Run| {
+            let Some((own, period)) = &run.key else { return false };
+            self.keys.get(&(run.schedule, Arc::clone(own), *period)) == Some(&run.origin)
+                && query.key.as_deref() == Some(&**own)
+        };
+        let of_key = |run: &Run| query.key.is_none() || has_key(run);
         let occurrence = |run: &Run| (run.schedule, run.generation, run.origin, run.scheduled);
         let of = query.of.map(|id| self.run(id).map(occurrence));
         let is_of = |run: &Run| of.is_none_or(|of| of == Some(occurrence(run)));
-        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && of_schedule(run) && is_of(run));
+        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && is_of(run));
+        let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
         wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }
 
@@ -185,6 +194,8 @@ impl Tables {
             snoozes: i64::from(run.snoozes),
             key: run.key.as_ref().map(|(key, _)| key.to_string()),
             group: run.group.as_deref().map(str::to_owned),
+            lane: run.lane.as_deref().map(str::to_owned),
+            tags: run.tags.clone(),
             stuck: self.stuck.contains(&id),
             holder: run.holder.map(|it| it.0),
         }
@@ -204,4 +215,6 @@ fn is_wanted(run: &Run, query: &ExecutionQuery) -> bool {
             .as_deref()
             .is_none_or(|start| node.as_deref().is_some_and(|node| node.starts_with(start)))
         && query.since.is_none_or(|since| run.scheduled >= since)
+        && query.group.as_deref().is_none_or(|only| run.group.as_deref() == Some(only))
+        && query.tag.as_ref().is_none_or(|only| run.tags.contains(only))
 }

@@ -48,7 +48,7 @@ pub(super) struct Tables {
     pub stuck: BTreeSet<i64>,
     /// QRTZ_BOUNDED: by job and execution, the group and when it was claimed.
     pub bounded: BTreeMap<(i64, i64), (Option<String>, Millis)>,
-    /// QRTZ_KEY: by job, key and period, the origin of the execution enqueued last with it.
+    /// QRTZ_KEY: by queue, key and period, the origin of the execution enqueued last with it.
     pub keys: BTreeMap<(i64, Arc<str>, Millis), i64>,
     /// Oldest first.
     pub audit: Vec<AuditRow>,

@@ -9,6 +9,7 @@ use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
 use crate::domain::{Cause, ScheduleId};
 use crate::store::columns::{Settings, When};
+use crate::store::enqueue::read_tags;
 use crate::store::order::CancelRow;
 use crate::store::switch::Switch;
 use crate::store::{
@@ -205,6 +206,11 @@ fn schedule(row: &mut Row) -> Step<ScheduleRow> {
 }
 
 pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> Step<Vec<ExecutionRow>> {
+    let question = executions_of(session.dialect(), filter);
+    session.rows(&question)?.into_iter().map(|mut row| execution(&mut row)).collect()
+}
+
+pub(super) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statement {
     let payload = if filter.of.is_some() { "r.payload" } else { "NULL" };
     let question = sql(format!(
         "SELECT r.id, r.application, e.name, j.job_class, r.state, r.reason, r.generation, r.origin, \
@@ -213,7 +219,7 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
          a.actor AS ordered_by, a.reason AS ordered_why, r.fence, r.due_time, {payload} AS own_payload, \
          COALESCE(r.failures, 0) AS failed, COALESCE(r.snoozes, 0) AS snoozed, \
          CASE WHEN r.state = 'TIMED_OUT' AND EXISTS (SELECT 1 FROM QRTZ_STUCK k WHERE k.execution_id = r.id) \
-         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key, r.group_key \
+         THEN 1 ELSE 0 END AS stuck, r.holder, r.unique_key, r.group_key, r.lane, r.tags \
          FROM QRTZ_RUN r LEFT JOIN QRTZ_EXECUTE e ON e.id = r.execute_id \
          LEFT JOIN QRTZ_CANCEL c ON c.execution_id = r.id LEFT JOIN QRTZ_AUDIT a ON a.id = r.origin \
          LEFT JOIN QRTZ_JOB j ON j.id = e.pid WHERE 1 = 1"
@@ -231,8 +237,24 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
         question = question.push(of_name).bind(schedule.as_str());
         question = of_application(question, "s", filter.application.as_deref()).push(")");
     }
+    if let Some(job) = &filter.job {
+        question = question.push(" AND j.job_class = ?").bind(job.as_str());
+    }
+    if let Some(key) = &filter.key {
+        let keepers = "SELECT x.id FROM QRTZ_KEY k JOIN QRTZ_RUN x ON x.execute_id = k.execute_id \
+                       AND x.generation = 0 AND x.origin = k.origin WHERE k.unique_key = ?";
+        question = question.push(&format!(" AND r.id IN ({keepers})")).bind(key.as_str());
+    }
+    if let Some(group) = &filter.group {
+        question = question.push(" AND r.group_key = ?").bind(group.as_str());
+    }
+    if let Some(tag) = &filter.tag {
+        let tagged = "SELECT x.id FROM QRTZ_TAG t JOIN QRTZ_RUN x ON x.execute_id = t.execute_id \
+                      AND x.generation = 0 AND x.origin = t.origin WHERE t.tag = ?";
+        question = question.push(&format!(" AND r.id IN ({tagged})")).bind(tag.as_str());
+    }
     if !filter.states.is_empty() {
-        question = session.dialect().database().in_states(question, &filter.states);
+        question = dialect.database().in_states(question, &filter.states);
     }
     if let Some(node) = &filter.node {
         let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");
@@ -241,8 +263,7 @@ pub(super) fn executions(session: &mut dyn Session, filter: &ExecutionQuery) -> 
     if let Some(since) = filter.since {
         question = question.push(" AND r.scheduled_time >= ?").bind(since);
     }
-    let question = question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit);
-    session.rows(&question)?.into_iter().map(|mut row| execution(&mut row)).collect()
+    question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit)
 }
 
 fn execution(row: &mut Row) -> Step<ExecutionRow> {
@@ -282,5 +303,7 @@ fn execution(row: &mut Row) -> Step<ExecutionRow> {
         holder: row.maybe_int()?,
         key: row.maybe_text()?,
         group: row.maybe_text()?,
+        lane: row.maybe_text()?,
+        tags: read_tags(row.maybe_text()?.as_deref()),
     })
 }

@@ -318,9 +318,9 @@ pub(super) fn section_rows(
 pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_>]) -> Statement {
     let question = sql(format!(
         "SELECT p.id, p.due_time, CASE WHEN e.id IS NULL THEN 0 ELSE 1 END AS wanted, p.scheduled_time, p.attempt, \
-         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.group_key, p.failures, p.snoozes, {actor}, {note}, {} \
+         p.generation AS of_generation, p.origin, p.claim_token, p.cause AS why, CASE WHEN e.id IS NULL THEN NULL ELSE p.payload END AS own, p.priority AS own_priority, p.group_key, p.lane, p.failures, p.snoozes, {actor}, {note}, {} \
          FROM (SELECT r.id, r.due_time, r.scheduled_time, r.attempt, r.generation, r.origin, \
-         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
+         r.claim_token, r.execute_id, r.cause, r.payload, r.priority, r.group_key, r.lane, r.failures, r.snoozes FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING'{waiting} \
          AND r.due_time >= ? AND r.due_time < ? AND (r.due_time > ? OR r.id > ?) \
          ORDER BY {order} LIMIT ?) AS p LEFT JOIN QRTZ_EXECUTE e ON {schedule} \
          AND (e.state IN ('EXECUTING', 'COMPLETE') OR (e.state = 'PAUSED' AND p.origin <> 0)) AND (",
@@ -380,17 +380,18 @@ fn due_entry(raw: Raw) -> Keyed<DueRow> {
 #[derive(Default)]
 struct Known {
     entries: HashMap<i64, Option<Arc<Entry>>>,
-    groups: HashSet<Arc<str>>,
+    /// Names of groups and lanes.
+    names: HashSet<Arc<str>>,
 }
 
 impl Known {
-    fn group(&mut self, name: String) -> Arc<str> {
-        if let Some(group) = self.groups.get(name.as_str()) {
-            return Arc::clone(group);
+    fn name(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.names.get(name.as_str()) {
+            return Arc::clone(known);
         }
-        let group: Arc<str> = name.into();
-        self.groups.insert(Arc::clone(&group));
-        group
+        let name: Arc<str> = name.into();
+        self.names.insert(Arc::clone(&name));
+        name
     }
 }
 
@@ -406,7 +407,8 @@ fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usiz
     let (origin, token) = (row.maybe_int()?, uuid::Uuid::parse_str(&row.loose_text()?));
     let (cause, payload) = (row.maybe_text()?, row.maybe_text()?);
     let priority = row.maybe_int()?.and_then(|priority| i32::try_from(priority).ok());
-    let group = row.maybe_text()?.map(|group| known.group(group));
+    let group = row.maybe_text()?.map(|group| known.name(group));
+    let lane = row.maybe_text()?.map(|lane| known.name(lane));
     let count = |value: Option<i64>| u32::try_from(value.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
     let (failures, snoozes) = (count(row.maybe_int()?), count(row.maybe_int()?));
     let (actor, note) = (row.maybe_text()?, row.maybe_text()?);
@@ -436,6 +438,7 @@ fn waiting(mut row: Row, known: &mut Known, large: &mut HashMap<ScheduleId, usiz
                 payload,
                 priority,
                 group,
+                lane,
                 failures,
                 snoozes,
             })

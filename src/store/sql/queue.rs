@@ -11,7 +11,7 @@ use super::{news, node};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
-    DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of,
+    DueAt, EnqueueOrder, Keyed, OnConflict, QueueRow, first_origin, origins_before, queue_of, read_tags,
 };
 use crate::store::news::News;
 use crate::store::when::NONE;
@@ -56,24 +56,26 @@ fn host_time() -> Now {
 pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Keyed> {
     let missing = |what: &str| Fault::undecodable(format!("job {:?}: {what}", order.job.name));
     let unique = order.key.as_ref().ok_or_else(|| missing("an execution without a key"))?;
-    let place = match queue_and_job(session, order)? {
-        Some(place) => place,
+    let queue = match queue_id(session, order)? {
+        Some(queue) => queue,
         None => {
             make_queue(session, &order.application, &order.job)?;
-            queue_and_job(session, order)?.ok_or_else(|| unseen(order))?
+            queue_id(session, order)?.ok_or_else(|| unseen(order))?
         }
     };
-    let (queue, job) = place;
     let now = now(session)?;
     let due = order.due(now);
-    let (key, origin) = (KeyRow { job, key: unique.key.clone(), period: unique.period(due) }, fresh_origin());
+    let (key, origin) =
+        (KeyRow { queue, key: unique.key.clone(), period: unique.period(due) }, fresh_origin());
     let keeper = key.take(session, origin)?;
     if keeper != origin
-        && let Some(open) = key.open_attempt(session, queue, keeper)?
+        && let Some(open) = key.open_attempt(session, keeper)?
     {
         if unique.on_conflict != OnConflict::Replace || !replace(session, order, &open, due)? {
             return Ok(Keyed::Existing(open.id));
         }
+        remove_tags(session, queue, &[(keeper, &open.tags)])?;
+        insert_tags(session, order, &[keeper])?;
         news::tell_of(session, order.news(due, now, host_time().boot), &order.application)?;
         return Ok(Keyed::Replaced(open.id));
     }
@@ -83,19 +85,20 @@ pub(super) fn enqueue_unique(session: &mut dyn Session, order: &EnqueueOrder) ->
     let (news, order) =
         (order.news(due, now, host_time().boot), EnqueueOrder { due: DueAt::Instant(due), ..order.clone() });
     let ids = insert_some(session, &order, (0, &[origin]), Some(&key), news)?;
+    insert_tags(session, &order, &[origin])?;
     ids.first().copied().map(Keyed::Created).ok_or_else(|| missing("nothing was inserted"))
 }
 
-/// The ids of a job's queue and of the job, if it has a queue.
-fn queue_and_job(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<(i64, i64)>> {
-    let question = sql("SELECT e.id, e.pid FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
+/// The id of the job's queue, if it has one.
+fn queue_id(session: &mut dyn Session, order: &EnqueueOrder) -> Step<Option<i64>> {
+    let question = sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.application = ? AND e.name = ?");
     let question = question.bind(order.application.as_str()).bind(queue_of(&order.job.name));
-    session.rows(&question)?.pop().map(|mut row| Ok((row.int()?, row.int()?))).transpose()
+    session.rows(&question)?.pop().map(|mut row| row.int()).transpose()
 }
 
 /// A row of QRTZ_KEY.
 struct KeyRow {
-    job: i64,
+    queue: i64,
     key: String,
     period: Millis,
 }
@@ -104,12 +107,12 @@ impl KeyRow {
     /// Makes the row if it is missing, and locks it: the origin of the execution that it names.
     fn take(&self, session: &mut dyn Session, origin: i64) -> Step<i64> {
         let dialect = session.dialect();
-        let insert = sql("INSERT INTO QRTZ_KEY (job_id, unique_key, key_period, origin) VALUES (?, ?, ?, ?)");
-        let insert = insert.bind(self.job).bind(self.key.as_str()).bind(self.period).bind(origin);
+        let insert =
+            sql("INSERT INTO QRTZ_KEY (unique_key, execute_id, key_period, origin) VALUES (?, ?, ?, ?)");
+        let insert = insert.bind(self.key.as_str()).bind(self.queue).bind(self.period).bind(origin);
         session.execute(&insert.push(&dialect.or_leave("QRTZ_KEY", "origin")))?;
-        let row =
-            "SELECT k.origin FROM QRTZ_KEY k WHERE k.job_id = ? AND k.unique_key = ? AND k.key_period = ?";
-        let row = sql(row).bind(self.job).bind(self.key.as_str()).bind(self.period);
+        let row = "SELECT k.origin FROM QRTZ_KEY k WHERE k.unique_key = ? AND k.execute_id = ? AND k.key_period = ?";
+        let row = sql(row).bind(self.key.as_str()).bind(self.queue).bind(self.period);
         let row = row.push(&dialect.lock("k"));
         let origin = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()?;
         origin.ok_or_else(|| Fault::new(FaultKind::Conflict, "the key of an execution was removed meanwhile"))
@@ -119,9 +122,9 @@ impl KeyRow {
     /// older snapshot must not take the execution for one that has ended.
     fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
         let update =
-            sql("UPDATE QRTZ_KEY SET origin = ? WHERE job_id = ? AND unique_key = ? AND key_period = ? \
+            sql("UPDATE QRTZ_KEY SET origin = ? WHERE unique_key = ? AND execute_id = ? AND key_period = ? \
                           AND origin = ?");
-        let update = update.bind(to).bind(self.job).bind(self.key.as_str()).bind(self.period);
+        let update = update.bind(to).bind(self.key.as_str()).bind(self.queue).bind(self.period);
         session.execute(&update.bind(from))?;
         Ok(())
     }
@@ -129,14 +132,14 @@ impl KeyRow {
     /// The last attempt at the execution of this origin, if that has not ended. An outcome may be inserting
     /// the next attempt: where rows are locked to be seen, the question is repeated until it names the same
     /// one.
-    fn open_attempt(&self, session: &mut dyn Session, queue: i64, origin: i64) -> Step<Option<OpenAttempt>> {
+    fn open_attempt(&self, session: &mut dyn Session, origin: i64) -> Step<Option<OpenAttempt>> {
         let lock = session.dialect().lock_to_see("r");
         let question = sql(format!(
-            "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time FROM QRTZ_RUN r \
+            "SELECT r.id, r.reason, r.state, r.claim_token, r.finished_time, r.tags FROM QRTZ_RUN r \
              WHERE r.execute_id = ? AND r.generation = 0 AND r.origin = ? AND r.unique_key = ? \
              AND COALESCE(r.key_period, {NONE}) = ? ORDER BY r.attempt DESC LIMIT 1{lock}"
         ));
-        let question = question.bind(queue).bind(origin).bind(self.key.as_str()).bind(self.period);
+        let question = question.bind(self.queue).bind(origin).bind(self.key.as_str()).bind(self.period);
         let mut seen = None;
         loop {
             let Some(mut row) = session.rows(&question)?.pop() else { return Ok(None) };
@@ -145,13 +148,14 @@ impl KeyRow {
                 continue;
             }
             let (state, token, finished) = (row.loose_text()?.parse().ok(), row.loose_text()?, row.time()?);
+            let tags = read_tags(row.maybe_text()?.as_deref());
             let is_open = match state {
                 Some(ExecutionState::TimedOut) => finished.is_none(),
                 Some(state) => !state.is_terminal(),
                 None => true,
             };
             let is_waiting = state == Some(ExecutionState::Pending) && reason == Reason::Enqueued.as_str();
-            return Ok(is_open.then_some(OpenAttempt { id, is_waiting, token }));
+            return Ok(is_open.then_some(OpenAttempt { id, is_waiting, token, tags }));
         }
     }
 }
@@ -162,20 +166,24 @@ struct OpenAttempt {
     /// It waits as it was enqueued.
     is_waiting: bool,
     token: String,
+    tags: Vec<String>,
 }
 
-/// Gives an execution that waits the payload, group, due time and priority of another; whether it waits.
+/// Gives an execution that waits what another was to have; whether it waits.
 fn replace(session: &mut dyn Session, order: &EnqueueOrder, open: &OpenAttempt, due: Millis) -> Step<bool> {
     if !open.is_waiting {
         return Ok(false);
     }
     let payload = order.payloads.first().map_or("null", String::as_str);
     let update = sql(format!(
-        "UPDATE QRTZ_RUN SET payload = ?, group_key = NULLIF(?, ''), priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, \
-         claim_token = ? WHERE id = ? AND state = 'PENDING' AND claim_token = ?"
+        "UPDATE QRTZ_RUN SET payload = ?, group_key = NULLIF(?, ''), lane = NULLIF(?, ''), tags = NULLIF(?, ''), \
+         priority = NULLIF(?, {NO_PRIORITY}), scheduled_time = ?, due_time = ?, claim_token = ? \
+         WHERE id = ? AND state = 'PENDING' AND claim_token = ?"
     ))
     .bind(payload)
     .bind(order.groups.first().map_or("", String::as_str))
+    .bind(order.lane.as_str())
+    .bind(order.tags_column().unwrap_or_default())
     .bind(priority(order))
     .bind(due)
     .bind(due)
@@ -191,7 +199,6 @@ fn priority(order: &EnqueueOrder) -> i64 {
 
 /// An enqueued execution that has a key.
 pub(super) struct KeyedExecution {
-    queue: i64,
     origin: i64,
     key: KeyRow,
     /// The origin of the execution that the key's row names.
@@ -200,13 +207,13 @@ pub(super) struct KeyedExecution {
 
 /// The key of an execution, if it has one, with its row locked.
 pub(super) fn key_of(session: &mut dyn Session, execution: ExecutionId) -> Step<Option<KeyedExecution>> {
-    let question = sql("SELECT r.execute_id, r.origin, e.pid, r.unique_key, r.key_period FROM QRTZ_RUN r \
-                        JOIN QRTZ_EXECUTE e ON e.id = r.execute_id WHERE r.id = ? AND r.unique_key IS NOT NULL");
+    let question = sql("SELECT r.execute_id, r.origin, r.unique_key, r.key_period FROM QRTZ_RUN r \
+                        WHERE r.id = ? AND r.unique_key IS NOT NULL");
     let Some(mut row) = session.rows(&question.bind(execution.0))?.pop() else { return Ok(None) };
-    let (queue, origin, job) = (row.int()?, row.int()?, row.int()?);
-    let key = KeyRow { job, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
+    let (queue, origin) = (row.int()?, row.int()?);
+    let key = KeyRow { queue, key: row.text()?, period: row.maybe_int()?.unwrap_or(NONE) };
     let named = key.take(session, origin)?;
-    Ok(Some(KeyedExecution { queue, origin, key, named }))
+    Ok(Some(KeyedExecution { origin, key, named }))
 }
 
 impl KeyedExecution {
@@ -215,7 +222,7 @@ impl KeyedExecution {
         if self.named == self.origin {
             return Ok(None);
         }
-        Ok(self.key.open_attempt(session, self.queue, self.named)?.map(|open| open.id))
+        Ok(self.key.open_attempt(session, self.named)?.map(|open| open.id))
     }
 
     /// It goes on, and has the key again.
@@ -239,8 +246,41 @@ fn insert(
             return Ok(None);
         }
         ids.extend(inserted);
+        insert_tags(session, order, origins)?;
     }
     Ok(Some(ids))
+}
+
+/// Lets executions of these origins be found by their tags, if they have some.
+fn insert_tags(session: &mut dyn Session, order: &EnqueueOrder, origins: &[i64]) -> Step<()> {
+    let dialect = session.dialect();
+    for tag in &order.tags {
+        let want = BatchRows::new(origins.iter().copied()).same("tag", tag.as_str());
+        let insert = sql("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT w.tag, e.id, w.id FROM ");
+        let insert = insert.want(dialect, &want).push(&format!(
+            " {} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
+            dialect.join()
+        ));
+        session.execute(&insert.bind(order.application.as_str()).bind(queue_of(&order.job.name)))?;
+    }
+    Ok(())
+}
+
+/// Executions of these origins are found by these tags no more.
+fn remove_tags(session: &mut dyn Session, queue: i64, executions: &[(i64, &Vec<String>)]) -> Step<()> {
+    let of_one = |(origin, tags): &(i64, &Vec<String>)| {
+        let origin = *origin;
+        tags.iter().map(move |tag| (origin, tag.clone())).collect::<Vec<_>>()
+    };
+    let tags: Vec<(i64, String)> = executions.iter().flat_map(of_one).collect();
+    purge::remove(session, &tags, |dialect, tags| {
+        let want = BatchRows::new(tags.iter().map(|(origin, _)| *origin))
+            .texts("tag", tags.iter().map(|(_, tag)| tag.clone()))
+            .same("queue", queue);
+        let condition = "t.tag = w.tag AND t.execute_id = w.queue AND t.origin = w.id";
+        delete(dialect, ("QRTZ_TAG", "t"), &want, condition)
+    })?;
+    Ok(())
 }
 
 /// Inserts as many executions as there are origins, from the order's `first` on.
@@ -262,6 +302,8 @@ fn insert_some(
         .same("delay", delay)
         .same("reason", Reason::Enqueued.as_str())
         .same("priority", priority(order))
+        .same("lane", order.lane.as_str())
+        .same("tags", order.tags_column().unwrap_or_default())
         .same("unique_key", key.map_or("", |key| &key.key))
         .same("key_period", key.map_or(NONE, |key| key.period));
     let want = match order.groups.is_empty() {
@@ -272,9 +314,11 @@ fn insert_some(
     let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
     let insert = sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
-         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key) \
+         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, \
+         lane, tags) \
          SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
-         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), NULLIF(w.group_key, '') FROM "
+         NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), \
+         NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
     ))
     .want(dialect, &want)
     .push(&format!(
@@ -342,6 +386,7 @@ struct Attempt {
     ended: Option<Millis>,
     /// Its key and that one's period.
     key: Option<(String, Millis)>,
+    tags: Vec<String>,
 }
 
 pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
@@ -359,7 +404,9 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     let is_old = |attempt: &Attempt| attempt.ended.is_some_and(|ended| ended < before);
     let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
     let firsts: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
-    remove_keys(session, job, &firsts)?;
+    remove_keys(session, queue, &firsts)?;
+    let tags: Vec<(i64, &Vec<String>)> = firsts.iter().map(|it| (it.origin, &it.tags)).collect();
+    remove_tags(session, queue, &tags)?;
     let origins: Vec<i64> = firsts.iter().map(|attempt| attempt.origin).collect();
     let removed = purge::remove(session, &origins, |dialect, origins| {
         let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
@@ -400,19 +447,20 @@ fn page(
 fn attempt(mut row: Row) -> Step<Attempt> {
     let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
     let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
-    Ok(Attempt { origin, ended: finished.filter(|_| is_over), key: key.map(|key| (key, period)) })
+    let (key, tags) = (key.map(|key| (key, period)), read_tags(row.maybe_text()?.as_deref()));
+    Ok(Attempt { origin, ended: finished.filter(|_| is_over), key, tags })
 }
 
 /// Removes the rows of these executions' keys, unless they name others by now.
-fn remove_keys(session: &mut dyn Session, job: i64, executions: &[&Attempt]) -> Step<()> {
+fn remove_keys(session: &mut dyn Session, queue: i64, executions: &[&Attempt]) -> Step<()> {
     let key = |it: &&Attempt| it.key.as_ref().map(|(key, period)| (it.origin, key.clone(), *period));
     let keys: Vec<(i64, String, Millis)> = executions.iter().filter_map(key).collect();
     purge::remove(session, &keys, |dialect, keys| {
         let want = BatchRows::new(keys.iter().map(|(origin, ..)| *origin))
             .texts("unique_key", keys.iter().map(|(_, key, _)| key.clone()))
             .ints("key_period", keys.iter().map(|(.., period)| *period))
-            .same("job", job);
-        let condition = "k.job_id = w.job AND k.unique_key = w.unique_key AND k.key_period = w.key_period \
+            .same("queue", queue);
+        let condition = "k.unique_key = w.unique_key AND k.execute_id = w.queue AND k.key_period = w.key_period \
                          AND k.origin = w.id";
         delete(dialect, ("QRTZ_KEY", "k"), &want, condition)
     })?;
@@ -458,7 +506,7 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
 pub(super) fn oldest((queue, after): (i64, i64), (before, until): (Millis, i64), limit: usize) -> Statement {
     sql("SELECT r.origin, \
          CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
-         r.finished_time, r.unique_key, r.key_period FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
+         r.finished_time, r.unique_key, r.key_period, r.tags FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
          AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
     .bind(before)
     .bind(queue)

@@ -84,7 +84,7 @@ impl RawArgs {
             RawCommand::Schedules { verb: Some(verb), .. } => around.schedule(verb)?,
             RawCommand::Schedules { verb: None, list } => around.list(Listing::Schedules, &list)?,
             RawCommand::Executions { verb: Some(verb), .. } => around.execution(verb)?,
-            RawCommand::Executions { verb: None, filter, list } => around.executions(filter, &list)?,
+            RawCommand::Executions { verb: None, filter, list } => around.executions(*filter, &list)?,
             RawCommand::Nodes { verb: Some(verb), .. } => around.node(verb)?,
             RawCommand::Nodes { verb: None, list } => around.list(Listing::Nodes, &list)?,
             RawCommand::Jobs { verb: Some(verb), .. } => around.job(verb)?,
@@ -254,9 +254,11 @@ impl Surroundings<'_> {
             RawJobVerb::List(list) => self.list(Listing::Jobs, &list),
             RawJobVerb::Pause(pause) => self.pause(Kind::Job, pause),
             RawJobVerb::Resume(order) => self.change(Verb::Resume(Kind::Job), order),
-            RawJobVerb::Enqueue(RawEnqueue { job, payload, at, priority, key, group }) => {
+            RawJobVerb::Enqueue(raw) => {
+                let RawEnqueue { job, payload, at, priority, key, group, lane, tags } = raw;
                 let at = at.map(|at| at.from(self.now));
-                Ok(Command::Enqueue(self.target()?, NewExecution { job, payload, at, priority, key, group }))
+                let new = NewExecution { job, payload, at, priority, key, group, lane, tags };
+                Ok(Command::Enqueue(self.target()?, new))
             }
         }
     }
@@ -307,6 +309,10 @@ impl RawFilter {
     fn resolve(self, now: DateTime<Utc>, limit: usize) -> ExecutionFilter {
         ExecutionFilter {
             schedule: self.schedule,
+            job: self.job,
+            key: self.key,
+            group: self.group,
+            tag: self.tag,
             states: self.state,
             node: self.node,
             since: self.since.map(|since| since.from(now)),

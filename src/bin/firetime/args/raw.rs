@@ -78,7 +78,7 @@ pub(super) enum RawCommand {
         #[command(subcommand)]
         verb: Option<RawExecutionVerb>,
         #[command(flatten)]
-        filter: RawFilter,
+        filter: Box<RawFilter>,
         #[command(flatten)]
         list: RawList,
     },
@@ -298,6 +298,12 @@ pub(super) struct RawEnqueue {
     /// The group that it shares bounds and turns with; programs make it of the payload, this one cannot
     #[arg(long, value_name = "GROUP")]
     pub(super) group: Option<String>,
+    /// The lane that it runs in on nodes that have it [default: its job's]
+    #[arg(long, value_name = "LANE")]
+    pub(super) lane: Option<String>,
+    /// A tag by which it is found; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(super) tags: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -417,6 +423,18 @@ pub(super) struct RawFilter {
     /// Only of the schedule of this name
     #[arg(long, value_name = "NAME")]
     pub(super) schedule: Option<String>,
+    /// Only of the job of this name
+    #[arg(long, value_name = "NAME")]
+    pub(super) job: Option<String>,
+    /// Only enqueued ones with this unique key: of each job and period the last
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
+    /// Only of this group
+    #[arg(long, value_name = "GROUP")]
+    pub(super) group: Option<String>,
+    /// Only enqueued ones with this tag
+    #[arg(long, value_name = "TAG")]
+    pub(super) tag: Option<String>,
     /// Only of the node whose id begins like this
     #[arg(long, value_name = "ID", value_parser = node_prefix)]
     pub(super) node: Option<String>,

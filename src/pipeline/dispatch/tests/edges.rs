@@ -200,6 +200,7 @@ fn two_executions_of_one_schedule_are_asked_about_one_after_the_other() {
         payload: None,
         priority: None,
         group: None,
+        lane: None,
         failures: 0,
         snoozes: 0,
     };
@@ -473,6 +474,7 @@ fn what_may_run_only_once_is_not_called_begun_while_it_waits() {
         payload: None,
         priority: None,
         group: None,
+        lane: None,
         failures: 0,
         snoozes: 0,
     };

@@ -178,6 +178,7 @@ impl PendingTable {
             payload: None,
             priority: None,
             group: None,
+            lane: None,
             failures: 0,
             snoozes: 0,
         };

@@ -34,6 +34,8 @@ impl Case {
             due,
             priority: None,
             key: None,
+            lane: String::new(),
+            tags: Vec::new(),
             notifier: Arc::default(),
         }
     }

@@ -100,6 +100,7 @@ fn back(case: &Case, claimed: Claimed, planned: &ClaimRequest) -> ClaimRequest {
         payload: None,
         priority: None,
         group: None,
+        lane: None,
         failures: 0,
         snoozes: 0,
     };

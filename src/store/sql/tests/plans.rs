@@ -1,6 +1,6 @@
 //! Query plans: the statements of the hot path find their rows by index, never by reading a table.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::fixture::{self, Database};
@@ -20,11 +20,13 @@ use crate::store::sql::open_executions::Whose;
 use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
-use crate::store::sql::{change, claim, covers, due, node, planned, poll, purge, streak, unreadable};
+use crate::store::sql::{
+    change, claim, covers, due, inspect, node, planned, poll, purge, streak, unreadable,
+};
 use crate::store::streak::Reach;
 use crate::store::{
-    Change, ClaimRequest, ExecutionChange, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page, PauseChange,
-    PollQuery, Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
+    Change, ClaimRequest, ExecutionChange, ExecutionQuery, NewNode, NextAttempt, NodeEnd, OverdueQuery, Page,
+    PauseChange, PollQuery, Purge, RemoveChange, Section, SeenSchedule, UnreadableQuery, UnreadableRow,
 };
 use crate::time::Lease;
 use crate::trigger::{Simple, Timing, Trigger};
@@ -34,6 +36,9 @@ const ROWS: i64 = 20_000;
 const START: i64 = 2_000_000_000_000;
 
 fn filled(database: &Database) -> (Box<dyn Session + Send>, String) {
+    // Two at once would store the same rows.
+    static FILLING: Mutex<()> = Mutex::new(());
+    let _filling = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut session, application) = (database.session(), super::application());
     fill(session.as_mut(), &application, "work", 0);
     let (numbers, token) = (numbers(session.dialect(), 0), name(session.dialect(), &application));
@@ -541,6 +546,45 @@ fn handler_reads(session: &mut dyn Session) -> i64 {
     session.rows(&status).unwrap().remove(0).int().unwrap()
 }
 
+/// However many others there are.
+fn executions_are_found_by_tag_and_key_alone(database: &Database) {
+    let (mut session, application) = filled(database);
+    let names = format!("'{application}', 'queue:work'");
+    let queue =
+        format!("SELECT id FROM QRTZ_EXECUTE WHERE application = '{application}' AND name = 'queue:work'");
+    let values = "'TOKEN', 0, 1, 1, 'SUCCEEDED', 1";
+    for statement in [
+        format!(
+            "INSERT INTO QRTZ_EXECUTE (application, name, pid, job_type, state, shard, prev_fire_time, \
+             next_fire_time, payload) SELECT {names}, id, 'QUEUE', 'COMPLETE', 0, -1, -1, '' FROM QRTZ_JOB \
+             WHERE application = '{application}' AND job_class = 'work'"
+        ),
+        format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, claim_token, generation, scheduled_time, attempt, \
+             state, due_time, origin) SELECT '{application}', id, {values}, 7 FROM QRTZ_EXECUTE \
+             WHERE application = '{application}' AND name = 'queue:work'"
+        ),
+        format!("INSERT INTO QRTZ_TAG (tag, execute_id, origin) SELECT 'few', ({queue}), 7"),
+        format!("INSERT INTO QRTZ_KEY (unique_key, execute_id, origin) SELECT 'k', ({queue}), 7"),
+    ] {
+        session.batch(&statement).unwrap();
+    }
+    let query = |tag: Option<&str>, key: Option<&str>| ExecutionQuery {
+        application: Some(application.clone()),
+        tag: tag.map(str::to_owned),
+        key: key.map(str::to_owned),
+        limit: 1_000,
+        ..Default::default()
+    };
+    for query in [query(Some("few"), None), query(None, Some("k"))] {
+        let statement = inspect::executions_of(session.dialect(), &query);
+        assert_eq!(session.rows(&statement).unwrap().len(), 1);
+        assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
+        let read = read(session.as_mut(), &statement);
+        assert!(read < 100 || session.dialect() == Dialect::Sqlite, "{read} rows: {}", statement.text);
+    }
+}
+
 /// Bound as anything else than BIGINT, an id is compared row by row: every claim would read the whole table.
 fn ids_are_bound_with_the_columns_own_type(database: &Database) {
     let mut session = database.session();
@@ -693,6 +737,11 @@ macro_rules! plans {
         #[cfg(feature = $feature)]
         mod $database {
             use super::*;
+
+            #[test]
+            fn executions_are_found_by_tag_and_key_alone() {
+                super::executions_are_found_by_tag_and_key_alone(&$make);
+            }
 
             #[test]
             fn ids_are_bound_with_the_columns_own_type() {
