@@ -17,7 +17,7 @@ use super::audit;
 use super::hand::Hand;
 use super::history::{self, Audited};
 use super::job::{self, PULSE};
-use super::judge::{Bounds, Cancel, History, Order, Pause, Switch, judge};
+use super::judge::{Bounds, Cancel, History, Keyed, Order, Pause, Switch, judge};
 use super::load::Load;
 use super::proxy::{Cut, Mode, Proxy};
 use super::report::{self, Report};
@@ -68,6 +68,7 @@ pub const PATIENT: Setup = Setup { patient: true, ..QUICK };
 #[derive(Default)]
 pub struct Deeds {
     pub orders: Option<Vec<Order>>,
+    pub keyed: Vec<Keyed>,
     pub cancels: Vec<Cancel>,
     pub retries: BTreeSet<i64>,
     pub skips: Vec<(String, i64)>,
@@ -405,7 +406,7 @@ impl Cluster {
             coverings: Vec::new(),
             changes: changes.iter().map(|it| it.change.clone()).collect(),
             orders: self.deeds.orders.clone(),
-            keyed: Vec::new(),
+            keyed: self.deeds.keyed.clone(),
             retries: self.deeds.retries.clone(),
             skips: self.deeds.skips.clone(),
             contained: Vec::new(),

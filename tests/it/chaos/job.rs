@@ -16,7 +16,9 @@ pub const TICK: Job<u64> = Job::new("tick");
 /// The same, but only the first attempt takes them.
 pub const HELD: Job<u64> = Job::new("held");
 
-/// The same. A schedule of this job must go on, whatever the others do.
+/// Waits as many milliseconds as its payload says, without a thread: with the feature `tokio` only.
+pub const TASK: Job<u64> = Job::new("task");
+/// Takes as many milliseconds as its payload says. A schedule of this job must go on, whatever the others do.
 pub const PULSE: Job<u64> = Job::new("pulse");
 /// Takes as many milliseconds as its payload says, and fails with [`failure`].
 pub const FAILING: Job<u64> = Job::new("failing");
@@ -30,6 +32,9 @@ pub fn failure() -> String {
     let line = "Err(Refused { path: \"C:\\jobs\\nightly\", cause: 'übel ☕' })\n\t";
     line.chars().cycle().take(3_000).collect()
 }
+
+/// How many async handlers run on a node at once.
+pub const TASKS: usize = 1_000;
 
 /// The file for what the jobs do.
 pub const EFFECTS: &str = "FIRETIME_IT_EFFECTS";
@@ -78,8 +83,36 @@ pub fn add(builder: Builder) -> Builder {
         })
     };
     let builder = [TICK, HELD, PULSE, FAILING].into_iter().fold(builder, |builder, job| logged(job, builder));
+    let builder = with_tasks(builder, Arc::clone(&log));
     builder.handler(BULKY, move |context, _| {
         log.run(context, 10);
         Ok(())
     })
+}
+
+#[cfg(feature = "tokio")]
+fn with_tasks(builder: Builder, log: Arc<Log>) -> Builder {
+    use std::sync::LazyLock;
+
+    use tokio::runtime::Runtime;
+
+    /// As long as the process.
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+    });
+    let builder = builder.runtime(RUNTIME.handle().clone()).concurrency(TASKS);
+    builder.async_handler(TASK, move |context, millis| {
+        let log = Arc::clone(&log);
+        async move {
+            log.write("began", &context);
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            log.write("ended", &context);
+            Ok(())
+        }
+    })
+}
+
+#[cfg(not(feature = "tokio"))]
+fn with_tasks(builder: Builder, _: Arc<Log>) -> Builder {
+    builder
 }

@@ -2,7 +2,7 @@
 //! too.
 //!
 //! ```text
-//! runs, more_runs, pulse_runs, operator_run    what is broken, and how
+//! runs, more_runs, pulse_runs, operator_run, enqueued_run    what is broken, and how
 //! cluster             the processes, their faults, the wait for the end
 //! proxy, wire         between node and database   job        what the nodes run, written down outside the
 //! database audit, history      what a run left behind      figures, report    how long things took, and
@@ -14,6 +14,8 @@
 mod audit;
 pub mod cluster;
 mod dice;
+#[cfg(feature = "tokio")]
+mod enqueued_run;
 mod figures;
 pub mod hand;
 mod history;
@@ -87,6 +89,8 @@ const FULL_EVERYWHERE: &[Run] = &[
         "alone::thousands_overdue_after_an_outage_begin_soon",
         pulse_runs::thousands_overdue_after_an_outage_begin_soon,
     ),
+    #[cfg(feature = "tokio")]
+    ("a_thousand_tasks_die_with_their_node", enqueued_run::a_thousand_tasks_die_with_their_node),
     (
         "nodes_that_stop_in_order_leave_nothing_behind",
         pulse_runs::nodes_that_stop_in_order_leave_nothing_behind,

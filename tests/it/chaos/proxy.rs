@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use super::wire::{Commit, Protocol, Watch};
+use super::wire::{Commit, Protocol, Sieve, Watch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -46,12 +46,15 @@ struct Shared {
 
 struct State {
     mode: Mode,
+    /// PostgreSQL's notifications are lost.
+    is_deaf: bool,
     /// How the next commit is cut, and of what kind it must be.
     fuse: Option<(Cut, Option<Commit>)>,
     pairs: Vec<Arc<Pair>>,
     threads: Vec<JoinHandle<()>>,
     connections_cut: usize,
     commits_cut: usize,
+    news_lost: usize,
     closed: bool,
 }
 
@@ -83,11 +86,13 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let state = State {
             mode: Mode::Pass,
+            is_deaf: false,
             fuse: None,
             pairs: Vec::new(),
             threads: Vec::new(),
             connections_cut: 0,
             commits_cut: 0,
+            news_lost: 0,
             closed: false,
         };
         let shared =
@@ -112,6 +117,16 @@ impl Proxy {
         if mode == Mode::Down {
             self.cut_all();
         }
+    }
+
+    /// From now on PostgreSQL's notifications are lost, or are so no more; everything else gets through.
+    pub fn set_deaf(&self, is_deaf: bool) {
+        self.shared.state().is_deaf = is_deaf;
+    }
+
+    /// How many were lost.
+    pub fn news_lost(&self) -> usize {
+        self.shared.state().news_lost
     }
 
     /// Breaks every connection there is.
@@ -253,7 +268,7 @@ fn requests(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
 }
 
 fn answers(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
-    let mut bytes = vec![0; 65_536];
+    let (mut bytes, mut sieve) = (vec![0; 65_536], Sieve::default());
     loop {
         let length = (&pair.server).read(&mut bytes)?;
         if length > 0 && pair.answer_is_cut.load(Ordering::SeqCst) {
@@ -264,8 +279,17 @@ fn answers(pair: &Pair, shared: &Shared) -> std::io::Result<()> {
         if length == 0 || !shared.passes(|| pair.cut.load(Ordering::SeqCst)) {
             return Ok(());
         }
-        if !pair.swallowed.load(Ordering::SeqCst) {
-            (&pair.client).write_all(&bytes[..length])?;
+        if pair.swallowed.load(Ordering::SeqCst) {
+            continue;
+        }
+        match shared.protocol {
+            Protocol::Postgres => {
+                let is_deaf = shared.state().is_deaf;
+                let passed = sieve.pass(&bytes[..length], is_deaf);
+                shared.state().news_lost += std::mem::take(&mut sieve.taken);
+                (&pair.client).write_all(&passed)?;
+            }
+            Protocol::Mariadb => (&pair.client).write_all(&bytes[..length])?,
         }
     }
 }

@@ -191,6 +191,41 @@ impl Watch {
     }
 }
 
+/// Takes notifications out of what PostgreSQL sends a client, if it is to be deaf.
+#[derive(Default)]
+pub struct Sieve {
+    buffer: Vec<u8>,
+    started: bool,
+    /// How many it has taken out.
+    pub taken: usize,
+}
+
+impl Sieve {
+    /// The whole messages up to the end of these bytes, all or without notifications.
+    pub fn pass(&mut self, bytes: &[u8], is_deaf: bool) -> Vec<u8> {
+        const NOTIFICATION: u8 = b'A';
+        // Whether it encrypts is answered by one byte.
+        if !self.started && bytes.len() == 1 {
+            return bytes.to_vec();
+        }
+        self.started = true;
+        self.buffer.extend_from_slice(bytes);
+        let (mut passed, mut at) = (Vec::with_capacity(bytes.len()), 0);
+        while let Some(head) = self.buffer.get(at..at + 5) {
+            let end = at + 1 + big(&head[1..]);
+            let Some(frame) = self.buffer.get(at..end) else { break };
+            if is_deaf && frame[0] == NOTIFICATION {
+                self.taken += 1;
+            } else {
+                passed.extend_from_slice(frame);
+            }
+            at = end;
+        }
+        self.buffer.drain(..at);
+        passed
+    }
+}
+
 fn ends(query: &[u8]) -> bool {
     query == COMMIT || query == b"ROLLBACK"
 }
