@@ -199,10 +199,10 @@ CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
 -- A claim locks the job's row, looks which of them count, and removes the others.
 CREATE TABLE IF NOT EXISTS QRTZ_BOUNDED (
     job_id BIGINT NOT NULL,
+    group_key VARCHAR(200) NOT NULL DEFAULT '',
     execution_id BIGINT NOT NULL,
     claimed_time BIGINT NOT NULL DEFAULT -1,
-    group_key VARCHAR(200),
-    PRIMARY KEY (job_id, execution_id)
+    PRIMARY KEY (job_id, group_key, execution_id)
 );
 
 -- Unique keys of enqueued executions: the execution (by its origin) that was enqueued last with each. Whether

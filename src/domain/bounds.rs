@@ -56,7 +56,7 @@ impl Bounds {
 impl Bound {
     pub(crate) const NONE: Self = Self { concurrency: None, rate: Rate { count: 0, per: 0 } };
 
-    pub(super) const fn is_none(&self) -> bool {
+    pub(crate) const fn is_none(&self) -> bool {
         self.concurrency.is_none() && self.rate().is_none()
     }
 

@@ -51,7 +51,7 @@ impl Bench {
     }
 
     /// Walks over all queues; how many executions it removes.
-    fn purge_queues(&self, keep: Millis, limit: usize) -> usize {
+    pub(super) fn purge_queues(&self, keep: Millis, limit: usize) -> usize {
         let (application, mut after, mut removed) = (self.app.clone(), QueuePlace::FIRST, 0);
         for _ in 0..1_000 {
             let walk = QueueWalk { application: application.clone(), after, keep, limit };

@@ -120,6 +120,9 @@ pub(crate) trait Fixture: Send + Sync {
 
     /// Reads one column of one row past the store, as text; `None` is NULL.
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String>;
+
+    /// Whether an execution counts towards its job's bounds, or did when it was last looked at.
+    fn is_noted(&self, id: ExecutionId) -> bool;
 }
 
 /// A row by its key.

@@ -32,7 +32,8 @@ impl Tables {
         });
         match claimed {
             Ok(Some(claimed)) => {
-                if let Some((job, _)) = bounded {
+                let counts = |bounds: Bounds| !bounds.job.is_none() || request.candidate.group().is_some();
+                if let Some((job, _)) = bounded.filter(|(_, bounds)| counts(*bounds)) {
                     let group = request.candidate.group().map(ToString::to_string);
                     self.bounded.insert((job, claimed.execution().0), (group, self.now));
                 }
@@ -93,7 +94,7 @@ impl Tables {
         Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted))
     }
 
-    fn is_under_way(&self, execution: ExecutionId) -> bool {
+    pub(super) fn is_under_way(&self, execution: ExecutionId) -> bool {
         let is_owned = |run: &Run| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
         self.stuck.contains(&execution.0) || self.run(execution).is_some_and(is_owned)
     }

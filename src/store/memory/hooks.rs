@@ -288,6 +288,10 @@ impl MemoryStore {
         (tables.runs().chain(removed).map(row).collect(), tables.hooks.changes.clone())
     }
 
+    pub(crate) fn is_noted(&self, id: ExecutionId) -> bool {
+        self.tables().claimed_time(id).is_some()
+    }
+
     /// A column's value as text; `None` is NULL.
     pub(crate) fn column(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         let mut tables = self.tables();

@@ -102,6 +102,14 @@ impl Tables {
         let next = queues.filter(|(job, id)| is_queue(*id) && is_left(*job)).min();
         let Some((job, queue)) = next else { return PurgedQueues::default() };
         let after = if job == from { behind } else { i64::MIN };
+        if after == i64::MIN {
+            let of_job = self.bounded.range((job, i64::MIN)..=(job, i64::MAX));
+            let is_old = |key: &(i64, i64), claimed: Millis| {
+                claimed < before && !self.is_under_way(ExecutionId(key.1))
+            };
+            let old = of_job.filter(|(key, (_, claimed))| is_old(key, *claimed)).map(|(key, _)| *key);
+            old.collect::<Vec<_>>().iter().for_each(|key| drop(self.bounded.remove(key)));
+        }
         let rows = self.ledger(queue).filter(|(_, run)| run.origin > after);
         let rows: Vec<(ExecutionId, i64, bool)> = rows
             .take_while(|(_, run)| run.origin < origins_before(before))

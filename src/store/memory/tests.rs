@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use super::hooks::{CoversFault, SlotFault};
-use crate::domain::Candidate;
+use crate::domain::{Candidate, ExecutionId};
 use crate::store::columns::Column;
 use crate::store::conformance::{self, Bench, Fixture, RowKey, conformance, conformance_of_row_locks};
 use crate::store::guard::{self, Guard, blind};
@@ -33,6 +33,10 @@ impl Fixture for MemoryFixture {
 
     fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         self.0.column(row, column)
+    }
+
+    fn is_noted(&self, id: ExecutionId) -> bool {
+        self.0.is_noted(id)
     }
 }
 

@@ -3,9 +3,13 @@
 //! A claim of such a job locks its row in QRTZ_JOB, so that claims of one job come one after the other, and
 //! counts. A row that somebody holds is not waited for: other jobs' claims would wait, too. QRTZ_BOUNDED
 //! names the executions that may count; their own states say which are under way. So an outcome writes
-//! nothing more than without a bound, and nothing is left behind by a death. The time by which rates count is
-//! the database's, read under the lock.
+//! nothing more than without a bound, and nothing is left behind by a death. Where only groups have bounds, a
+//! claim reads and writes nothing of other groups than its own. The time by which rates count is the
+//! database's, read under the lock.
 
+use std::collections::BTreeSet;
+
+use super::batch::{BatchRows, delete};
 use super::dialect::Dialect;
 use super::fault::Step;
 use super::policy;
@@ -25,12 +29,15 @@ pub(super) enum Lock {
 pub(super) struct Locked {
     job: i64,
     now: Millis,
+    /// Executions of no group do not count.
+    of_groups_alone: bool,
     /// What may be claimed; none if the job has no bounds any more.
     pub room: Option<Room>,
 }
 
-/// Locks the job of these schedules, which all were of this one when they were read, and counts.
-pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry]) -> Step<Lock> {
+/// Locks the job of these schedules, which all were of this one when they were read, and counts for
+/// executions of these groups.
+pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Option<&str>]) -> Step<Lock> {
     let dialect = session.dialect();
     let Some(job) = entries.first().map(|entry| &*entry.job) else { return Ok(Lock::Gone) };
     let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(job);
@@ -46,37 +53,44 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry]) -> Step<Lock> 
     };
     let (bounds, now) = (policy::bounds(&mut row)?, row.int()?);
     if bounds.is_none() {
-        return Ok(Lock::Locked(Locked { job, now, room: None }));
+        return Ok(Lock::Locked(Locked { job, now, of_groups_alone: true, room: None }));
     }
     let read = |mut row: Row| {
-        let (id, runs, claimed) = (row.int()?, row.int()? == 1, row.int()?);
-        Ok((id, Noted { group: row.maybe_text()?, claimed, runs }))
+        let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.int()?, row.text()?);
+        Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), claimed, runs }))
     };
-    let noted: Vec<(i64, Noted)> =
-        session.rows(&noted(dialect, job))?.into_iter().map(read).collect::<Step<_>>()?;
+    let of_groups_alone = bounds.job.is_none();
+    let only = of_groups_alone.then(|| groups.iter().flatten().copied().collect::<BTreeSet<&str>>());
+    let noted = match only {
+        Some(groups) if groups.is_empty() => Vec::new(),
+        only => session.rows(&noted(dialect, job, only))?,
+    };
+    let noted: Vec<(i64, Noted)> = noted.into_iter().map(read).collect::<Step<_>>()?;
     let counts = |it: &Noted| it.runs || Room::counts(&bounds, it.claimed, now);
     let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
     for some in over.chunks(dialect.batch()) {
-        let delete = sql("DELETE FROM QRTZ_BOUNDED WHERE job_id = ?").bind(job);
-        session.execute(&delete.push(" AND execution_id IN ").list(some.iter().map(|(id, _)| *id)))?;
+        let group = |(_, it): &(i64, Noted)| it.group.clone().unwrap_or_default();
+        let want = BatchRows::new(some.iter().map(|(id, _)| *id)).texts("group_key", some.iter().map(group));
+        let condition = "c.job_id = w.job AND c.group_key = w.group_key AND c.execution_id = w.id";
+        session.execute(&delete(dialect, ("QRTZ_BOUNDED", "c"), &want.same("job", job), condition))?;
     }
     let room = Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted));
-    Ok(Lock::Locked(Locked { job, now, room: Some(room) }))
+    Ok(Lock::Locked(Locked { job, now, of_groups_alone, room: Some(room) }))
 }
 
-/// Notes the executions that were claimed, each with its group. One that was handed back and is claimed again
-/// counts from now on.
+/// Notes the executions that were claimed, each with its group, where they count. One that was handed back
+/// and is claimed again counts from now on.
 pub(super) fn note(
     session: &mut dyn Session,
     locked: &Locked,
     executions: &[(i64, Option<&str>)],
 ) -> Step<()> {
-    if locked.room.is_none() {
-        return Ok(());
-    }
-    let again = session.dialect().or_set("job_id, execution_id", "claimed_time");
+    let counts = |group: &Option<&str>| group.is_some() || !locked.of_groups_alone;
+    let counted = executions.iter().filter(|(_, group)| locked.room.is_some() && counts(group));
+    let executions: Vec<&(i64, Option<&str>)> = counted.collect();
+    let again = session.dialect().or_set("job_id, group_key, execution_id", "claimed_time");
     for some in executions.chunks(session.dialect().batch()) {
-        let rows = vec!["(?, ?, ?, NULLIF(?, ''))"; some.len()].join(", ");
+        let rows = vec!["(?, ?, ?, ?)"; some.len()].join(", ");
         let insert = sql(format!(
             "INSERT INTO QRTZ_BOUNDED (job_id, execution_id, claimed_time, group_key) VALUES {rows}{again}"
         ));
@@ -88,14 +102,28 @@ pub(super) fn note(
     Ok(())
 }
 
-/// The executions of a job that may count: whether each is under way (claimed, or beyond its time limit),
-/// when it was claimed, and its group.
-pub(super) fn noted(dialect: Dialect, job: i64) -> Statement {
-    sql(format!(
+/// The executions of a job that may count, or those of some groups: whether each is under way (claimed, or
+/// beyond its time limit), when it was claimed, and its group.
+pub(super) fn noted(dialect: Dialect, job: i64, groups: Option<BTreeSet<&str>>) -> Statement {
+    let noted = sql(format!(
         "SELECT c.execution_id, CASE WHEN r.state IN ('CLAIMED', 'RUNNING') \
          OR (r.state = 'TIMED_OUT' AND r.finished_time = -1) THEN 1 ELSE 0 END AS runs, c.claimed_time, c.group_key \
          FROM QRTZ_BOUNDED c LEFT JOIN QRTZ_RUN r ON {} WHERE c.job_id = ?",
         dialect.seek("r.id", "c.execution_id")
     ))
-    .bind(job)
+    .bind(job);
+    match groups {
+        Some(groups) => noted.push(" AND c.group_key IN ").list(groups),
+        None => noted,
+    }
+}
+
+/// Forgets what was claimed before an instant and has ended: executions of groups that nobody has claimed for
+/// since.
+pub(super) fn forget(session: &mut dyn Session, job: i64, before: Millis) -> Step<()> {
+    let delete = sql("DELETE FROM QRTZ_BOUNDED WHERE job_id = ? AND claimed_time < ? AND NOT EXISTS \
+                      (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_BOUNDED.execution_id \
+                      AND (r.state IN ('CLAIMED', 'RUNNING') OR (r.state = 'TIMED_OUT' AND r.finished_time = -1)))");
+    session.execute(&delete.bind(job).bind(before))?;
+    Ok(())
 }

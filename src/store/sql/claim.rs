@@ -168,7 +168,8 @@ fn claim_bounded(store: &SqlStore, requests: &[ClaimRequest]) -> Result<Vec<Clai
     let entries: Vec<&Entry> = requests.iter().map(|request| &**request.candidate.entry()).collect();
     let all = |claim: fn() -> Claim| requests.iter().map(|_| claim()).collect();
     let claimed = store.write("claim", |session| {
-        let mut locked = match bounds::lock(session, &entries)? {
+        let groups: Vec<Option<&str>> = requests.iter().map(group_of).collect();
+        let mut locked = match bounds::lock(session, &entries, &groups)? {
             Lock::Locked(locked) => locked,
             other => return Ok(Err(other)),
         };

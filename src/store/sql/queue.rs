@@ -7,7 +7,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::purge;
 use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
-use super::{news, node};
+use super::{bounds, news, node};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
@@ -398,6 +398,9 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
+    if after == i64::MIN {
+        bounds::forget(session, job, before)?;
+    }
     let (attempts, is_last) = page(session, (queue, after), before, walk.limit)?;
     let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::domain::{Candidate, Entry, NodeId, Occurrence, Overlap, Token};
+use crate::domain::{Candidate, Entry, ExecutionId, NodeId, Occurrence, Overlap, Token};
 use crate::store::conformance::{Fixture, RowKey};
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::session::Session;
@@ -186,6 +186,11 @@ impl Database {
         assert_eq!(rows.len(), 1, "{question}");
         rows.pop().unwrap().maybe_text().unwrap()
     }
+
+    fn is_noted(&self, id: ExecutionId) -> bool {
+        let question = sql("SELECT c.job_id FROM QRTZ_BOUNDED c WHERE c.execution_id = ?").bind(id.0);
+        !self.past.lock().unwrap().rows(&question).unwrap().is_empty()
+    }
 }
 
 macro_rules! fixture {
@@ -213,6 +218,10 @@ macro_rules! fixture {
 
             fn get(&self, row: RowKey<'_>, column: &str) -> Option<String> {
                 self.0.get(row, column)
+            }
+
+            fn is_noted(&self, id: ExecutionId) -> bool {
+                self.0.is_noted(id)
             }
         }
     };

@@ -21,7 +21,7 @@ use crate::store::sql::postgres::{claims, notes::ended};
 use crate::store::sql::session::Session;
 use crate::store::sql::statement::{Statement, Value, sql};
 use crate::store::sql::{
-    change, claim, covers, due, inspect, node, planned, poll, purge, streak, unreadable,
+    bounds, change, claim, covers, due, inspect, node, planned, poll, purge, streak, unreadable,
 };
 use crate::store::streak::Reach;
 use crate::store::{
@@ -546,6 +546,25 @@ fn handler_reads(session: &mut dyn Session) -> i64 {
     session.rows(&status).unwrap().remove(0).int().unwrap()
 }
 
+/// Other groups' claims within the span of a rate may be many.
+fn a_groups_bound_reads_that_group_alone(database: &Database) {
+    let (mut session, application) = filled(database);
+    let dialect = session.dialect();
+    let (numbers, group) = (numbers(dialect, 0), name(dialect, "customer"));
+    let job = format!("SELECT id FROM QRTZ_JOB WHERE application = '{application}' AND job_class = 'work'");
+    let fill = format!(
+        "INSERT INTO QRTZ_BOUNDED (job_id, group_key, execution_id, claimed_time) \
+         SELECT ({job}), {group}, n, {START} FROM ({numbers}) AS numbers"
+    );
+    session.batch(&fill).unwrap();
+    analyze(session.as_mut());
+    let job = session.rows(&sql(job)).unwrap().remove(0).int().unwrap();
+    let noted = bounds::noted(dialect, job, Some(["customer-7", "customer-9"].into()));
+    assert_eq!(session.rows(&noted).unwrap().len(), 2);
+    let read = read(session.as_mut(), &noted);
+    assert!(read < 50 || dialect == Dialect::Sqlite, "{read} rows: {}", noted.text);
+}
+
 /// However many others there are.
 fn executions_are_found_by_tag_and_key_alone(database: &Database) {
     let (mut session, application) = filled(database);
@@ -737,6 +756,11 @@ macro_rules! plans {
         #[cfg(feature = $feature)]
         mod $database {
             use super::*;
+
+            #[test]
+            fn a_groups_bound_reads_that_group_alone() {
+                super::a_groups_bound_reads_that_group_alone(&$make);
+            }
 
             #[test]
             fn executions_are_found_by_tag_and_key_alone() {
