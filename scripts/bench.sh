@@ -8,6 +8,8 @@
 #   precision        schedules that fire every second, their phases spread evenly over the second
 #   enqueue          executions that another process enqueues on an idle cluster, one or two a second
 #   bulk             executions enqueued by one call, and run once it has returned and the nodes start
+#   sustained        executions enqueued second by second for long: scripts/bench-peers.sh sustained of firetime alone,
+#                    with its options (--rate, --seconds, --snapshot, --nodes)
 #
 # Options
 #   --nodes 1,2,4    how many node processes, one after the other (1)
@@ -52,6 +54,7 @@ for argument in "$@"; do
     [ "$argument" != --help ] || { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0; }
 done
 here=$(dirname "$0")
+[ "${1:-}" != sustained ] || exec "$here/bench-peers.sh" "$@" --only firetime
 "$here/install.sh"
 binary=$(cargo bench --manifest-path "$here/../Cargo.toml" --locked --all-features --bench cluster --no-run \
     --message-format json-render-diagnostics | sed -n 's/.*"kind":\["bench"\].*"executable":"\([^"]*\)".*/\1/p')

@@ -10,11 +10,11 @@
 use std::time::Duration;
 
 use chrono::DateTime;
-use firetime::{Client, Job, Scheduler};
+use firetime::{Client, Event, Job, Scheduler};
 use serde::{Deserialize, Serialize};
 
 mod protocol;
-use protocol::{Asked, Result, is_due, note_start, say_runs, serve};
+use protocol::{Asked, Feed, Result, is_due, note_poll, note_start, say_runs, serve};
 
 const APPLICATION: &str = "bench";
 const TICK: Job<Tick> = Job::new("tick");
@@ -35,7 +35,17 @@ fn main() -> Result<()> {
         Asked::Load { url, jobs } => load(&url, &jobs),
         Asked::Node { url, variant } if variant == "enqueued" => node(&url),
         Asked::Node { variant, .. } => Err(format!("no variant {variant}").into()),
+        Asked::Feed { url, feed } => enqueue(&url, feed),
     }
+}
+
+fn enqueue(url: &str, feed: Feed) -> Result<()> {
+    let client = Client::connect(APPLICATION, url)?;
+    for (numbers, planned) in feed {
+        let ticks: Vec<Tick> = numbers.map(|schedule| Tick { schedule, planned }).collect();
+        client.enqueue_many(TICK, &ticks).run()?;
+    }
+    Ok(())
 }
 
 fn load(url: &str, jobs: &[(usize, i64)]) -> Result<()> {
@@ -63,6 +73,11 @@ fn node(url: &str) -> Result<()> {
         .handler(TICK, |_context, tick| {
             note_start(tick.schedule, tick.planned);
             Ok(())
+        })
+        .on_event(|event| {
+            if let Event::Polled { took, .. } = event {
+                note_poll(*took);
+            }
         })
         .threads(THREADS, THREADS)
         .queue(QUEUE)

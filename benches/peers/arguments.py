@@ -47,11 +47,12 @@ def parse():
                     "scripts/bench.sh,\non a private PostgreSQL with default durability. JSON lines on stdout, "
                     "one per run; progress,\nthen a table of medians on stderr.",
         epilog="peers: " + "; ".join(f"{p.name} ({', '.join(p.variants)})" for p in PEERS))
-    parser.add_argument("workload", nargs="?", choices=["backlog", "precision", "bulk"], default="backlog",
+    parser.add_argument("workload", nargs="?", choices=["backlog", "precision", "bulk", "sustained"], default="backlog",
                         metavar="WORKLOAD",
                         help="backlog: one-shot schedules all due at one instant (the default); "
                              "precision: schedules that fire every second, spread over it; "
-                             "bulk: jobs due at once, stored before the nodes start (not Quartz)")
+                             "bulk: jobs due at once, stored before the nodes start (not Quartz); "
+                             "sustained: a steady stream of them (firetime and awa)")
     parser.add_argument("--nodes", type=comma_separated(numbers(1, 8)), default=[1, 2], metavar="N,...",
                         help="node processes (1 to 8), one run for each number given (1,2)")
     parser.add_argument("--only", type=comma_separated(peer), dest="peers", metavar="NAME,...",
@@ -62,14 +63,25 @@ def parse():
                              "more; of awa: at most 3500, with more it runs none)")
     parser.add_argument("--schedules", type=numbers(1, 100_000), default=500, metavar="N",
                         help="precision: how many (500)")
-    parser.add_argument("--seconds", type=numbers(1, 600), default=30, metavar="D", help="precision: how long (30)")
+    parser.add_argument("--seconds", type=numbers(1, 7_200), metavar="D",
+                        help="precision, sustained: how long (30, 1200)")
+    parser.add_argument("--rate", type=numbers(100, 100_000), default=1_000, metavar="N",
+                        help="sustained: how many a second (1000)")
+    parser.add_argument("--snapshot", action="store_true",
+                        help="sustained: a transaction holds a snapshot from the first quarter to the third")
     parser.add_argument("--beside", type=json_lines, default=[], metavar="FILE",
                         help="JSON lines of scripts/bench.sh backlog or precision, for the same table")
     # For bench-peers.sh: checks the arguments and this program, and says which peers it is about.
     parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    bulk = options.workload == "bulk"
-    options.peers = options.peers or [peer for peer in PEERS if peer.queue or not bulk]
+    bulk, sustained = options.workload == "bulk", options.workload == "sustained"
+    options.seconds = options.seconds or (1_200 if sustained else 30)
+    possible = {"bulk": lambda peer: peer.queue, "sustained": lambda peer: peer.fed}
+    options.peers = options.peers or list(filter(possible.get(options.workload), PEERS))
+    if sustained and not all(peer.fed for peer in options.peers):
+        parser.error("sustained is for firetime and awa")
+    if options.snapshot and not sustained:
+        parser.error("--snapshot belongs to sustained")
     if bulk and not all(peer.queue for peer in options.peers):
         parser.error("quartz has no jobs without a schedule, and so no bulk")
     if bulk and options.beside:

@@ -17,13 +17,15 @@ class Peer:
     backlog: int = 1_000_000
     # Whether it has jobs without a schedule, and so the workload bulk.
     queue: bool = True
+    # Whether its program can be fed, and so the workload sustained.
+    fed: bool = False
 
 
 # 512 MB of heap are more than Quartz needs here; without a bound the JVM takes a quarter of the machine.
 PEERS = [
     # Its jobs are enqueued here. scripts/bench.sh runs it with schedules.
     Peer("firetime", [f"{HERE}/target/firetime/peer"], ["enqueued"],
-         "SELECT EXISTS (SELECT FROM qrtz_run WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING'))"),
+         "SELECT EXISTS (SELECT FROM qrtz_run WHERE state IN ('PENDING', 'CLAIMED', 'RUNNING'))", fed=True),
     Peer("riverqueue", [f"{HERE}/target/river/release/river"], ["bench"],
          "SELECT EXISTS (SELECT FROM river_job WHERE state IN "
          "('available', 'pending', 'retryable', 'running', 'scheduled'))"),
@@ -32,7 +34,7 @@ PEERS = [
          "SELECT EXISTS (SELECT FROM awa.deferred_jobs) OR (SELECT count(*) FROM awa.ready_entries) > "
          "(SELECT coalesce(sum(completed_count), 0) FROM awa.receipt_completion_batches) + "
          "(SELECT count(*) FROM awa.done_entries)",
-         backlog=3_500), # with 3,641 due at once, the statement that makes them ready has too many parameters
+         fed=True, backlog=3_500), # with 3,641 due at once, the statement that makes them ready has too many parameters
     Peer("quartz",
          ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp",
           ":".join([f"{HERE}/target/quartz", *(f"/usr/share/java/{jar}.jar" for jar in JARS)]), "QuartzPeer"],

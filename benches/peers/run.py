@@ -10,6 +10,8 @@ A peer is a program with two commands, and this file knows no more of it than PE
     node URL VARIANT                              says "ready"; runs what is due, "ran COUNT" every few ms;
                                                   when its stdin ends, it stops, and says for each
                                                   execution "run SCHEDULE PLANNED_MS STARTED_US"
+    feed URL VARIANT RATE SECONDS                 stores jobs that are due at once, RATE each second; one that
+                                                  can be fed may say of its polls "poll ENDED_MS TOOK_MS"
 """
 import doctest
 import json
@@ -47,6 +49,7 @@ class Node:
         self.ready = threading.Event()
         self.count = 0
         self.runs = []
+        self.polls = []
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -59,6 +62,8 @@ class Node:
                 self.count = int(rest[0])
             elif word == "run":
                 self.runs.append(tuple(map(int, rest)))
+            elif word == "poll":
+                self.polls.append(tuple(map(int, rest)))
 
     def cpu_s(self):
         return database.cpu_s(self.process.pid)
@@ -222,6 +227,83 @@ def measure(options, peer, variant, fresh, nodes, expected, first, limit, start=
     }
 
 
+def sustain(options, peer, variant, count, number):
+    """A run of the workload sustained: the JSON line's object. The spans of time that it compares are a
+    twentieth of it each: before the snapshot, its first and its last, and the last of all."""
+    begin, span = options.seconds // 4, max(options.seconds // 20, 1)
+    spans = {"before": begin, "held_first": begin + span, "held_last": 3 * begin, "after": options.seconds}
+    with database.Fresh(f"peer_{number}") as fresh:
+        command = [*peer.command, "load", fresh.url, variant, "0", "0", "0"]
+        subprocess.run(command, check=True, timeout=LOAD_S, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        nodes = [Node([*peer.command, "node", fresh.url, variant]) for _ in range(count)]
+        feed = None
+        try:
+            if not all(node.ready.wait(READY_S) for node in nodes):
+                raise Broken(f"a node was not ready within {READY_S} s")
+            before = fresh.figures(), [node.cpu_s() for node in nodes]
+            start = time.time()
+            feed = subprocess.Popen([*peer.command, "feed", fresh.url, variant, str(options.rate),
+                                     str(options.seconds)], stdin=subprocess.DEVNULL)
+            sizes = watch(options, fresh, start, begin, spans)
+            if feed.wait(STALLED_S) != 0:
+                raise Broken("the feed failed")
+            with fresh.connect() as db:
+                wait(nodes, peer, db, options.rate * options.seconds, start, options)
+            after = fresh.figures(), [node.cpu_s() for node in nodes]
+            peak = max(node.peak_rss_mb() for node in nodes)
+            for node in nodes:
+                node.stop()
+        finally:
+            for process in [*(node.process for node in nodes), *filter(None, [feed])]:
+                if process.poll() is None:
+                    process.kill()
+    runs = [one for node in nodes for one in node.runs]
+    polls = [one for node in nodes for one in node.polls]
+    expected = {schedule for schedule, _, _ in runs}
+    return {
+        "workload": options.workload, "scheduler": peer.name, "variant": variant, "database": "postgres",
+        "nodes": count, "rate": options.rate, "seconds": options.seconds, "snapshot": options.snapshot,
+        **{name: {**within(runs, polls, start + end - span, start + end), "bytes_each": sizes[name]}
+           for name, end in spans.items()},
+        "executions": len(runs), "duplicates": len(runs) - len(expected),
+        "missing": options.rate * options.seconds - len(expected),
+        "wal_bytes_per_execution": round((after[0].wal - before[0].wal) / len(runs)),
+        "cpu_s_nodes": round(sum(after[1]) - sum(before[1]), 2),
+        "cpu_s_database": round(after[0].cpu_s - before[0].cpu_s, 2), "peak_rss_mb": round(peak, 1),
+    }
+
+
+def watch(options, fresh, start, begin, spans):
+    """Holds the snapshot in its time; the size of the database for each job stored, at the end of each span."""
+    empty, sizes, holder = size(fresh), {}, None
+    for name, end in spans.items():
+        if name == "held_first" and options.snapshot:
+            holder = database.Connection(fresh.url)
+            holder.ask("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class")
+        time.sleep(max(start + end - time.time(), 0))
+        sizes[name] = round((size(fresh) - empty) / (options.rate * end))
+        if name == "held_last" and holder:
+            holder.close()
+    return sizes
+
+
+def size(fresh):
+    return int(fresh.outside.ask(f"SELECT pg_database_size('{fresh.name}')"))
+
+
+def within(runs, polls, first, last):
+    """What began, and the longest poll, between two instants (s).
+
+    >>> within([(0, 999, 1_001_000), (1, 1_999, 2_004_000), (2, 9_000, 9_000_000)], [(1_500, 7)], 1, 3)
+    {'per_s': 1, 'p50_ms': 2.0, 'p99_ms': 5.0, 'max_ms': 5.0, 'poll_ms': 7}
+    """
+    began = [one for one in runs if first <= one[2] / 1e6 < last]
+    late = lateness_ms(began) if began else dict.fromkeys(["p50", "p99", "max"])
+    took = [took for at, took in polls if first <= at / 1000 < last]
+    return {"per_s": round(len(began) / (last - first)), **{f"{share}_ms": late[share] for share in ("p50", "p99", "max")},
+            "poll_ms": max(took, default=None)}
+
+
 def attempt(*what):
     """A run whose nodes were not up in time is tried again: by then it is known how long that takes."""
     for _ in range(3):
@@ -248,14 +330,18 @@ def main():
         print(f"run {number} of {len(plan)}: {options.workload}, {peer.name} {variant}, nodes: {count}",
               file=sys.stderr, flush=True)
         try:
-            line = attempt(options, peer, variant, count, number, leads)
+            if options.workload == "sustained":
+                line = sustain(options, peer, variant, count, number)
+            else:
+                line = attempt(options, peer, variant, count, number, leads)
         except (Broken, database.Failed) as error:
             print(f"failed: {error}", file=sys.stderr)
             failed = 1
             continue
         print(json.dumps(line), flush=True)
         lines.append(line)
-    print(report.table(lines + options.beside, options.workload), file=sys.stderr)
+    if options.workload != "sustained":
+        print(report.table(lines + options.beside, options.workload), file=sys.stderr)
     return failed
 
 

@@ -20,7 +20,7 @@ use sqlx::postgres::PgPoolOptions;
 
 #[path = "../../../peer/protocol.rs"]
 mod protocol;
-use protocol::{Asked, Result, is_due, note_start, say_runs, serve};
+use protocol::{Asked, Feed, Result, is_due, note_start, say_runs, serve};
 
 const CONNECTIONS: u32 = 20;
 const WORKERS: u32 = 512;
@@ -41,7 +41,18 @@ async fn main() -> Result<()> {
         Asked::Load { url, jobs } => load(&url, &jobs).await,
         Asked::Node { url, variant } if variant == "receipts" => node(&url).await,
         Asked::Node { variant, .. } => Err(format!("no variant {variant}").into()),
+        Asked::Feed { url, feed } => enqueue(&url, feed).await,
     }
+}
+
+async fn enqueue(url: &str, feed: Feed) -> Result<()> {
+    let pool = connect(url).await?;
+    let store = QueueStorage::new(QueueStorageConfig::default())?;
+    for (numbers, planned) in feed {
+        let params: Vec<_> = numbers.map(|number| params((number, planned))).collect::<Result<_>>()?;
+        store.enqueue_params_copy(&pool, &params).await?;
+    }
+    Ok(())
 }
 
 async fn load(url: &str, jobs: &[(usize, i64)]) -> Result<()> {

@@ -40,6 +40,7 @@ async fn main() -> Result<()> {
     match Asked::read()? {
         Asked::Load { url, jobs } => load(&url, &jobs).await,
         Asked::Node { url, variant } => node(&url, &variant).await,
+        Asked::Feed { .. } => Err("it is not fed here".into()),
     }
 }
 

@@ -56,6 +56,7 @@ async fn main() -> Result<()> {
         Asked::Load { url, jobs } => load(&url, &jobs).await,
         Asked::Node { url, variant } if variant == "bench" => node(&url).await,
         Asked::Node { variant, .. } => Err(format!("no variant {variant}").into()),
+        Asked::Feed { .. } => Err("it is not fed here".into()),
     }
 }
 
