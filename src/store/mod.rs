@@ -411,6 +411,8 @@ pub(crate) struct PollQuery {
     pub listed: Vec<String>,
     /// Schedules due before this are not looked for: lately there were none.
     pub from: Millis,
+    /// The same of PENDING executions.
+    pub pending_from: Millis,
     /// The window's end (exclusive), database time.
     pub until: Millis,
     /// What is due before this is late, and anybody's.
@@ -508,6 +510,8 @@ pub(crate) struct Polled {
     pub late: bool,
     /// The earliest next fire time in the window of those schedules.
     pub earliest: Option<Millis>,
+    /// When the first PENDING execution is due, whoever's, if that is before the window's end.
+    pub earliest_pending: Option<Millis>,
     /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,
     /// earliest first.
     pub entries: Vec<Arc<Entry>>,

@@ -172,6 +172,7 @@ impl Bench {
             names: Vec::new(),
             listed: self.jobs.clone(),
             from: 0,
+            pending_from: Millis::MIN,
             until,
             late: self.now,
             page: Page::FIRST,

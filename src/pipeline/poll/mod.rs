@@ -107,6 +107,7 @@ impl PollMachine {
             shares: self.home.shares.clone(),
             names: self.home.names(now),
             from: self.skipping.floor(now),
+            pending_from: self.skipping.pending_floor(now),
             until,
             page: self.bookmark.first_page(),
             limit: self.bookmark.limit,
@@ -123,6 +124,8 @@ impl PollMachine {
         let query = PollQuery {
             shares: self.home.shares.clone(),
             names: self.home.names(now),
+            from: self.skipping.floor(now),
+            pending_from: self.skipping.pending_floor(now),
             until: now.db + self.window.lead,
             page: Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST },
             limit: self.bookmark.limit.min(SHORT_PAGE),
@@ -164,7 +167,7 @@ impl PollMachine {
         }
     }
 
-    /// Asks for overdue schedules alone, from the first entry on.
+    /// Asks for what is overdue, from the first entry on, without its rows.
     fn look(&self, now: Now) -> PollQuery {
         let late = now.db - GRACE;
         PollQuery {
@@ -174,6 +177,7 @@ impl PollMachine {
             names: Vec::new(),
             listed: self.home.listed(),
             from: 0,
+            pending_from: Millis::MIN,
             until: late,
             late,
             page: Page { schedules: DueRows::Sections(Vec::new()), pendings: Page::END, newest: false },
@@ -184,15 +188,18 @@ impl PollMachine {
     /// Takes in the answer to a look. An extra poll brings what lies before the floor that polls began at;
     /// after a look that failed, polls go on as before.
     fn looked(&mut self, now: Now, floor: Millis, answer: Result<PollAnswer, Error>) {
+        let pending_floor = self.skipping.pending_floor(now);
         self.skipping.looked(now, self.called, answer.is_ok());
         match answer {
             Ok(PollAnswer::Page(polled)) => {
                 self.measure(&polled);
                 if let Some(earliest) = polled.earliest {
-                    if earliest < floor {
-                        self.timetable.wanted = true;
-                    }
+                    self.timetable.wanted |= earliest < floor;
                     self.skipping.found(earliest);
+                }
+                if let Some(earliest) = polled.earliest_pending {
+                    self.timetable.wanted |= earliest < pending_floor;
+                    self.skipping.found_pending(earliest);
                 }
                 self.seen(now, Signs::of(&polled));
             }
@@ -232,7 +239,7 @@ impl PollMachine {
         self.measure(&polled);
         poll.signs = Signs::of(&polled);
         if poll.is_first() {
-            self.skipping.polled(now, self.called, poll.query.late, polled.earliest);
+            self.skipping.polled(now, self.called, poll.query.late, &polled);
         }
         let Polled { entries, pendings, large, next, .. } = polled;
         let least = self.window.least_threshold();

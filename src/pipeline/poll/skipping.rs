@@ -1,10 +1,10 @@
 //! Where polls begin.
 //!
-//! A poll begins with the first entry of the index. While an old snapshot keeps the dead entries of earlier
-//! claims there, walking over them takes longer than a call may: after a poll that failed or was slow, polls
-//! begin at the floor. Overdue schedules that come to lie before it all the same, such as those of a long
-//! transaction, are found by looks, each of which searches from the first entry on. Once a look is quick,
-//! polls begin with the first entry again.
+//! A poll begins with the first entry of each index, of schedules and of PENDING executions. While an old
+//! snapshot keeps the dead entries of earlier claims there, walking over them takes longer than a call may:
+//! after a poll that failed or was slow, polls begin at the floor. What comes to lie before it all the same,
+//! such as what a long transaction stored, is found by looks, each of which searches from the first entry on.
+//! Once a look is quick, polls begin with the first entry again.
 //!
 //! ```text
 //!     Off --slow or failed poll--> Due --poll with time left--> Following --sent--> Running
@@ -14,10 +14,16 @@
 //! ```
 
 use crate::domain::Millis;
+use crate::store::Polled;
 use crate::time::{Now, Window};
 
 /// The floor is at least this far in the past: transactions take time to commit, and clocks differ.
 const MARGIN: Millis = 60_000;
+/// The floor of PENDING executions is nearer: dead entries of theirs may be many.
+const PENDING_MARGIN: Millis = 10_000;
+/// A call that takes longer is slow if it brings fewer rows than this.
+const IN_VAIN: Millis = 100;
+const FEW: usize = 1_000;
 /// The longest pause behind a look that failed or was slow. The first is the poll interval, and each is twice
 /// as long as the one before.
 const LONGEST_PAUSE: Millis = MARGIN;
@@ -43,6 +49,8 @@ pub(super) struct Skipping {
     /// As far as this node knows, no schedule of a listed job is due before this: it was so when a poll saw
     /// it, and fire times only grow. `None` before the first poll has ended.
     known: Option<Millis>,
+    /// The same of PENDING executions.
+    known_pending: Option<Millis>,
     looks: Looks,
     /// The pause behind the next look that fails or is slow.
     pause: Millis,
@@ -51,7 +59,7 @@ pub(super) struct Skipping {
 impl Skipping {
     pub(super) fn new(window: &Window) -> Self {
         let (interval, call) = (window.poll, window.call);
-        Self { interval, call, known: None, looks: Looks::Off, pause: interval }
+        Self { interval, call, known: None, known_pending: None, looks: Looks::Off, pause: interval }
     }
 
     /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
@@ -62,13 +70,24 @@ impl Skipping {
         }
     }
 
-    /// A poll saw that no schedule of a listed job is due before `earliest`; `None`: before the window's end.
-    /// Its call began at `called`, boot clock, and what was due before `late` was late.
-    pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, earliest: Option<Millis>) {
-        // A schedule created after this poll may be due at once, and an outage may hide it for long.
-        let created = late - MARGIN;
-        self.known = Some(earliest.map_or(created, |earliest| earliest.min(created)));
-        if self.looks == Looks::Off && self.is_slow(now, called) {
+    /// The due time with which polls begin among PENDING executions.
+    pub(super) fn pending_floor(&self, now: Now) -> Millis {
+        match self.looks {
+            Looks::Off => Millis::MIN,
+            _ => self.known_pending.unwrap_or(Millis::MAX).min(now.db - PENDING_MARGIN),
+        }
+    }
+
+    /// A poll's first page has come. Its call began at `called`, boot clock, and what was due before `late`
+    /// was late.
+    pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
+        // What is created after this poll may be due at once, and an outage may hide it for long.
+        let known =
+            |earliest: Option<Millis>, created: Millis| Some(earliest.unwrap_or(created).min(created));
+        self.known = known(polled.earliest, late - MARGIN);
+        self.known_pending = known(polled.earliest_pending, late - PENDING_MARGIN);
+        if self.looks == Looks::Off && self.is_slow(now, called, polled.entries.len() + polled.pendings.len())
+        {
             self.skip(now);
         }
     }
@@ -122,7 +141,7 @@ impl Skipping {
 
     /// The look that began at `called`, boot clock, has ended, with or without an answer.
     pub(super) fn looked(&mut self, now: Now, called: Millis, answered: bool) {
-        let quick = answered && !self.is_slow(now, called);
+        let quick = answered && !self.is_slow(now, called, 0);
         self.looks = if quick { Looks::Off } else { Looks::Due(called + self.pause) };
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
@@ -132,9 +151,15 @@ impl Skipping {
         self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
     }
 
-    /// Whether a call took a good part of the time a call may take.
-    fn is_slow(&self, now: Now, called: Millis) -> bool {
-        now.boot - called > self.call / 3
+    /// A look found a PENDING execution that is due at `earliest`.
+    pub(super) fn found_pending(&mut self, earliest: Millis) {
+        self.known_pending = Some(self.known_pending.map_or(earliest, |known| known.min(earliest)));
+    }
+
+    /// Whether a call that brought so many rows took a good part of the time a call may take, or was in vain.
+    fn is_slow(&self, now: Now, called: Millis, brought: usize) -> bool {
+        let took = now.boot - called;
+        took > self.call / 3 || took > IN_VAIN && brought < FEW
     }
 }
 

@@ -70,6 +70,7 @@ pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
         election: None,
         late: false,
         earliest: None,
+        earliest_pending: None,
         entries: entries.into_iter().map(Arc::new).collect(),
         pendings: Vec::new(),
         large: HashMap::new(),
@@ -378,6 +379,10 @@ fn polls_with_changes(takes: Millis) -> Vec<(Millis, Kind)> {
     while now < 1_000_000 + 2 * PERIOD {
         machine.receive(at(now), PollInput::Changed("s".to_owned()));
         match machine.next(at(now)) {
+            // A poll that took so long and brought nothing is followed by looks.
+            Step::Do(PollOp::Look(_)) => {
+                machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+            }
             Step::Do(_) => {
                 let (tick, is_short) = machine.poll.as_ref().map(|poll| (poll.tick, poll.is_short)).unwrap();
                 let kind = if tick.is_some() { Kind::Tick } else { Kind::Extra };

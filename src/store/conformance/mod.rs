@@ -343,6 +343,7 @@ impl Bench {
             names: Vec::new(),
             listed: vec![JOB.to_owned()],
             from: 0,
+            pending_from: Millis::MIN,
             until,
             late: self.now,
             page: Page::FIRST,

@@ -98,6 +98,7 @@ impl Tables {
             election: self.apps.get(query.application.as_str()).map(|app| app.time_next),
             late: false,
             earliest: None,
+            earliest_pending: None,
             entries: Vec::new(),
             pendings: Vec::new(),
             large: HashMap::new(),
@@ -110,8 +111,12 @@ impl Tables {
             let mut due = within(&index.due, (query.from - 1, i64::MAX), end);
             let earliest = due.find(|(_, id)| is_listed(*id)).map(|(at, _)| at);
             let is_late = |at: Option<Millis>| at.is_some_and(|at| at < query.late);
-            polled.late = is_late(earliest) || is_late(index.pending.first().map(|(at, _)| *at));
+            let pending = within(&index.pending, (query.pending_from.saturating_sub(1), i64::MAX), end)
+                .next()
+                .map(|(at, _)| at);
+            polled.late = is_late(earliest) || is_late(pending);
             polled.earliest = earliest.filter(|at| *at < query.until);
+            polled.earliest_pending = pending.filter(|at| *at < query.until);
             let wanted = self.wanted(index, query);
             let sections = match &query.page.schedules {
                 DueRows::All => self.all_due(index, &wanted, query, &mut polled),
@@ -221,7 +226,8 @@ impl Tables {
         query: &PollQuery,
         polled: &mut Polled,
     ) -> Option<(Millis, i64)> {
-        let due = within(&index.pending, query.page.pendings, query.until);
+        let behind = query.page.pendings.max((query.pending_from.saturating_sub(1), i64::MAX));
+        let due = within(&index.pending, behind, query.until);
         let mut page: Vec<(Millis, i64)> = if query.page.newest {
             due.collect::<Vec<_>>().into_iter().rev().take(query.limit + 1).collect()
         } else {

@@ -169,32 +169,34 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
     let mut row = row.ok_or_else(|| Fault::undecodable("a poll without an answer".to_owned()))?;
     let (app_enabled, node, election) = (row.text()? == "Y", row.loose_text()?, row.maybe_int()?);
     let pause_ended = row.int()? == 1;
-    let (is_due, is_pending) = (row.int()? == 1, row.int()? == 1);
+    let (is_due, pending) = (row.int()? == 1, row.maybe_int()?);
     let polled = Polled {
         app_enabled,
         node_enabled: node == Switch::On.word(false),
         drains: [Switch::Draining, Switch::Drained].iter().any(|it| node == it.word(false)),
         pause_ended,
         election,
-        late: row.int()? == 1,
+        late: row.int()? == 1 || pending.is_some_and(|at| at < query.late),
         earliest: row.maybe_int()?.filter(|at| *at < query.until),
+        earliest_pending: pending.filter(|at| *at < query.until),
         time: session.dialect().sample(asked, row.int()?, answered),
         entries: Vec::new(),
         pendings: Vec::new(),
         large: HashMap::new(),
         next: None,
     };
-    Ok(FirstAnswer { is_due, is_pending, polled })
+    Ok(FirstAnswer { is_due, is_pending: polled.earliest_pending.is_some(), polled })
 }
 
 /// The states of the application and the node, the election mark, whether some pause has ended, whether any
-/// of the query's jobs is due, anything PENDING, whether that or anything of the listed jobs is late, and
-/// when the earliest of the latter is due; and the database's time: read last, so that little time passes
-/// between it and the answer's arrival.
+/// of the query's jobs is due, when the first PENDING execution is, whether anything of the listed jobs is
+/// late, and when the earliest of these is due; and the database's time: read last, so that little time
+/// passes between it and the answer's arrival.
 pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     let application = query.application.as_str();
     let pending = format!(
-        "EXISTS (SELECT 1 FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time < ?{})",
+        "(SELECT r.due_time FROM QRTZ_RUN r WHERE r.application = ? AND r.state = 'PENDING' AND r.due_time >= ? \
+         AND r.due_time < ?{} ORDER BY r.due_time LIMIT 1)",
         dialect.pending()
     );
     sql(format!(
@@ -203,8 +205,7 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
          (SELECT time_next FROM QRTZ_APP WHERE application = ?) AS election, \
          COALESCE((SELECT CASE WHEN pause_ends BETWEEN 0 AND {clock} THEN 1 ELSE 0 END FROM QRTZ_APP \
          WHERE application = ?), 0) AS pause_ended, COALESCE(heads.due, 0) AS due, \
-         CASE WHEN {pending} THEN 1 ELSE 0 END AS pending, \
-         CASE WHEN heads.earliest < ? OR {pending} THEN 1 ELSE 0 END AS late, heads.earliest AS earliest, \
+         {pending} AS pending, CASE WHEN heads.earliest < ? THEN 1 ELSE 0 END AS late, heads.earliest AS earliest, \
          {} AS now FROM (SELECT MIN(CASE WHEN head.job_class IN ",
         dialect.exact_clock(),
         clock = dialect.clock()
@@ -214,9 +215,8 @@ pub(super) fn look(dialect: Dialect, query: &PollQuery) -> Statement {
     .bind(application)
     .bind(application)
     .bind(application)
-    .bind(query.until)
-    .bind(query.late)
-    .bind(application)
+    .bind(query.pending_from)
+    .bind(query.until.max(query.late))
     .bind(query.late)
     .list(query.listed.iter().map(String::as_str))
     .push(" THEN head.fire_time END) AS earliest, MAX(CASE WHEN head.fire_time < ? AND head.job_class IN ")
@@ -332,7 +332,7 @@ pub(super) fn waiting_rows(dialect: Dialect, query: &PollQuery, parts: &[Part<'_
         waiting = dialect.pending()
     ))
     .bind(query.application.as_str())
-    .bind(query.page.pendings.0)
+    .bind(query.page.pendings.0.max(query.pending_from))
     .bind(query.until)
     .bind(query.page.pendings.0)
     .bind(query.page.pendings.1)

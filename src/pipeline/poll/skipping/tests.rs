@@ -1,10 +1,13 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, NodeId};
+use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::messages::LOOK;
-use crate::pipeline::poll::tests::{PERIOD, asked, at, decode, machine, told_earliest};
-use crate::pipeline::poll::{PollInput, PollMachine, PollOp, PollOutput};
+use crate::pipeline::poll::tests::{PERIOD, answer, asked, at, decode, machine, told_earliest};
+use crate::pipeline::poll::{PollAnswer, PollInput, PollMachine, PollOp, PollOutput};
 use crate::time::GRACE;
 
 /// How long a store call may take.
@@ -67,8 +70,49 @@ fn polls_begin_with_the_first_entry_while_that_is_quick() {
     for minute in 0..10 {
         let (now, from, look) = next_question(&mut machine, begin + minute * 60_000);
         assert_eq!((from, look), (0, false));
-        comes_after(&mut machine, now, CALL / 3, None);
+        comes_after(&mut machine, now, IN_VAIN, None);
     }
+}
+
+/// It has what it took the time for.
+#[test]
+fn a_poll_that_brings_many_rows_is_slow_later() {
+    let polled = |count, takes| {
+        let mut skipping = Skipping::new(&Window::default());
+        let entries = (0..count).map(|_| Arc::new(cron(1, "* * * * * ?", 0))).collect();
+        let polled = Polled { entries, ..answer(0, Vec::new()) };
+        skipping.polled(at(1_000_000), 1_000_000 - takes, 998_000, &polled);
+        skipping.floor(at(1_000_000)) > 0
+    };
+    assert_eq!([polled(FEW, IN_VAIN + 1), polled(FEW - 1, IN_VAIN + 1)], [false, true]);
+    assert_eq!([polled(FEW, CALL / 3), polled(FEW, CALL / 3 + 1)], [false, true]);
+}
+
+/// Ten seconds before the present at most, and where the first of them is due.
+#[test]
+fn polls_that_skip_begin_at_the_first_pending_execution_that_a_poll_or_a_look_saw() {
+    let begin = 10_000_000;
+    let mut machine = behind_a_failed_poll(begin);
+    let floor = |machine: &PollMachine, now| machine.skipping.pending_floor(at(now));
+    assert_eq!(floor(&machine, begin), begin - GRACE - PENDING_MARGIN);
+    let told = |machine: &mut PollMachine, now, earliest_pending| {
+        let polled = Polled { earliest_pending, ..answer(now, Vec::new()) };
+        machine.done(at(now), Ok(PollAnswer::Page(polled)));
+    };
+    let (mut now, mut looked) = (begin + 60_000, false);
+    while !looked {
+        let (asked, _, look) = next_question(&mut machine, now);
+        (now, looked) = (asked, look);
+        // The look takes long, and so does not end the skipping.
+        if look {
+            told(&mut machine, now + IN_VAIN + 1, Some(begin - 5_000));
+        } else {
+            told(&mut machine, now, Some(now));
+            assert_eq!(floor(&machine, now), now - GRACE - PENDING_MARGIN);
+        }
+    }
+    assert_eq!(floor(&machine, now), begin - 5_000);
+    assert!(machine.timetable.wanted, "a poll brings it");
 }
 
 /// However long they stay: an outage, a schedule that nobody claims.
@@ -130,7 +174,7 @@ fn while_looks_fail_or_are_slow_they_come_more_and_more_rarely() {
             match (look, slow) {
                 (false, _) => told_earliest(&mut machine, now, None),
                 (true, false) => comes_to_nothing(&mut machine, now),
-                (true, true) => now = comes_after(&mut machine, now, CALL / 3 + 1, None),
+                (true, true) => now = comes_after(&mut machine, now, IN_VAIN + 1, None),
             }
             looks.extend(look.then_some((asked - begin) / PERIOD));
         }
@@ -148,7 +192,7 @@ fn after_a_look_that_is_quick_polls_begin_with_the_first_entry_again() {
     told_earliest(&mut machine, now, None);
     let (now, from, look) = next_question(&mut machine, now);
     assert_eq!((from, look), (0, true));
-    comes_after(&mut machine, now, CALL / 3, None);
+    comes_after(&mut machine, now, IN_VAIN, None);
     for _ in 0..20 {
         let (now, from, look) = next_question(&mut machine, now + PERIOD);
         assert_eq!((from, look), (0, false));

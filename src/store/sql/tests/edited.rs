@@ -99,6 +99,7 @@ impl<'a> Case<'a> {
             names: vec!["named".to_owned()],
             listed: vec!["work".to_owned()],
             from: 0,
+            pending_from: Millis::MIN,
             until: Millis::MAX,
             late: Millis::MAX,
             page: Page::FIRST,

@@ -263,6 +263,7 @@ fn poll_of(application: &str) -> PollQuery {
         names: vec![format!("{application}-17"), format!("{application}-18")],
         listed: vec!["work".to_owned()],
         from: START,
+        pending_from: Millis::MIN,
         until: START + 10_000,
         late: START + 2_000,
         page: Page::FIRST,

@@ -14,10 +14,11 @@ const START: Millis = 3_000_000_000_000;
 /// When the polls look: every schedule was due before and is due again after.
 const NOW: Millis = START + 1_000 * CLAIMS;
 
-/// Each of [`CLAIMS`] schedules of a job moves on once, as claims move it.
+/// Each of [`CLAIMS`] schedules of a job moves on once, as claims move it, and as many PENDING executions are
+/// claimed.
 fn claimed_under_a_snapshot(database: &Database, application: &str) -> Box<dyn Session + Send> {
     let mut session = database.session();
-    session.batch("SET statement_timeout = 0").unwrap();
+    session.batch("SET statement_timeout = 0; SET lock_timeout = 0").unwrap();
     let job = sql("INSERT INTO QRTZ_JOB (application, job_class) VALUES (?, 'work')");
     session.execute(&job.bind(application)).unwrap();
     session
@@ -26,6 +27,13 @@ fn claimed_under_a_snapshot(database: &Database, application: &str) -> Box<dyn S
              prev_fire_time, next_fire_time, payload) SELECT j.application, n % 16, '{application}-' || n, j.id, \
              'SIMPLE', 'EXECUTING', 1000, {START}, -1, {START} + n * 1000, '{{}}' \
              FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n, QRTZ_JOB j WHERE j.application = '{application}'"
+        ))
+        .unwrap();
+    session
+        .batch(&format!(
+            "INSERT INTO QRTZ_RUN (application, execute_id, generation, scheduled_time, attempt, due_time, state, \
+             claim_token) SELECT '{application}', n, 0, {START}, 1, {START} + n * 1000, 'PENDING', 'token' \
+             FROM generate_series(CAST(1 AS BIGINT), {CLAIMS}) AS n"
         ))
         .unwrap();
     let mut old = database.session();
@@ -38,7 +46,12 @@ fn claimed_under_a_snapshot(database: &Database, application: &str) -> Box<dyn S
             NOW - START + 60_000
         ))
         .unwrap();
-    session.batch("VACUUM ANALYZE QRTZ_EXECUTE").unwrap();
+    session
+        .batch(&format!(
+            "UPDATE QRTZ_RUN SET state = 'RUNNING', node = 'node' WHERE application = '{application}'"
+        ))
+        .unwrap();
+    session.batch("VACUUM ANALYZE QRTZ_EXECUTE, QRTZ_RUN").unwrap();
     old
 }
 
@@ -72,6 +85,7 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         names: Vec::new(),
         listed: vec!["work".to_owned()],
         from,
+        pending_from: if from == 0 { Millis::MIN } else { NOW - 10_000 },
         until: NOW + 6_000,
         late: NOW - 2_000,
         page: Page::FIRST,
@@ -82,10 +96,11 @@ fn a_poll_does_not_walk_over_the_entries_of_earlier_claims() {
         let parts = due::parts(&query, &jobs);
         let due = Dialect::Postgres.database().due_rows(&query, &parts[0], query.limit + 1);
         let misfires = poll::behind(&application, &(from..NOW - 60_000));
-        [poll::look(Dialect::Postgres, &query), due, misfires].map(|it| cost(session.as_mut(), &it))
+        let waiting = poll::waiting_rows(Dialect::Postgres, &query, &parts);
+        [poll::look(Dialect::Postgres, &query), due, misfires, waiting].map(|it| cost(session.as_mut(), &it))
     };
     let (whole, begun) = (costs(0), costs(NOW - 60_000));
-    println!("blocks and milliseconds of the look, the due rows, the misfires: {whole:?}, now {begun:?}");
+    println!("blocks and milliseconds of the look, the due, late and waiting rows: {whole:?}, now {begun:?}");
     for ((before, _), (now, _)) in whole.iter().zip(begun) {
         assert!(*before > CLAIMS / 200, "the entries of {CLAIMS} claims are gone: {before} blocks");
         assert!(20 * now <= *before, "{now} blocks instead of {before}");
