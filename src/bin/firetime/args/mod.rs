@@ -225,15 +225,15 @@ impl Surroundings<'_> {
         /// The most executions that one command changes.
         const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
-        let is_filtered = !filter.state.is_empty()
-            || filter.schedule.is_some()
-            || filter.node.is_some()
-            || filter.since.is_some();
+        let RawFilter { state, schedule, job, key, group, tag, node, since } = &filter;
+        let names = [schedule, job, key, group, tag, node];
+        let is_filtered = !state.is_empty() || since.is_some() || names.iter().any(|name| name.is_some());
         let which = match id {
             Some(id) => Which::One(id),
             None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
             None => {
-                let which = "which execution? Give its id, or --schedule, --state, --node or --since";
+                let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
+                             --node or --since";
                 return Err(Failure::Usage(which.to_owned()));
             }
         };
@@ -486,6 +486,12 @@ mod tests {
             panic!()
         };
         assert_eq!((filter.schedule.as_deref(), filter.states), (Some("s"), vec![ExecutionState::Pending]));
+        for filter in ["--job", "--key", "--group", "--tag", "--node"] {
+            let line = ["executions", "cancel", filter, "abc", "--yes"];
+            let Command::Change(_, Verb::Executions(_, Which::All { yes: true, .. }), _) = at(&line) else {
+                panic!("{filter}")
+            };
+        }
         assert!(refused(&["executions", "cancel", "--application", "shop"]).contains("--schedule"));
         refused(&["executions", "cancel", "7", "--schedule", "s", "--application", "shop"]);
     }
