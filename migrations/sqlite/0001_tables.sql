@@ -181,7 +181,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_STUCK (
 );
 
 -- Executions of jobs with bounds: those that may be under way, and those claimed within the span of a rate.
--- A claim locks the job's row, looks which of them count, and removes the others.
+-- A claim locks the job's row, looks which of its groups' (or of all) count, and removes the others.
 CREATE TABLE IF NOT EXISTS QRTZ_BOUNDED (
     job_id BIGINT NOT NULL,
     group_key VARCHAR(200) NOT NULL DEFAULT '',

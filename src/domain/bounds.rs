@@ -51,6 +51,12 @@ impl Bounds {
     pub(crate) const fn is_none(&self) -> bool {
         self.job.is_none() && self.group.is_none()
     }
+
+    /// For so long a claim counts towards a rate.
+    pub(crate) fn span(&self) -> Millis {
+        let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);
+        per(&self.job).max(per(&self.group))
+    }
 }
 
 impl Bound {

@@ -49,8 +49,7 @@ impl Room {
 
     /// Whether an execution that has ended still counts.
     pub(crate) fn counts(bounds: &Bounds, claimed: Millis, now: Millis) -> bool {
-        let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);
-        is_within(per(&bounds.job).max(per(&bounds.group)), claimed, now)
+        is_within(bounds.span(), claimed, now)
     }
 
     /// Takes a place for an execution, if there is one for it.

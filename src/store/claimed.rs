@@ -27,6 +27,7 @@ pub(crate) struct Claimed {
     /// Its own, in place of its schedule's.
     payload: Option<Arc<str>>,
     group: Option<Arc<str>>,
+    has_own_lane: bool,
     failures: u32,
     snoozes: u32,
 }
@@ -55,6 +56,7 @@ impl Claimed {
             cause,
             payload,
             group: request.candidate.group().cloned(),
+            has_own_lane: request.candidate.lane().is_some(),
             failures,
             snoozes,
         }
@@ -85,6 +87,11 @@ impl Claimed {
     /// 1 for the first attempt.
     pub(crate) fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// It was enqueued in a lane: how long it takes says nothing of its job's.
+    pub(crate) fn has_own_lane(&self) -> bool {
+        self.has_own_lane
     }
 
     pub(crate) fn cause(&self) -> &Cause {

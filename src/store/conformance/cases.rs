@@ -102,7 +102,7 @@ macro_rules! conformance {
                 a_claim_in_doubt_of_a_job_with_a_limit_is_given_up,
                 the_latest_limit_counts,
                 no_more_of_a_group_run_than_may,
-                what_counts_no_more_is_forgotten_with_the_retention,
+                what_counts_is_noted_as_long_as_it_counts,
                 a_group_without_room_keeps_no_other_away,
                 no_more_begin_within_a_span_than_may,
                 each_group_has_a_rate_of_its_own,

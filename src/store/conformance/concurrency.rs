@@ -246,19 +246,18 @@ pub(crate) fn no_more_of_a_group_run_than_may(db: &Bench) {
     assert_eq!(endings(&[db.claim(&db.request(Candidate::Pending(retry)))]), [Some(true)]);
 }
 
-/// Executions of groups that nobody has claimed for since, and none without a group, unless the job is
-/// bounded.
-pub(crate) fn what_counts_no_more_is_forgotten_with_the_retention(db: &Bench) {
+pub(crate) fn what_counts_is_noted_as_long_as_it_counts(db: &Bench) {
     let is_noted = |id: ExecutionId| db.fixture.is_noted(id);
     let ids = db.enqueue_grouped(group_at_once(1), &["a", "b", "", "c"]);
     let mut claims = db.claim_each(&ids[..3]);
     assert_eq!([is_noted(ids[0]), is_noted(ids[1]), is_noted(ids[2])], [true, true, false]);
-    drop(claims.remove(2));
     assert_eq!(db.settle(&succeeded(won(claims.remove(0)), db.now)), Applied::Done);
-    db.claimed_ago(ids[0], HOUR);
-    db.claimed_ago(ids[1], HOUR);
     assert_eq!(endings(&db.claim_each(&ids[3..])), [None]);
-    assert_eq!(db.purge_queues(HOUR / 2, 100), 0);
+    db.bound(Bounds { job: Bound::NONE, group: per_hour(1) });
+    assert_eq!(db.purge_queues(-24 * HOUR, 100), 0, "it counts for an hour");
+    assert!(is_noted(ids[1]) && is_noted(ids[3]));
+    db.bound(group_at_once(1));
+    assert_eq!(db.purge_queues(-24 * HOUR, 100), 1);
     assert_eq!([is_noted(ids[0]), is_noted(ids[1]), is_noted(ids[3])], [false, true, true]);
 }
 

@@ -123,6 +123,9 @@ pub(crate) trait Fixture: Send + Sync {
 
     /// Whether an execution counts towards its job's bounds, or did when it was last looked at.
     fn is_noted(&self, id: ExecutionId) -> bool;
+
+    /// By how many executions a tag is found, as long as they are there.
+    fn tagged(&self, tag: &str) -> usize;
 }
 
 /// A row by its key.

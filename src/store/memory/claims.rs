@@ -94,7 +94,7 @@ impl Tables {
         Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted))
     }
 
-    pub(super) fn is_under_way(&self, execution: ExecutionId) -> bool {
+    fn is_under_way(&self, execution: ExecutionId) -> bool {
         let is_owned = |run: &Run| run.is(ExecutionState::Claimed) || run.is(ExecutionState::Running);
         self.stuck.contains(&execution.0) || self.run(execution).is_some_and(is_owned)
     }

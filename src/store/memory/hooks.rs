@@ -292,6 +292,11 @@ impl MemoryStore {
         self.tables().claimed_time(id).is_some()
     }
 
+    pub(crate) fn tagged(&self, tag: &str) -> usize {
+        let has_tag = |(_, run): &(i64, &Run)| run.attempt == 1 && run.tags.iter().any(|it| it == tag);
+        self.tables().runs().filter(has_tag).count()
+    }
+
     /// A column's value as text; `None` is NULL.
     pub(crate) fn column(&self, row: RowKey<'_>, column: &str) -> Option<String> {
         let mut tables = self.tables();

@@ -93,7 +93,6 @@ impl Tables {
     }
 
     pub(super) fn purge_queues(&mut self, walk: &QueueWalk) -> PurgedQueues {
-        let before = self.now.saturating_sub(walk.keep);
         let QueuePlace { job: from, origin: behind } = walk.after;
         let queues = self.index(&walk.application).into_iter().flat_map(|index| index.schedules.values());
         let queues = queues.filter_map(|id| Some((self.schedule(*id)?.job(), *id)));
@@ -102,14 +101,9 @@ impl Tables {
         let next = queues.filter(|(job, id)| is_queue(*id) && is_left(*job)).min();
         let Some((job, queue)) = next else { return PurgedQueues::default() };
         let after = if job == from { behind } else { i64::MIN };
-        if after == i64::MIN {
-            let of_job = self.bounded.range((job, i64::MIN)..=(job, i64::MAX));
-            let is_old = |key: &(i64, i64), claimed: Millis| {
-                claimed < before && !self.is_under_way(ExecutionId(key.1))
-            };
-            let old = of_job.filter(|(key, (_, claimed))| is_old(key, *claimed)).map(|(key, _)| *key);
-            old.collect::<Vec<_>>().iter().for_each(|key| drop(self.bounded.remove(key)));
-        }
+        let span = self.jobs.get(&job).map_or(0, |job| job.policy.bounds.span());
+        let keep = if span == 0 { walk.keep } else { walk.keep.max(span) };
+        let before = self.now.saturating_sub(keep);
         let rows = self.ledger(queue).filter(|(_, run)| run.origin > after);
         let rows: Vec<(ExecutionId, i64, bool)> = rows
             .take_while(|(_, run)| run.origin < origins_before(before))
@@ -126,6 +120,7 @@ impl Tables {
             {
                 self.keys.remove(&key);
             }
+            self.bounded.remove(&(job, row.0.0));
             self.remove_run(row.0);
         }
         let next = if is_last { QueuePlace::behind(job) } else { QueuePlace { job, origin: reached } };

@@ -38,6 +38,10 @@ impl Fixture for MemoryFixture {
     fn is_noted(&self, id: ExecutionId) -> bool {
         self.0.is_noted(id)
     }
+
+    fn tagged(&self, tag: &str) -> usize {
+        self.0.tagged(tag)
+    }
 }
 
 conformance!(memory, MemoryFixture);

@@ -68,12 +68,9 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let noted: Vec<(i64, Noted)> = noted.into_iter().map(read).collect::<Step<_>>()?;
     let counts = |it: &Noted| it.runs || Room::counts(&bounds, it.claimed, now);
     let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
-    for some in over.chunks(dialect.batch()) {
-        let group = |(_, it): &(i64, Noted)| it.group.clone().unwrap_or_default();
-        let want = BatchRows::new(some.iter().map(|(id, _)| *id)).texts("group_key", some.iter().map(group));
-        let condition = "c.job_id = w.job AND c.group_key = w.group_key AND c.execution_id = w.id";
-        session.execute(&delete(dialect, ("QRTZ_BOUNDED", "c"), &want.same("job", job), condition))?;
-    }
+    let over: Vec<(i64, &str)> =
+        over.iter().map(|(id, it)| (*id, it.group.as_deref().unwrap_or_default())).collect();
+    forget(session, job, &over)?;
     let room = Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted));
     Ok(Lock::Locked(Locked { job, now, of_groups_alone, room: Some(room) }))
 }
@@ -118,12 +115,15 @@ pub(super) fn noted(dialect: Dialect, job: i64, groups: Option<BTreeSet<&str>>) 
     }
 }
 
-/// Forgets what was claimed before an instant and has ended: executions of groups that nobody has claimed for
-/// since.
-pub(super) fn forget(session: &mut dyn Session, job: i64, before: Millis) -> Step<()> {
-    let delete = sql("DELETE FROM QRTZ_BOUNDED WHERE job_id = ? AND claimed_time < ? AND NOT EXISTS \
-                      (SELECT 1 FROM QRTZ_RUN r WHERE r.id = QRTZ_BOUNDED.execution_id \
-                      AND (r.state IN ('CLAIMED', 'RUNNING') OR (r.state = 'TIMED_OUT' AND r.finished_time = -1)))");
-    session.execute(&delete.bind(job).bind(before))?;
+/// Forgets executions of a job, each with its group.
+pub(super) fn forget(session: &mut dyn Session, job: i64, executions: &[(i64, &str)]) -> Step<()> {
+    let dialect = session.dialect();
+    for some in executions.chunks(dialect.batch()) {
+        let want = BatchRows::new(some.iter().map(|(id, _)| *id))
+            .texts("group_key", some.iter().map(|(_, group)| (*group).to_owned()))
+            .same("job", job);
+        let condition = "c.job_id = w.job AND c.group_key = w.group_key AND c.execution_id = w.id";
+        session.execute(&delete(dialect, ("QRTZ_BOUNDED", "c"), &want, condition))?;
+    }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::fault::{Fault, FaultKind, Step};
 use super::purge;
 use super::session::{Session, now};
 use super::statement::{Row, Statement, listed, sql};
-use super::{bounds, news, node};
+use super::{bounds, news, node, policy};
 use crate::domain::{ExecutionId, ExecutionState, JobSpec, Millis, Reason, Token};
 use crate::store::columns::{Settings, When};
 use crate::store::enqueue::{
@@ -261,9 +261,18 @@ fn insert_tags(session: &mut dyn Session, order: &EnqueueOrder, origins: &[i64])
             " {} QRTZ_EXECUTE e ON e.application = ? AND e.name = ? WHERE w.id <> -1",
             dialect.join()
         ));
-        session.execute(&insert.bind(order.application.as_str()).bind(queue_of(&order.job.name)))?;
+        let insert = insert.bind(order.application.as_str()).bind(queue_of(&order.job.name));
+        session.execute(&insert).map_err(taken)?;
     }
     Ok(())
+}
+
+/// An origin has to be drawn anew.
+fn taken(fault: Fault) -> Fault {
+    match fault.kind {
+        FaultKind::Duplicate => Fault::new(FaultKind::Conflict, "others have drawn the same origins"),
+        _ => fault,
+    }
 }
 
 /// Executions of these origins are found by these tags no more.
@@ -329,10 +338,6 @@ fn insert_some(
     ))
     .bind(order.application.as_str())
     .bind(queue_of(&order.job.name));
-    let taken = |fault: Fault| match fault.kind {
-        FaultKind::Duplicate => Fault::new(FaultKind::Conflict, "others have drawn the same origins"),
-        _ => fault,
-    };
     let mut rows = if dialect.returns_inserted_rows() {
         let insert = insert.push(" RETURNING id, origin");
         session.rows(&news::tell(dialect, news, insert, &order.application)).map_err(taken)?
@@ -381,26 +386,27 @@ fn make_queue(session: &mut dyn Session, application: &str, job: &JobSpec) -> St
 
 /// An attempt at an enqueued execution.
 struct Attempt {
+    id: i64,
     origin: i64,
     /// None while it has not ended.
     ended: Option<Millis>,
     /// Its key and that one's period.
     key: Option<(String, Millis)>,
     tags: Vec<String>,
+    group: Option<String>,
 }
 
 pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQueues> {
-    let before = now(session)?.saturating_sub(walk.keep);
-    let (job, queue) = match next_queue(session, walk)? {
-        NextQueue::Of { job, queue } => (job, queue),
+    let (job, queue, span) = match next_queue(session, walk)? {
+        NextQueue::Of { job, queue, span } => (job, queue, span),
         NextQueue::NoneUpTo(job) => {
             return Ok(PurgedQueues { executions: 0, next: job.map(QueuePlace::behind) });
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
-    if after == i64::MIN {
-        bounds::forget(session, job, before)?;
-    }
+    // What counts towards a rate stays as long as it does.
+    let keep = if span == 0 { walk.keep } else { walk.keep.max(span) };
+    let before = now(session)?.saturating_sub(keep);
     let (attempts, is_last) = page(session, (queue, after), before, walk.limit)?;
     let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
@@ -408,8 +414,11 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
     let old: Vec<&[Attempt]> = of_one.filter(|attempts| attempts.iter().all(is_old)).collect();
     let firsts: Vec<&Attempt> = old.iter().filter_map(|attempts| attempts.first()).collect();
     remove_keys(session, queue, &firsts)?;
-    let tags: Vec<(i64, &Vec<String>)> = firsts.iter().map(|it| (it.origin, &it.tags)).collect();
+    let tags: Vec<(i64, &Vec<String>)> =
+        old.iter().copied().flatten().map(|it| (it.origin, &it.tags)).collect();
     remove_tags(session, queue, &tags)?;
+    let grouped = old.iter().copied().flatten().filter_map(|it| Some((it.id, it.group.as_deref()?)));
+    bounds::forget(session, job, &grouped.collect::<Vec<_>>())?;
     let origins: Vec<i64> = firsts.iter().map(|attempt| attempt.origin).collect();
     let removed = purge::remove(session, &origins, |dialect, origins| {
         let want = BatchRows::new(origins.iter().copied()).same("queue", queue);
@@ -451,7 +460,8 @@ fn attempt(mut row: Row) -> Step<Attempt> {
     let (origin, is_over, finished) = (row.int()?, row.int()? == 1, row.time()?);
     let (key, period) = (row.maybe_text()?, row.maybe_int()?.unwrap_or(NONE));
     let (key, tags) = (key.map(|key| (key, period)), read_tags(row.maybe_text()?.as_deref()));
-    Ok(Attempt { origin, ended: finished.filter(|_| is_over), key, tags })
+    let (id, group) = (row.int()?, row.maybe_text()?);
+    Ok(Attempt { id, origin, ended: finished.filter(|_| is_over), key, tags, group })
 }
 
 /// Removes the rows of these executions' keys, unless they name others by now.
@@ -475,6 +485,8 @@ enum NextQueue {
     Of {
         job: i64,
         queue: i64,
+        /// In which its executions count towards a rate of the job or its groups.
+        span: Millis,
     },
     /// The jobs up to this one have none; all that are left if it is none.
     NoneUpTo(Option<i64>),
@@ -484,23 +496,26 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
     /// How many jobs are looked at.
     const PAGE: usize = 256;
     let from = walk.after.job.saturating_add(i64::from(walk.after.origin == i64::MAX));
-    let jobs = sql("SELECT j.id, j.job_class FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? \
-                    ORDER BY j.id LIMIT ?");
+    let jobs = sql(format!(
+        "SELECT j.id, j.job_class, {} FROM QRTZ_JOB j WHERE j.application = ? AND j.id >= ? ORDER BY j.id LIMIT ?",
+        policy::bounds_columns("j")
+    ));
     let jobs = jobs.bind(walk.application.as_str()).bind(from).bind(PAGE);
-    let read = |mut row: Row| Ok((row.int()?, queue_of(&row.loose_text()?)));
-    let jobs: Vec<(i64, String)> = session.rows(&jobs)?.into_iter().map(read).collect::<Step<_>>()?;
-    let Some((last, _)) = jobs.last() else {
+    let read =
+        |mut row: Row| Ok((row.int()?, queue_of(&row.loose_text()?), policy::bounds(&mut row)?.span()));
+    let jobs: Vec<(i64, String, Millis)> = session.rows(&jobs)?.into_iter().map(read).collect::<Step<_>>()?;
+    let Some((last, ..)) = jobs.last() else {
         return Ok(NextQueue::NoneUpTo(None));
     };
     let queues =
         sql("SELECT e.name, e.id FROM QRTZ_EXECUTE e WHERE e.job_type = 'QUEUE' AND e.application = ? \
                       AND e.name IN ");
-    let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name)| name.as_str()));
+    let queues = queues.bind(walk.application.as_str()).list(jobs.iter().map(|(_, name, _)| name.as_str()));
     let read = |mut row: Row| Ok((row.loose_text()?, row.int()?));
     let queues: HashMap<String, i64> = session.rows(&queues)?.into_iter().map(read).collect::<Step<_>>()?;
-    let mut of_jobs = jobs.iter().filter_map(|(job, name)| Some((*job, *queues.get(name)?)));
+    let mut of_jobs = jobs.iter().filter_map(|(job, name, span)| Some((*job, *queues.get(name)?, *span)));
     Ok(match of_jobs.next() {
-        Some((job, queue)) => NextQueue::Of { job, queue },
+        Some((job, queue, span)) => NextQueue::Of { job, queue, span },
         None => NextQueue::NoneUpTo((jobs.len() == PAGE).then_some(*last)),
     })
 }
@@ -509,7 +524,8 @@ fn next_queue(session: &mut dyn Session, walk: &QueueWalk) -> Step<NextQueue> {
 pub(super) fn oldest((queue, after): (i64, i64), (before, until): (Millis, i64), limit: usize) -> Statement {
     sql("SELECT r.origin, \
          CASE WHEN r.state IN ('PENDING', 'CLAIMED', 'RUNNING') OR r.scheduled_time >= ? THEN 0 ELSE 1 END AS is_over, \
-         r.finished_time, r.unique_key, r.key_period, r.tags FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
+         r.finished_time, r.unique_key, r.key_period, r.tags, r.id, r.group_key \
+         FROM QRTZ_RUN r WHERE r.execute_id = ? AND r.generation = 0 \
          AND r.origin > ? AND r.origin < ? ORDER BY r.execute_id, r.generation, r.origin, r.scheduled_time, r.attempt LIMIT ?")
     .bind(before)
     .bind(queue)

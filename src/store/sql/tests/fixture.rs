@@ -191,6 +191,11 @@ impl Database {
         let question = sql("SELECT c.job_id FROM QRTZ_BOUNDED c WHERE c.execution_id = ?").bind(id.0);
         !self.past.lock().unwrap().rows(&question).unwrap().is_empty()
     }
+
+    fn tagged(&self, tag: &str) -> usize {
+        let question = sql("SELECT t.origin FROM QRTZ_TAG t WHERE t.tag = ?").bind(tag);
+        self.past.lock().unwrap().rows(&question).unwrap().len()
+    }
 }
 
 macro_rules! fixture {
@@ -222,6 +227,10 @@ macro_rules! fixture {
 
             fn is_noted(&self, id: ExecutionId) -> bool {
                 self.0.is_noted(id)
+            }
+
+            fn tagged(&self, tag: &str) -> usize {
+                self.0.tagged(tag)
             }
         }
     };
