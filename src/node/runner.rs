@@ -66,6 +66,8 @@ pub(super) struct Run {
     policy: Option<JobPolicy>,
     began: Now,
     lateness: Duration,
+    /// Whether dispatch is told of its end.
+    watch: Watch,
 }
 
 impl Runner {
@@ -175,9 +177,10 @@ impl Runner {
         let policy = self.handlers.policy(&claimed.entry().job);
         let began = self.clock.now();
         let lateness = span(began.db.saturating_sub(claimed.due()));
+        let watch = if claimed.has_own_lane() { Watch::Nothing } else { self.lane.watch };
         let limited = running.begin(policy, &self.lane.stuck, began);
         limited.into_iter().for_each(|limited| self.settle(CompleteInput::Limit(limited)));
-        Run { attempt, cause, policy, began, lateness }
+        Run { attempt, cause, policy, began, lateness, watch }
     }
 
     /// The handler has ended: `settlement` is given whether somebody asked for that, and makes what is
@@ -187,7 +190,7 @@ impl Runner {
         run: Run,
         settlement: impl FnOnce(bool, Option<JobPolicy>, Now) -> ExecutionChange,
     ) {
-        let Run { attempt, cause, policy, began, lateness } = run;
+        let Run { attempt, cause, policy, began, lateness, watch } = run;
         let ended = self.clock.now();
         let is_cancelled = self.standing.is_cancelled(attempt.execution);
         let settlement = settlement(is_cancelled, policy, ended);
@@ -195,7 +198,7 @@ impl Runner {
             (span(ended.boot - began.boot), settlement.becomes, settlement.error.clone());
         let (retry, is_interrupted) = (settlement.goes_on(), settlement.is_interrupted());
         self.settle(CompleteInput::Settle(settlement, None));
-        if self.lane.watch.is_told(ended.boot - began.boot) {
+        if watch.is_told(ended.boot - began.boot) {
             let (job, took) = (Arc::clone(&attempt.job), ended.boot - began.boot);
             // A dispatch that has ended claims nothing more in any lane.
             self.dispatch.send(DispatchInput::Ran { job, took }).ok();

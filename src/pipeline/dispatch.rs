@@ -229,6 +229,12 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget_turns();
     }
 
+    /// A sabotage: what found no room waits for polls.
+    #[cfg(test)]
+    pub(crate) fn forget_holds(&mut self) {
+        self.holds.forget();
+    }
+
     fn drop_plan(&mut self, now: Now) {
         self.plan.clear(now.db);
         self.outbox.push_back(DispatchOutput::WakePoll);
@@ -629,9 +635,11 @@ impl<S: Seats> Machine for DispatchMachine<S> {
         match input {
             DispatchInput::Planned(planned) if planned.enabled => {
                 self.enabled = true;
-                let planned_at = planned.sent;
+                let (sent, is_short) = (planned.sent, planned.is_short());
                 self.plan.take(planned, now.boot);
-                self.overlapping.polled(planned_at);
+                if !is_short {
+                    self.overlapping.polled(sent);
+                }
             }
             DispatchInput::Planned(_) => {
                 self.enabled = false;

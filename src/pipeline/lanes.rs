@@ -197,11 +197,20 @@ impl Lanes {
         self.of_jobs.get(job).copied().unwrap_or_default()
     }
 
-    /// The lane of this name in which a job can run, if the node has one.
-    pub(crate) fn named(&self, lane: &str, job: &str) -> Option<LaneId> {
+    /// The lane of this name in which a job can run, if the node has one and it is not the job's anyway.
+    pub(crate) fn other(&self, lane: &str, job: &str) -> Option<LaneId> {
         let is_async = self.async_jobs.contains(job);
         let is_it = |(name, is_of_tasks): &(Arc<str>, bool)| &**name == lane && *is_of_tasks == is_async;
-        LaneId::all().zip(&self.names).find(|(_, it)| is_it(it)).map(|(id, _)| id)
+        let found = LaneId::all().zip(&self.names).find(|(_, it)| is_it(it)).map(|(id, _)| id);
+        found.filter(|lane| self.of(job) != *lane || self.may_change(job))
+    }
+
+    /// Whether the automatic lane takes the job over when its runs are slow.
+    fn may_change(&self, job: &str) -> bool {
+        self.automatic.as_ref().is_some_and(|automatic| {
+            let is_moved = automatic.jobs.get(job).is_some_and(|runs| runs.is_moved);
+            is_moved || !self.of_jobs.contains_key(job)
+        })
     }
 
     /// Whether these are all lanes there are.
@@ -352,6 +361,10 @@ mod tests {
         let jobs = jobs.map(|(job, lane, is_async)| JobLane { job, lane, is_async });
         let mut lanes = Lanes::new(&settings, jobs);
         assert_eq!(["a", "b", "c", "any"].map(|job| lanes.of(job).place()), [3, 2, 1, 0]);
+        let other = |lane: &str| ["a", "b", "c", "any"].map(|job| lanes.other(lane, job).map(LaneId::place));
+        assert_eq!(other("slow"), [Some(2), None, None, Some(1)], "none for those that are there anyway");
+        assert_eq!(other(DEFAULT_LANE), [None, Some(3), Some(0), Some(0)], "the last may be moved");
+        assert_eq!(other("nowhere"), [None; 4]);
         assert_eq!([2, 3].map(|place| lanes.watch(LaneId(place))), [Watch::Nothing; 2]);
         assert_eq!(moves(&mut lanes, "a", SLOW + 1, 0..99), [""; 0]);
         let LaneSettings { limits, is_automatic, .. } = &settings[2];

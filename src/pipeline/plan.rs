@@ -134,7 +134,7 @@ impl Plan {
 
     fn line_of(&self, candidate: &Candidate) -> LineKey {
         let job = Arc::clone(&candidate.entry().job);
-        let lane = candidate.lane().and_then(|lane| self.lanes.named(lane, &job));
+        let lane = candidate.lane().and_then(|lane| self.lanes.other(lane, &job));
         LineKey { job, lane }
     }
 
@@ -238,13 +238,11 @@ impl Plan {
     /// again; unless it did not look as far. Claims in flight stay, without what follows them, and so do
     /// PENDING executions that changed since the poll was sent.
     pub(crate) fn take(&mut self, planned: PollPlan, boot: Millis) {
-        let is_short = planned.covered == Covered::NOTHING;
-        self.overflowed |= !planned.complete && !is_short;
-        self.full = LaneSet::NONE;
-        self.full_jobs.clear();
-        self.ready.free_all();
-        let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
-        parked.into_iter().for_each(|schedule| self.unpark(schedule));
+        let is_short = planned.is_short();
+        if !is_short {
+            self.overflowed |= !planned.complete;
+            self.free_all();
+        }
         self.ended.retain(|_, (ended, _)| *ended > planned.sent);
         let chains = chains(planned.occurrences);
         let schedules = chains.keys().map(|id| ItemKey::Schedule(*id));
@@ -260,6 +258,15 @@ impl Plan {
         if !is_short {
             self.brought = (self.items.len(), self.bytes);
         }
+    }
+
+    /// Whatever waits for a seat, a place or a slot is tried again.
+    fn free_all(&mut self) {
+        self.full = LaneSet::NONE;
+        self.full_jobs.clear();
+        self.ready.free_all();
+        let parked: Vec<ScheduleId> = self.parked.keys().copied().collect();
+        parked.into_iter().for_each(|schedule| self.unpark(schedule));
     }
 
     fn take_chain(&mut self, id: ScheduleId, mut chain: VecDeque<Occurrence>, sent: Millis, boot: Millis) {

@@ -553,6 +553,46 @@ fn two_executions_of_one_key_at_once_are_caught() {
 }
 
 #[test]
+fn what_goes_beyond_a_bound_or_waits_below_it_is_caught() {
+    let of_job = |limit| move |history: &mut History| history.plans[0].at_once = limit;
+    let of_group = |limit| {
+        move |history: &mut History| {
+            history.plans[0].group_at_once = limit;
+            history.executions.iter_mut().for_each(|row| row.group = Some("g".into()));
+        }
+    };
+    let claimed = |history: &mut History, id: i64, at: i64| {
+        let own = history.changes.iter_mut().find(|it| it.execution == id);
+        own.expect("it was claimed").at = at;
+        history.changes.sort_by_key(|it| it.at);
+    };
+    let (one, two_a_second) =
+        (Limit { most: Some(1), rate: None }, Limit { most: None, rate: Some((2, 1_000)) });
+    let cases: [(&str, Limit, i64, i64); 3] = [
+        ("claimed beside", one, 41, 3_010),
+        ("claimed as 2 had been", two_a_second, 41, 3_050),
+        ("for a place that was free", one, 51, 5_700),
+    ];
+    for (words, limit, id, at) in cases {
+        let limits: [&dyn Fn(&mut History); 2] = [&of_job(limit), &of_group(limit)];
+        for limit in limits {
+            let bound = |history: &mut History| {
+                history.bounds.freed = 500;
+                history.changes.sort_by_key(|it| it.at);
+                limit(history);
+            };
+            let mut history = good();
+            bound(&mut history);
+            judge(&history).assert_clean();
+            caught(words, |history| {
+                bound(history);
+                claimed(history, id, at);
+            });
+        }
+    }
+}
+
+#[test]
 fn a_removed_schedule_that_goes_on_is_caught() {
     let removal = |from| Pause { schedule: "s".into(), from, until: 3_500 };
     caught("claimed or repaired at 3002 in Pause", |history| history.removals.push(removal(2_500)));

@@ -423,6 +423,25 @@ fn what_is_enqueued_begins_long_before_the_next_poll() {
     }
 }
 
+/// The other node's ends make room, of which nobody tells.
+#[test]
+fn what_a_bound_holds_back_is_tried_soon_after_a_place_is_free() {
+    let waited = |sabotages: &[Sabotage]| {
+        let verdicts = (0..10).map(|seed| {
+            let mut cluster = Cluster::behind_a_bound(seed, sabotages);
+            cluster.run();
+            let mut history = cluster.history();
+            // 3.2 s at most, and the call.
+            history.bounds.freed = 3_500;
+            judge(&history).violations
+        });
+        verdicts.flatten().collect::<Vec<String>>()
+    };
+    assert_eq!(waited(&[]), Vec::<String>::new());
+    let missed = waited(&[Sabotage::ForgetHolds]);
+    assert!(missed.iter().any(|it| it.contains("for a place that was free")), "{missed:?}");
+}
+
 /// Of what the others store, while all seats are taken for as long as the test runs.
 #[test]
 fn a_group_does_not_wait_for_anothers_backlog() {

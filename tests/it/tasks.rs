@@ -29,6 +29,7 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
     let tests: &[(&str, fn(ServerKind))] = &[
         ("one_thread_serves_a_scheduler_and_its_client", one_thread_serves_a_scheduler_and_its_client),
         ("hundreds_of_handlers_wait_at_once_on_two_threads", hundreds_of_handlers_wait_at_once),
+        ("what_was_enqueued_in_a_lane_has_its_seats", what_was_enqueued_in_a_lane_has_its_seats),
         ("a_handler_that_is_to_end_is_told_and_dropped", a_handler_that_is_to_end_is_told_and_dropped),
         ("what_a_shutdown_interrupts_runs_elsewhere", what_a_shutdown_interrupts_runs_elsewhere),
         ("a_node_whose_runtime_ends_says_so_and_stops", a_node_whose_runtime_ends_says_so_and_stops),
@@ -84,6 +85,39 @@ fn one_thread_serves_a_scheduler_and_its_client(kind: ServerKind) {
         assert!(matches!(other.remove("one").await, Ok(firetime::Removed::Removed)));
     });
     assert!(rows(&database).iter().all(|row| row.state == "SUCCEEDED"));
+}
+
+/// The lane's one seat is taken, and the other's are not.
+fn what_was_enqueued_in_a_lane_has_its_seats(kind: ServerKind) {
+    let database = kind.fresh();
+    let (gate, runtime) = (Arc::new(Semaphore::new(0)), threads());
+    let (entered, (tell, told)) = (Arc::clone(&gate), teller());
+    let scheduler = builder(&database)
+        .lane("narrow", Lane::threads(1, 1).concurrency(1))
+        .concurrency(2)
+        .runtime(runtime.handle().clone())
+        .async_handler(TEXT, move |_, text| {
+            tell.lock().unwrap().send(text).unwrap();
+            let gate = Arc::clone(&entered);
+            async move {
+                gate.acquire().await?.forget();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let client = scheduler.client();
+    let narrow = |text: &str| client.enqueue(TEXT, &text.to_owned()).lane("narrow").run().unwrap();
+    narrow("first");
+    assert_eq!(told.recv_timeout(SOON).unwrap(), "first");
+    narrow("second");
+    for n in ["third", "fourth"] {
+        client.enqueue(TEXT, &n.to_owned()).run().unwrap();
+        assert_eq!(told.recv_timeout(SOON).unwrap(), n);
+    }
+    gate.add_permits(4);
+    assert_eq!(told.recv_timeout(SOON).unwrap(), "second");
+    assert!(scheduler.shutdown(SOON));
 }
 
 /// In a lane of its own beside one thread, which has nothing to do with them.

@@ -341,6 +341,16 @@ fn a_short_poll_neither_empties_a_plan_nor_changes_when_it_asks_for_more() {
     assert!(!plan.wants_poll(), "it cuts nothing off");
 }
 
+#[test]
+fn a_short_poll_says_nothing_of_what_waits_for_others() {
+    let mut plan = plan(polled(&[&row(1)], 1_500, 0));
+    plan.hold(&BoundOf { job: Arc::clone(&row(1).job), group: None });
+    plan.take(PollPlan { covered: Covered::NOTHING, ..polled(&[], 0, 1) }, 100);
+    assert_eq!(pick(&mut plan, 1_000, 1), []);
+    plan.take(polled(&[&row(1)], 1_500, 2), 200);
+    assert_eq!(pick(&mut plan, 1_000, 1).len(), 1);
+}
+
 /// Or the next poll would come at once, and bring as little.
 #[test]
 fn a_plan_that_was_cut_off_and_has_nothing_to_do_waits_for_the_next_tick() {

@@ -72,6 +72,14 @@ pub(crate) struct PollPlan {
     pub sent: Millis,
 }
 
+impl PollPlan {
+    /// It is that of a short poll: what it does not bring may be there all the same, and it says nothing of
+    /// what waits for others.
+    pub(crate) fn is_short(&self) -> bool {
+        self.covered == Covered::NOTHING
+    }
+}
+
 /// The part of the table that a poll covered: rows there that it did not bring are gone, or are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered {

@@ -170,7 +170,7 @@ impl Process {
         let claimed = it.running.claimed();
         let (id, fence) = (claimed.execution().0, claimed.fence());
         ask(claimed.execution(), 1, around);
-        let job = Arc::clone(&claimed.entry().job);
+        let (job, has_own_lane) = (Arc::clone(&claimed.entry().job), claimed.has_own_lane());
         let retries = !around.wire.is(Sabotage::NoRetries);
         let policy = policy_of(&it.running).filter(|_| retries);
         let is_cancelled = self.standing.is_cancelled(it.running.claimed().execution());
@@ -193,7 +193,7 @@ impl Process {
         if !is_forgotten {
             self.complete.receive(CompleteInput::Settle(settlement, None));
         }
-        if self.watches[it.lane.place()].is_told(now.boot - it.began) {
+        if !has_own_lane && self.watches[it.lane.place()].is_told(now.boot - it.began) {
             self.dispatch.receive(DispatchInput::Ran { job, took: now.boot - it.began });
         }
         self.floors.of(it.lane).finished(hire);
