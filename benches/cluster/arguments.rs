@@ -12,6 +12,7 @@ pub enum Workload {
     Precision,
     Enqueue,
     Bulk,
+    Waiting,
 }
 
 impl Workload {
@@ -22,6 +23,7 @@ impl Workload {
             Self::Precision => "precision",
             Self::Enqueue => "enqueue",
             Self::Bulk => "bulk",
+            Self::Waiting => "waiting",
         }
     }
 }
@@ -98,6 +100,12 @@ impl Arguments {
                 "--executions belongs to the other workloads; precision has --schedules and --seconds",
             );
         }
+        if self.workload == Workload::Waiting && self.nodes != [1] {
+            return Some("waiting is about one node");
+        }
+        if self.workload == Workload::Waiting && self.executions() > 100_000 {
+            return Some("at most 100000 async handlers wait at once");
+        }
         if self.workload != Workload::Enqueue && self.behind > 0 {
             return Some("--behind belongs to enqueue");
         }
@@ -124,6 +132,7 @@ impl Arguments {
             Workload::Backlog | Workload::Catchup | Workload::Bulk => self.executions.unwrap_or(20_000),
             Workload::Precision => self.schedules.unwrap_or(500),
             Workload::Enqueue => self.executions.unwrap_or(200),
+            Workload::Waiting => self.executions.unwrap_or(10_000),
         }
     }
 

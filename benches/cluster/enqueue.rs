@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::arguments::Arguments;
 use crate::figures::{self, Lateness};
-use crate::node::{APPLICATION, ENQUEUED, GROUPED, SECOND_GROUP, Seen, Told};
+use crate::node::{APPLICATION, ENQUEUED, GROUPED, SECOND_GROUP, Seen, Told, WAITING};
 use crate::run::{Costs, Observer, peak, start_nodes, started, stop, wait_for_handlers};
 use crate::server::{Database, Server};
 
@@ -159,6 +159,53 @@ pub fn together(server: &Server, arguments: &Arguments, nodes: u16) -> Result<Bu
         lost_claim_share: figures::rounded(lost as f64 / (lost as f64 + executions), 5),
         cpu_s_nodes: figures::rounded(costs.nodes, 2),
         cpu_s_database: costs.database.map(|seconds| figures::rounded(seconds, 2)),
+        peak_rss_mb,
+        duplicates: counted.duplicates,
+        missing: counted.missing,
+    })
+}
+
+/// Async handlers that all wait at once, on two threads.
+#[derive(Serialize)]
+pub struct Waiting {
+    workload: &'static str,
+    database: &'static str,
+    executions: usize,
+    /// From the first handler's start to the last one's.
+    began_s: f64,
+    /// From there to the last outcome.
+    ended_s: f64,
+    cpu_s_nodes: f64,
+    /// Of the node, before it has any executions and in all.
+    idle_rss_mb: f64,
+    peak_rss_mb: f64,
+    duplicates: usize,
+    missing: usize,
+}
+
+pub fn waiting(server: &Server, arguments: &Arguments) -> Result<Waiting> {
+    let (database, client) = database_among(server, 0)?;
+    let mut cluster = start_nodes(&database, 1)?;
+    let (before, idle_rss_mb) = (Costs::read(server, &cluster)?, peak(&cluster)?);
+    let mut observer = Observer::new(&database)?;
+    let numbers: Vec<usize> = (0..arguments.executions()).collect();
+    client.enqueue_many(WAITING, &numbers).run()?;
+    wait_for_handlers(&mut cluster, arguments.executions())?;
+    let ended = observer.wait_for_outcomes()?;
+    let costs = Costs::read(server, &cluster)?.since(&before);
+    let peak_rss_mb = peak(&cluster)?;
+    let Told { seen, .. } = stop(cluster)?;
+    let counted = Counted::of(&seen, arguments.executions());
+    let first: DateTime<Utc> = seen.iter().map(started).min().unwrap_or(ended);
+    let last: DateTime<Utc> = seen.iter().map(started).max().unwrap_or(ended);
+    Ok(Waiting {
+        workload: "waiting",
+        database: server.kind.name(),
+        executions: seen.len(),
+        began_s: figures::rounded((last - first).as_seconds_f64(), 2),
+        ended_s: figures::rounded((ended - last).as_seconds_f64(), 2),
+        cpu_s_nodes: figures::rounded(costs.nodes, 2),
+        idle_rss_mb,
         peak_rss_mb,
         duplicates: counted.duplicates,
         missing: counted.missing,

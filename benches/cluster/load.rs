@@ -41,7 +41,7 @@ pub fn lead(arguments: &Arguments) -> TimeDelta {
         Workload::Backlog => (schedules + among) / 10,
         Workload::Catchup => return -OVERDUE,
         Workload::Precision => schedules * 6,
-        Workload::Enqueue | Workload::Bulk => 0,
+        Workload::Enqueue | Workload::Bulk | Workload::Waiting => 0,
     };
     TimeDelta::milliseconds(14_000 + loading)
 }
@@ -55,7 +55,7 @@ pub fn load(database: &Database, arguments: &Arguments, start: DateTime<Utc>) ->
         }
         Workload::Catchup => backlog(database, arguments.schedules(), start),
         Workload::Precision => precision(database, arguments, start),
-        Workload::Enqueue | Workload::Bulk => Ok(()),
+        Workload::Enqueue | Workload::Bulk | Workload::Waiting => Ok(()),
     }
 }
 

@@ -65,6 +65,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode> {
                     serde_json::to_string(&enqueue::one_by_one(&server, arguments, *nodes)?)?
                 }
                 Workload::Bulk => serde_json::to_string(&enqueue::together(&server, arguments, *nodes)?)?,
+                Workload::Waiting => serde_json::to_string(&enqueue::waiting(&server, arguments)?)?,
                 _ => {
                     let figures = run::run(&server, arguments, *nodes)?;
                     let line = serde_json::to_string(&figures)?;

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::Utc;
-use firetime::{Context, Event, Job, Scheduler};
+use firetime::{Builder, Context, Event, Job, Scheduler};
+use tokio::sync::Barrier;
 
 use crate::Result;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Workload};
 use crate::load::number_of;
 
 /// The variable that tells a process to be a node on this database.
@@ -27,6 +28,9 @@ pub const GROUPED: Job<usize> = ENQUEUED.group_by(|number: &usize| (*number >= S
 pub const SECOND_GROUP: usize = 1_000_000_000;
 /// How long one of the second group takes.
 const SLOW: Duration = Duration::from_millis(5);
+
+/// Of executions whose async handlers wait until all have begun.
+pub const WAITING: Job<usize> = Job::new("waiting");
 
 /// One handler's start.
 #[derive(Clone, Copy)]
@@ -75,7 +79,15 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     let poll = Arc::new(AtomicU64::new(0));
     let (sees, loses, polls) = (Arc::clone(&seen), Arc::clone(&lost), Arc::clone(&poll));
     let sees_enqueued = Arc::clone(&seen);
-    let scheduler = Scheduler::builder(APPLICATION, url)
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let builder = Scheduler::builder(APPLICATION, url);
+    let builder = match arguments.workload {
+        Workload::Waiting => {
+            with_waiting(builder, arguments.executions(), &seen).runtime(runtime.handle().clone())
+        }
+        _ => builder,
+    };
+    let scheduler = builder
         .handler(NOTHING, move |context, ()| {
             let now = Seen::now(context, number_of(context.schedule()));
             sees.lock().unwrap_or_else(PoisonError::into_inner).push(now);
@@ -121,6 +133,19 @@ pub fn main(url: &str, arguments: &Arguments) -> Result<()> {
     writeln!(out, "poll {}", poll.load(Ordering::Relaxed))?;
     writeln!(out, "lost {}", lost.load(Ordering::Relaxed))?;
     Ok(out.flush()?)
+}
+
+fn with_waiting(builder: Builder, executions: usize, seen: &Arc<Mutex<Vec<Seen>>>) -> Builder {
+    let (seen, all_begun) = (Arc::clone(seen), Arc::new(Barrier::new(executions)));
+    builder.concurrency(executions).async_handler(WAITING, move |context, number| {
+        let now = Seen::now(&context, number);
+        seen.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+        let all_begun = Arc::clone(&all_begun);
+        async move {
+            all_begun.wait().await;
+            Ok(())
+        }
+    })
 }
 
 fn say(line: &str) -> Result<()> {
