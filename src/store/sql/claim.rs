@@ -24,7 +24,7 @@ use super::planned::{
     planned_want,
 };
 use super::session::Session;
-use super::statement::{Row, ids, sql};
+use super::statement::{Row, Statement, ids, sql};
 use crate::domain::{
     Candidate, Entry, Error, ErrorKind, ExecutionId, ExecutionState, Full, Pending, Room, Token,
 };
@@ -329,17 +329,22 @@ fn win_enqueued(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> St
     if want.len() == 0 {
         return Ok(Found::default());
     }
-    let take = guarded(dialect, &guard::TAKE, "r");
     if dialect.has_row_locks() {
         let seen = want.of(&["id", "state", "claim_token"]);
-        let free = sql("SELECT r.id FROM ").want(dialect, &seen).push(&format!(
-            " {} QRTZ_RUN r ON {take} ORDER BY r.id{}",
-            dialect.join(),
-            dialect.lock_free("r")
-        ));
-        want = want.only(&ids(session.rows(&free)?)?);
+        want = want.only(&ids(session.rows(&free_rows(dialect, &seen))?)?);
     }
     take_all(session, &want, "r.fence + 1")
+}
+
+/// Locks the PENDING executions that are as they were seen and that nobody holds; their ids.
+pub(super) fn free_rows(dialect: Dialect, seen: &BatchRows) -> Statement {
+    sql("SELECT r.id FROM ").want(dialect, seen).push(&format!(
+        " {} QRTZ_RUN r ON {} {}{}",
+        dialect.join(),
+        guarded(dialect, &guard::TAKE, "r"),
+        dialect.in_order("r.id"),
+        dialect.lock_free("r")
+    ))
 }
 
 /// Gives PENDING executions that are free and unchanged to those who claim them.
@@ -369,9 +374,10 @@ fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<
     let lock = sql("SELECT e.id, CASE WHEN e.overlap = 'ALLOW' THEN 0 ELSE 1 END AS has_slot FROM ")
         .want(dialect, &asked);
     let lock = lock.push(&format!(
-        " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 ORDER BY e.id{}",
+        " {} QRTZ_EXECUTE e ON {} AND {CLAIMABLE} WHERE w.id <> -1 {}{}",
         dialect.join(),
         dialect.seek("e.id", "w.schedule"),
+        dialect.in_order("e.id"),
         dialect.lock_free("e")
     ));
     let locked: Step<HashMap<i64, bool>> =
@@ -502,8 +508,8 @@ fn lock_free(session: &mut dyn Session, table: &str, mut wanted: Vec<i64>) -> St
     let rows = |wanted: &[i64]| {
         sql(format!("SELECT t.id FROM {table} t WHERE t.id IN ")).list(wanted.iter().copied())
     };
-    let skipping = session.dialect().lock_free("t");
-    let free = ids(session.rows(&rows(&wanted).push(&format!(" ORDER BY t.id{skipping}")))?)?;
+    let (order, skipping) = (session.dialect().in_order("t.id"), session.dialect().lock_free("t"));
+    let free = ids(session.rows(&rows(&wanted).push(&format!(" {order}{skipping}")))?)?;
     wanted.retain(|row| !free.contains(row));
     if wanted.is_empty() {
         return Ok(HashSet::new());

@@ -132,6 +132,15 @@ impl Dialect {
         }
     }
 
+    /// Locks rows that are sought by their ids in the order of these. By the bare column PostgreSQL might read
+    /// the whole index in its order instead.
+    pub(super) fn in_order(self, id: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Mysql => format!("ORDER BY {id}"),
+            Self::Postgres => format!("ORDER BY {id} + 0"),
+        }
+    }
+
     /// Like [`Dialect::lock`], leaving out rows that others hold.
     pub(super) fn lock_free(self, alias: &str) -> String {
         match self {

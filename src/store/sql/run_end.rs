@@ -22,8 +22,8 @@ pub(super) fn lock(session: &mut dyn Session, changes: &[Change]) -> Step<BTreeS
         return Ok(BTreeSet::new());
     }
     let rows = || sql("SELECT e.id FROM QRTZ_EXECUTE e WHERE e.id IN ").list(schedules.iter().copied());
-    let free = session.dialect().lock_free("e");
-    let locked = ids(session.rows(&rows().push(&format!(" ORDER BY e.id{free}")))?)?;
+    let (order, free) = (session.dialect().in_order("e.id"), session.dialect().lock_free("e"));
+    let locked = ids(session.rows(&rows().push(&format!(" {order}{free}")))?)?;
     if locked.len() < schedules.len() {
         // One whose row is gone is held by nobody.
         let there = ids(session.rows(&rows())?)?;
