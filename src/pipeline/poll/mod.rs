@@ -125,7 +125,7 @@ impl PollMachine {
             shares: self.home.shares.clone(),
             names: self.home.names(now),
             from: self.skipping.floor(now),
-            pending_from: self.skipping.pending_floor(now),
+            pending_from: Skipping::recent(now),
             until: now.db + self.window.lead,
             page: Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST },
             limit: self.bookmark.limit.min(SHORT_PAGE),

@@ -78,6 +78,11 @@ impl Skipping {
         }
     }
 
+    /// The due time with which short polls begin: they are for what may start now.
+    pub(super) fn recent(now: Now) -> Millis {
+        now.db - PENDING_MARGIN
+    }
+
     /// A poll's first page has come. Its call began at `called`, boot clock, and what was due before `late`
     /// was late.
     pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
