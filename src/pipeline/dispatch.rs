@@ -229,12 +229,6 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget_turns();
     }
 
-    /// A sabotage: what found no room waits for polls.
-    #[cfg(test)]
-    pub(crate) fn forget_holds(&mut self) {
-        self.holds.forget();
-    }
-
     fn drop_plan(&mut self, now: Now) {
         self.plan.clear(now.db);
         self.outbox.push_back(DispatchOutput::WakePoll);

@@ -79,13 +79,6 @@ impl Holds {
         settled.is_some_and(|hold| hold.at.is_some())
     }
 
-    /// A sabotage: nothing is tried again before a poll, or the end of an execution here.
-    #[cfg(test)]
-    pub(super) fn forget(&mut self) {
-        self.holds.clear();
-        self.next = Millis::MAX;
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }

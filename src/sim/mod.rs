@@ -423,24 +423,6 @@ fn what_is_enqueued_begins_long_before_the_next_poll() {
     }
 }
 
-/// The other node's ends make room, of which nobody tells.
-#[test]
-fn what_a_bound_holds_back_is_tried_soon_after_a_place_is_free() {
-    let waited = |sabotages: &[Sabotage]| {
-        let verdicts = (0..10).map(|seed| {
-            let mut cluster = Cluster::behind_a_bound(seed, sabotages);
-            cluster.run();
-            let mut history = cluster.history();
-            // 3.2 s at most, and the call. Nothing goes wrong at any time.
-            (history.bounds.freed, history.healed) = (3_500, 0);
-            judge(&history).violations
-        });
-        verdicts.flatten().filter(|it| it.contains("for a place that was free")).collect::<Vec<String>>()
-    };
-    assert_eq!(waited(&[]), Vec::<String>::new());
-    assert_ne!(waited(&[Sabotage::ForgetHolds]), Vec::<String>::new());
-}
-
 /// Of what the others store, while all seats are taken for as long as the test runs.
 #[test]
 fn a_group_does_not_wait_for_anothers_backlog() {

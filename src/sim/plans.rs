@@ -377,26 +377,16 @@ impl Plans {
         self.enqueue_of_group(("", 1), format!("\"enqueued {}\"", self.orders.len()), wire);
     }
 
-    /// Somebody enqueues so many of a group of the first job.
-    pub(super) fn enqueue_of_group(&mut self, group: (&str, usize), payload: String, wire: &Wire<'_>) {
-        self.enqueue_alike(jobs::all()[0].clone(), group, payload, wire);
-    }
-
-    /// Somebody enqueues so many of the job with bounds.
-    pub(super) fn enqueue_bounded(&mut self, count: usize, payload: String, wire: &Wire<'_>) {
-        self.enqueue_alike(jobs::all()[2].clone(), ("", count), payload, wire);
-    }
-
-    fn enqueue_alike(
+    /// Somebody enqueues so many of a group.
+    pub(super) fn enqueue_of_group(
         &mut self,
-        job: JobSpec,
         (group, count): (&str, usize),
         payload: String,
         wire: &Wire<'_>,
     ) {
         let order = EnqueueOrder {
             application: APPLICATION.to_owned(),
-            job,
+            job: jobs::all()[0].clone(),
             payloads: vec![payload.clone(); count],
             groups: vec![group.to_owned(); count],
             due: DueAt::After(0),

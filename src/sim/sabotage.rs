@@ -68,8 +68,6 @@ pub(super) enum Sabotage {
     DeafToCancels,
     /// Glances bring no news.
     DeafToNews,
-    /// What found no room is not tried again before a poll, or an end on its node.
-    ForgetHolds,
     /// Nodes do not know of groups.
     ForgetGroups,
     /// An execution that somebody asked for is run with its schedule's payload.

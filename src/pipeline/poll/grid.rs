@@ -18,7 +18,7 @@ const EXTRA_REST: Millis = 1_000;
 /// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
 const NEWS_REST: Millis = 9;
 /// Behind a poll that took so long, news that must wait for the next makes a short one.
-const LONG_POLL: Millis = 20;
+const LONG_POLL: Millis = 50;
 
 /// Ticks on multiples of `period` plus `phase`: the next one comes from the grid, never from "now + period".
 #[derive(Debug)]

@@ -83,15 +83,6 @@ impl Cluster {
         cluster
     }
 
-    /// Executions of a job of which three run at once, on two nodes.
-    pub(in crate::sim) fn behind_a_bound(seed: u64, sabotages: &[Sabotage]) -> Self {
-        let scenario = Scenario { seed, nodes: 2, schedules: 0, span: 60_000, faults: Faults::NONE };
-        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
-        let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
-        cluster.plans.enqueue_bounded(40, jobs::long(3_000), &wire);
-        cluster
-    }
-
     /// A job of 90 s each minute, and an outage of ten minutes.
     pub(in crate::sim) fn long_runs_in_an_outage(rule: Overlap) -> Self {
         let scenario = Scenario { seed: 0, nodes: 3, schedules: 0, span: 900_000, faults: Faults::NONE };
