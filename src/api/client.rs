@@ -361,8 +361,8 @@ impl Client {
     /// The application's executions, newest first.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if nothing can have a name that it asks for, or no node's id can begin so; or the
-    /// database's failure.
+    /// [`ErrorKind::Config`] if nothing can have a name that it asks for, or no node's id can begin so; or
+    /// the database's failure.
     ///
     /// ```
     /// use firetime::{Client, ExecutionFilter, ExecutionState, Job};

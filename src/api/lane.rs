@@ -9,8 +9,8 @@ use crate::pipeline::pool::PoolLimits;
 /// [`Builder::lane`](crate::Builder::lane) gives a node a lane, [`Job::lane`](crate::Job::lane) puts a job
 /// into it. All other jobs run in the lane `default`, which
 /// [`Builder::threads`](crate::Builder::threads) and [`Builder::queue`](crate::Builder::queue) configure.
-/// [`Enqueue::lane`](crate::request::Enqueue::lane) puts one execution into another lane than its job's. Lanes
-/// belong to a node: another node may have others.
+/// [`Enqueue::lane`](crate::request::Enqueue::lane) puts one execution into another lane than its job's.
+/// Lanes belong to a node: another node may have others.
 ///
 /// ```
 /// use firetime::{Job, Lane, Scheduler};

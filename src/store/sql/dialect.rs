@@ -132,8 +132,8 @@ impl Dialect {
         }
     }
 
-    /// Locks rows that are sought by their ids in the order of these. By the bare column PostgreSQL might read
-    /// the whole index in its order instead.
+    /// Sorts rows that are locked, each sought by its id. By the bare column PostgreSQL might read the whole
+    /// index in its order instead.
     pub(super) fn in_order(self, id: &str) -> String {
         match self {
             Self::Sqlite | Self::Mysql => format!("ORDER BY {id}"),
