@@ -53,6 +53,7 @@ impl Bounds {
     }
 
     /// For so long a claim counts towards a rate.
+    #[cfg(any(feature = "sql", test))]
     pub(crate) fn span(&self) -> Millis {
         let per = |bound: &Bound| bound.rate().map_or(0, |rate| rate.per);
         per(&self.job).max(per(&self.group))
