@@ -74,19 +74,28 @@ pub(super) enum Next {
     Wait(Millis),
 }
 
+/// A poll for news.
+struct NewsPoll {
+    is_wanted: bool,
+    /// It does not begin before this boot-clock instant.
+    from: Millis,
+}
+
+impl NewsPoll {
+    /// When it begins, boot clock.
+    fn at(&self) -> Millis {
+        if self.is_wanted { self.from } else { Millis::MAX }
+    }
+}
+
 /// The instants at which polls begin.
 pub(super) struct Timetable {
     ticker: Ticker,
     /// A poll is wanted before the next tick.
     pub(super) wanted: bool,
-    /// One is wanted for changes that this process has made or heard of,
-    news: bool,
-    /// but not before this boot-clock instant.
-    news_at: Millis,
-    /// A short one is wanted for them until then,
-    short: bool,
-    /// but not before this boot-clock instant.
-    short_at: Millis,
+    /// The poll for changes that this process has made or heard of, and until it begins a short one.
+    news: NewsPoll,
+    short: NewsPoll,
     /// The earliest retry stored here that is due before the next tick and that no poll has begun for.
     retry: Option<Millis>,
     /// The last poll to begin did so between two ticks.
@@ -102,27 +111,16 @@ impl Timetable {
     /// The first poll begins at once.
     pub(super) fn new(node: NodeId, period: Millis, now: Now) -> Self {
         let ticker = Ticker::new(period, phase_of(node, period), now.db);
-        let (news, news_at, short, short_at) = (false, now.boot, false, now.boot);
+        let unwanted = || NewsPoll { is_wanted: false, from: now.boot };
+        let (news, short) = (unwanted(), unwanted());
         let (is_extra, extra_ended, extra_pause) = (false, None, EXTRA_PAUSE);
         let (retry, hold) = (None, now.boot);
-        Self {
-            ticker,
-            wanted: true,
-            news,
-            news_at,
-            short,
-            short_at,
-            retry,
-            is_extra,
-            extra_ended,
-            extra_pause,
-            hold,
-        }
+        Self { ticker, wanted: true, news, short, retry, is_extra, extra_ended, extra_pause, hold }
     }
 
     /// This process has made a change, or heard of one.
     pub(super) fn heard(&mut self) {
-        (self.news, self.short) = (true, true);
+        (self.news.is_wanted, self.short.is_wanted) = (true, true);
     }
 
     /// Whether a poll begins now.
@@ -131,13 +129,12 @@ impl Timetable {
             return Next::Wait(self.hold);
         }
         let extra_at = self.extra_at();
-        let news_at = if self.news { self.news_at } else { Millis::MAX };
-        let short_at = if self.short { self.short_at } else { Millis::MAX };
+        let (news_at, short_at) = (self.news.at(), self.short.at());
         match self.ticker.tick(now.db) {
             Some((tick, skipped)) => self.begin(Some(tick), skipped),
             None if self.wanted || extra_at <= now.db || news_at <= now.boot => self.begin(None, 0),
             None if short_at <= now.boot => {
-                (self.short, self.is_extra) = (false, true);
+                (self.short.is_wanted, self.is_extra) = (false, true);
                 Next::Short
             }
             None => Next::Wait(now.boot_at(extra_at.min(self.ticker.next)).min(news_at).min(short_at)),
@@ -145,7 +142,7 @@ impl Timetable {
     }
 
     fn begin(&mut self, tick: Option<Millis>, skipped: u64) -> Next {
-        (self.wanted, self.news, self.short) = (false, false, false);
+        (self.wanted, self.news.is_wanted, self.short.is_wanted) = (false, false, false);
         (self.retry, self.is_extra) = (None, tick.is_none());
         Next::Begin { tick, skipped }
     }
@@ -173,10 +170,10 @@ impl Timetable {
         let took = now.boot - sent;
         let rested = now.boot + NEWS_REST * took;
         if is_short {
-            self.short_at = rested;
+            self.short.from = rested;
         } else {
-            self.news_at = rested;
-            self.short_at = if took >= LONG_POLL { now.boot } else { rested };
+            self.news.from = rested;
+            self.short.from = if took >= LONG_POLL { now.boot } else { rested };
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) use self::messages::{Covered, PollAnswer, PollInput, PollOp, PollOutp
 use self::messages::{GLANCE, LOOK, POLL};
 pub(crate) use self::pages::POLL_LIMIT;
 use self::pages::{Bookmark, OTHERS, Poll, PolledRows, SHORT_PAGE, Signs, Stage};
-use self::skipping::Skipping;
+use self::skipping::{Floors, Skipping};
 use crate::domain::shards::Share;
 use crate::domain::{Entry, Error, Event, Millis, NodeId};
 use crate::machine::{Machine, Step};
@@ -103,35 +103,28 @@ impl PollMachine {
     /// Begins a poll with its first page.
     fn begin(&mut self, now: Now, tick: Option<Millis>) -> PollOp {
         let until = self.until(now);
-        let query = PollQuery {
-            shares: self.home.shares.clone(),
-            names: self.home.names(now),
-            from: self.skipping.floor(now),
-            pending_from: self.skipping.pending_floor(now),
-            until,
-            page: self.bookmark.first_page(),
-            limit: self.bookmark.limit,
-            ..self.look(now)
-        };
-        let poll = Poll::new(tick, now.boot, query);
-        let call = self.call(&poll);
-        self.poll = Some(poll);
-        call
+        let (page, limit) = (self.bookmark.first_page(), self.bookmark.limit);
+        let pending_from = self.skipping.pending_floor(now);
+        let query = PollQuery { pending_from, until, page, limit, ..self.home_query(now) };
+        self.send(Poll::new(tick, now.boot, query))
     }
 
     /// Begins a short poll. What is due later is brought by the next poll that is not.
     fn begin_short(&mut self, now: Now) -> PollOp {
-        let query = PollQuery {
-            shares: self.home.shares.clone(),
-            names: self.home.names(now),
-            from: self.skipping.floor(now),
-            pending_from: Skipping::recent(now),
-            until: now.db + self.window.lead,
-            page: Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST },
-            limit: self.bookmark.limit.min(SHORT_PAGE),
-            ..self.look(now)
-        };
-        let poll = Poll { is_short: true, ..Poll::new(None, now.boot, query) };
+        let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
+        let limit = self.bookmark.limit.min(SHORT_PAGE);
+        let (pending_from, until) = (Skipping::recent(now), now.db + self.window.lead);
+        let query = PollQuery { pending_from, until, page, limit, ..self.home_query(now) };
+        self.send(Poll { is_short: true, ..Poll::new(None, now.boot, query) })
+    }
+
+    /// What polls that begin now ask for at home.
+    fn home_query(&mut self, now: Now) -> PollQuery {
+        let (shares, names) = (self.home.shares.clone(), self.home.names(now));
+        PollQuery { shares, names, from: self.skipping.floor(now), ..self.look(now) }
+    }
+
+    fn send(&mut self, poll: Poll) -> PollOp {
         let call = self.call(&poll);
         self.poll = Some(poll);
         call
@@ -185,22 +178,14 @@ impl PollMachine {
         }
     }
 
-    /// Takes in the answer to a look. An extra poll brings what lies before the floor that polls began at;
+    /// Takes in the answer to a look. An extra poll brings what lies before the floors that polls began at;
     /// after a look that failed, polls go on as before.
-    fn looked(&mut self, now: Now, floor: Millis, answer: Result<PollAnswer, Error>) {
-        let pending_floor = self.skipping.pending_floor(now);
+    fn looked(&mut self, now: Now, floors: Floors, answer: Result<PollAnswer, Error>) {
         self.skipping.looked(now, self.called, answer.is_ok());
         match answer {
             Ok(PollAnswer::Page(polled)) => {
                 self.measure(&polled);
-                if let Some(earliest) = polled.earliest {
-                    self.timetable.wanted |= earliest < floor;
-                    self.skipping.found(earliest);
-                }
-                if let Some(earliest) = polled.earliest_pending {
-                    self.timetable.wanted |= earliest < pending_floor;
-                    self.skipping.found_pending(earliest);
-                }
+                self.timetable.wanted |= self.skipping.found(&polled, floors);
                 self.seen(now, Signs::of(&polled));
             }
             Ok(PollAnswer::Payloads(_) | PollAnswer::Decoded | PollAnswer::Glance(_)) => {}
@@ -372,8 +357,8 @@ impl Machine for PollMachine {
     }
 
     fn done(&mut self, now: Now, answer: Result<PollAnswer, Error>) {
-        if let Some(floor) = self.skipping.looking() {
-            return self.looked(now, floor, answer);
+        if let Some(floors) = self.skipping.looking() {
+            return self.looked(now, floors, answer);
         }
         if self.glances.has_ended() {
             return self.glanced(now, answer);

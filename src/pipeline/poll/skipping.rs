@@ -37,8 +37,49 @@ enum Looks {
     Due(Millis),
     /// One follows the poll that has just ended.
     Following,
-    /// One is under way. It was sent while polls began at this floor.
-    Running(Millis),
+    /// One is under way. It was sent while polls began at these floors.
+    Running(Floors),
+}
+
+/// Where polls began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Floors {
+    schedules: Millis,
+    pendings: Millis,
+}
+
+/// Where polls that skip begin in one index.
+struct Floor {
+    /// It is at least so far in the past.
+    margin: Millis,
+    /// As far as this node knows nothing that a live node runs is due before this: it was so when a poll saw
+    /// it, and due times only grow. `None` before the first poll has ended.
+    known: Option<Millis>,
+}
+
+impl Floor {
+    fn new(margin: Millis) -> Self {
+        Self { margin, known: None }
+    }
+
+    fn at(&self, now: Now) -> Millis {
+        self.known.unwrap_or(Millis::MAX).min(now.db - self.margin)
+    }
+
+    /// A poll saw the first that is due; `None`: nothing before the window's end. What was due before `late`
+    /// was late.
+    fn polled(&mut self, earliest: Option<Millis>, late: Millis) {
+        // What is created after this poll may be due at once, and an outage may hide it for long.
+        let created = late - self.margin;
+        self.known = Some(earliest.map_or(created, |earliest| earliest.min(created)));
+    }
+
+    /// A look saw the first that is due; whether that lies before the floor at which polls began.
+    fn looked(&mut self, earliest: Option<Millis>, floor: Millis) -> bool {
+        let Some(earliest) = earliest else { return false };
+        self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
+        earliest < floor
+    }
 }
 
 pub(super) struct Skipping {
@@ -46,11 +87,8 @@ pub(super) struct Skipping {
     interval: Millis,
     /// The longest time a store call may take.
     call: Millis,
-    /// As far as this node knows, no schedule of a listed job is due before this: it was so when a poll saw
-    /// it, and fire times only grow. `None` before the first poll has ended.
-    known: Option<Millis>,
-    /// The same of PENDING executions.
-    known_pending: Option<Millis>,
+    schedules: Floor,
+    pendings: Floor,
     looks: Looks,
     /// The pause behind the next look that fails or is slow.
     pause: Millis,
@@ -59,14 +97,15 @@ pub(super) struct Skipping {
 impl Skipping {
     pub(super) fn new(window: &Window) -> Self {
         let (interval, call) = (window.poll, window.call);
-        Self { interval, call, known: None, known_pending: None, looks: Looks::Off, pause: interval }
+        let (schedules, pendings) = (Floor::new(MARGIN), Floor::new(PENDING_MARGIN));
+        Self { interval, call, schedules, pendings, looks: Looks::Off, pause: interval }
     }
 
     /// The fire time with which polls begin. An outage holds it back, and so do schedules nobody claims.
     pub(super) fn floor(&self, now: Now) -> Millis {
         match self.looks {
             Looks::Off => 0,
-            _ => self.known.unwrap_or(Millis::MAX).min(now.db - MARGIN),
+            _ => self.schedules.at(now),
         }
     }
 
@@ -74,7 +113,7 @@ impl Skipping {
     pub(super) fn pending_floor(&self, now: Now) -> Millis {
         match self.looks {
             Looks::Off => Millis::MIN,
-            _ => self.known_pending.unwrap_or(Millis::MAX).min(now.db - PENDING_MARGIN),
+            _ => self.pendings.at(now),
         }
     }
 
@@ -86,13 +125,10 @@ impl Skipping {
     /// A poll's first page has come. Its call began at `called`, boot clock, and what was due before `late`
     /// was late.
     pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
-        // What is created after this poll may be due at once, and an outage may hide it for long.
-        let known =
-            |earliest: Option<Millis>, created: Millis| Some(earliest.unwrap_or(created).min(created));
-        self.known = known(polled.earliest, late - MARGIN);
-        self.known_pending = known(polled.earliest_pending, late - PENDING_MARGIN);
-        if self.looks == Looks::Off && self.is_slow(now, called, polled.entries.len() + polled.pendings.len())
-        {
+        self.schedules.polled(polled.earliest, late);
+        self.pendings.polled(polled.earliest_pending, late);
+        let brought = polled.entries.len() + polled.pendings.len();
+        if self.looks == Looks::Off && self.is_slow(now, called, brought) {
             self.skip(now);
         }
     }
@@ -131,15 +167,16 @@ impl Skipping {
     pub(super) fn begin_look(&mut self, now: Now) -> bool {
         let follows = self.looks == Looks::Following;
         if follows {
-            self.looks = Looks::Running(self.floor(now));
+            let (schedules, pendings) = (self.floor(now), self.pending_floor(now));
+            self.looks = Looks::Running(Floors { schedules, pendings });
         }
         follows
     }
 
-    /// The floor below which the look under way finds what polls did not.
-    pub(super) fn looking(&self) -> Option<Millis> {
+    /// The floors below which the look under way finds what polls did not.
+    pub(super) fn looking(&self) -> Option<Floors> {
         match self.looks {
-            Looks::Running(floor) => Some(floor),
+            Looks::Running(floors) => Some(floors),
             _ => None,
         }
     }
@@ -151,14 +188,10 @@ impl Skipping {
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
-    /// A look found a schedule that is due at `earliest`.
-    pub(super) fn found(&mut self, earliest: Millis) {
-        self.known = Some(self.known.map_or(earliest, |known| known.min(earliest)));
-    }
-
-    /// A look found a PENDING execution that is due at `earliest`.
-    pub(super) fn found_pending(&mut self, earliest: Millis) {
-        self.known_pending = Some(self.known_pending.map_or(earliest, |known| known.min(earliest)));
+    /// What a look saw; whether something lies before the floors.
+    pub(super) fn found(&mut self, polled: &Polled, floors: Floors) -> bool {
+        let schedule = self.schedules.looked(polled.earliest, floors.schedules);
+        self.pendings.looked(polled.earliest_pending, floors.pendings) || schedule
     }
 
     /// Whether a call that brought so many rows took a good part of the time a call may take, or was in vain.
