@@ -52,6 +52,12 @@ impl Bounds {
         self.job.is_none() && self.group.is_none()
     }
 
+    /// Whether they apply to executions of this group; to those without a group only the job's do.
+    #[cfg(any(feature = "sql", test))]
+    pub(crate) fn apply_to(&self, group: Option<&str>) -> bool {
+        !self.job.is_none() || group.is_some()
+    }
+
     /// For so long a claim counts towards a rate.
     #[cfg(any(feature = "sql", test))]
     pub(crate) fn span(&self) -> Millis {

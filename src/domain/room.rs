@@ -47,9 +47,19 @@ impl Room {
         room
     }
 
-    /// Whether an execution that has ended still counts.
-    pub(crate) fn counts(bounds: &Bounds, claimed: Millis, now: Millis) -> bool {
-        is_within(bounds.span(), claimed, now)
+    /// The same of executions with their keys. Also returns those that do not count any more.
+    pub(crate) fn of_noted<K>(
+        bounds: Bounds,
+        now: Millis,
+        noted: Vec<(K, Noted)>,
+    ) -> (Self, Vec<(K, Noted)>) {
+        let counts = |it: &Noted| it.runs || is_within(bounds.span(), it.claimed, now);
+        let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
+        (Self::new(bounds, now, counted.into_iter().map(|(_, it)| it)), over)
+    }
+
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Takes a place for an execution, if there is one for it.
@@ -216,6 +226,7 @@ mod tests {
         let ahead = [noted(None, -3_600_000, false), noted(None, -999, false)];
         let mut room = Room::new(per_second(Some(1), None), NOW, ahead);
         assert_eq!(room.take(None), Err(Full { of_group: false, until: Some(NOW + 1_999) }));
-        assert!(!Room::counts(&per_second(Some(1), None), NOW + 1_000, NOW));
+        let ahead = vec![((), noted(None, -1_000, false))];
+        assert_eq!(Room::of_noted(per_second(Some(1), None), NOW, ahead.clone()).1, ahead);
     }
 }

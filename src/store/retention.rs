@@ -37,6 +37,13 @@ pub(crate) struct QueueWalk {
     pub limit: usize,
 }
 
+impl QueueWalk {
+    /// What ended before this goes. Claims of the job count towards a rate for `span`, and stay as long.
+    pub(crate) fn before(&self, now: Millis, span: Millis) -> Millis {
+        now.saturating_sub(if span == 0 { self.keep } else { self.keep.max(span) })
+    }
+}
+
 /// Behind this origin in the queue of the job with this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueuePlace {

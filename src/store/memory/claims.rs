@@ -18,11 +18,12 @@ impl Tables {
             return Claim::Skipped;
         }
         let bounded = self.bounds_of(request.candidate.entry());
+        let group = request.candidate.group().map(|group| &**group);
         if let Some((job, bounds)) = bounded {
             if self.is_job_held(job) {
                 return Claim::Busy;
             }
-            if let Err(full) = self.room(job, bounds).take(request.candidate.group().map(|group| &**group)) {
+            if let Err(full) = self.room(job, bounds).take(group) {
                 return Claim::Full(full);
             }
         }
@@ -32,10 +33,9 @@ impl Tables {
         });
         match claimed {
             Ok(Some(claimed)) => {
-                let counts = |bounds: Bounds| !bounds.job.is_none() || request.candidate.group().is_some();
-                if let Some((job, _)) = bounded.filter(|(_, bounds)| counts(*bounds)) {
-                    let group = request.candidate.group().map(ToString::to_string);
-                    self.bounded.insert((job, claimed.execution().0), (group, self.now));
+                if let Some((job, _)) = bounded.filter(|(_, bounds)| bounds.apply_to(group)) {
+                    let noted = (group.map(str::to_owned), self.now);
+                    self.bounded.insert((job, claimed.execution().0), noted);
                 }
                 Claim::Won(claimed)
             }
@@ -82,16 +82,14 @@ impl Tables {
 
     /// What is left of a job's bounds. Executions that do not count any more are forgotten.
     fn room(&mut self, job: i64, bounds: Bounds) -> Room {
-        let now = self.now;
-        let mut counted = Vec::new();
+        let mut noted = Vec::new();
         for (key, (group, claimed)) in self.bounded.range((job, i64::MIN)..=(job, i64::MAX)) {
             let runs = self.is_under_way(ExecutionId(key.1));
-            counted.push((*key, Noted { group: group.clone(), claimed: *claimed, runs }));
+            noted.push((*key, Noted { group: group.clone(), claimed: *claimed, runs }));
         }
-        let is_over = |it: &Noted| !it.runs && !Room::counts(&bounds, it.claimed, now);
-        let (over, counted): (Vec<_>, Vec<_>) = counted.into_iter().partition(|(_, it)| is_over(it));
+        let (room, over) = Room::of_noted(bounds, self.now, noted);
         over.iter().for_each(|(key, _)| drop(self.bounded.remove(key)));
-        Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted))
+        room
     }
 
     fn is_under_way(&self, execution: ExecutionId) -> bool {

@@ -102,8 +102,7 @@ impl Tables {
         let Some((job, queue)) = next else { return PurgedQueues::default() };
         let after = if job == from { behind } else { i64::MIN };
         let span = self.jobs.get(&job).map_or(0, |job| job.policy.bounds.span());
-        let keep = if span == 0 { walk.keep } else { walk.keep.max(span) };
-        let before = self.now.saturating_sub(keep);
+        let before = walk.before(self.now, span);
         let rows = self.ledger(queue).filter(|(_, run)| run.origin > after);
         let rows: Vec<(ExecutionId, i64, bool)> = rows
             .take_while(|(_, run)| run.origin < origins_before(before))

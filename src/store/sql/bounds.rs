@@ -29,8 +29,6 @@ pub(super) enum Lock {
 pub(super) struct Locked {
     job: i64,
     now: Millis,
-    /// Executions of no group do not count.
-    of_groups_alone: bool,
     /// What may be claimed; none if the job has no bounds any more.
     pub room: Option<Room>,
 }
@@ -53,26 +51,24 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     };
     let (bounds, now) = (policy::bounds(&mut row)?, row.int()?);
     if bounds.is_none() {
-        return Ok(Lock::Locked(Locked { job, now, of_groups_alone: true, room: None }));
+        return Ok(Lock::Locked(Locked { job, now, room: None }));
     }
     let read = |mut row: Row| {
         let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.int()?, row.text()?);
         Ok((id, Noted { group: Some(group).filter(|group| !group.is_empty()), claimed, runs }))
     };
-    let of_groups_alone = bounds.job.is_none();
+    let of_groups_alone = !bounds.apply_to(None);
     let only = of_groups_alone.then(|| groups.iter().flatten().copied().collect::<BTreeSet<&str>>());
     let noted = match only {
         Some(groups) if groups.is_empty() => Vec::new(),
         only => session.rows(&noted(dialect, job, only))?,
     };
     let noted: Vec<(i64, Noted)> = noted.into_iter().map(read).collect::<Step<_>>()?;
-    let counts = |it: &Noted| it.runs || Room::counts(&bounds, it.claimed, now);
-    let (counted, over): (Vec<_>, Vec<_>) = noted.into_iter().partition(|(_, it)| counts(it));
+    let (room, over) = Room::of_noted(bounds, now, noted);
     let over: Vec<(i64, &str)> =
         over.iter().map(|(id, it)| (*id, it.group.as_deref().unwrap_or_default())).collect();
     forget(session, job, &over)?;
-    let room = Room::new(bounds, now, counted.into_iter().map(|(_, noted)| noted));
-    Ok(Lock::Locked(Locked { job, now, of_groups_alone, room: Some(room) }))
+    Ok(Lock::Locked(Locked { job, now, room: Some(room) }))
 }
 
 /// Notes the executions that were claimed, each with its group, where they count. One that was handed back
@@ -82,8 +78,8 @@ pub(super) fn note(
     locked: &Locked,
     executions: &[(i64, Option<&str>)],
 ) -> Step<()> {
-    let counts = |group: &Option<&str>| group.is_some() || !locked.of_groups_alone;
-    let counted = executions.iter().filter(|(_, group)| locked.room.is_some() && counts(group));
+    let Some(room) = &locked.room else { return Ok(()) };
+    let counted = executions.iter().filter(|(_, group)| room.bounds().apply_to(*group));
     let executions: Vec<&(i64, Option<&str>)> = counted.collect();
     let again = session.dialect().or_set("job_id, group_key, execution_id", "claimed_time");
     for some in executions.chunks(session.dialect().batch()) {

@@ -412,8 +412,7 @@ pub(super) fn insert_again(reason: &str, cause: &str, due: &str, token: &str) ->
     sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, until_time, occurrences, \
          attempt, state, reason, due_time, claim_token, prev_fire_time, following_fire_time, payload, \
-         cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, \
-         lane, tags) \
+         cause, failures, snoozes, priority, fence, unique_key, key_period, group_key, lane, tags) \
          SELECT r.application, r.execute_id, r.generation, r.origin, r.scheduled_time, r.until_time, r.occurrences, \
          r.attempt + 1, 'PENDING', {reason}, {due}, {token}, r.prev_fire_time, r.following_fire_time, r.payload, \
          {cause}, CASE WHEN r.state IN ('FAILED', 'TIMED_OUT') THEN COALESCE(r.failures, 0) + 1 \

@@ -323,8 +323,7 @@ fn insert_some(
     let due = "CASE WHEN w.at < 0 THEN c.now + w.delay ELSE w.at END";
     let insert = sql(format!(
         "INSERT INTO QRTZ_RUN (application, execute_id, generation, origin, scheduled_time, attempt, state, reason, \
-         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, \
-         lane, tags) \
+         cause, due_time, claim_token, payload, priority, unique_key, key_period, group_key, lane, tags) \
          SELECT e.application, e.id, 0, w.id, {due}, 1, 'PENDING', w.reason, w.reason, {due}, w.token, w.payload, \
          NULLIF(w.priority, {NO_PRIORITY}), NULLIF(w.unique_key, ''), NULLIF(w.key_period, {NONE}), \
          NULLIF(w.group_key, ''), NULLIF(w.lane, ''), NULLIF(w.tags, '') FROM "
@@ -404,9 +403,7 @@ pub(super) fn purge(session: &mut dyn Session, walk: &QueueWalk) -> Step<PurgedQ
         }
     };
     let after = if job == walk.after.job { walk.after.origin } else { i64::MIN };
-    // What counts towards a rate stays as long as it does.
-    let keep = if span == 0 { walk.keep } else { walk.keep.max(span) };
-    let before = now(session)?.saturating_sub(keep);
+    let before = walk.before(now(session)?, span);
     let (attempts, is_last) = page(session, (queue, after), before, walk.limit)?;
     let reached = attempts.last().map_or(i64::MAX, |attempt| attempt.origin);
     let of_one = attempts.chunk_by(|one, other| one.origin == other.origin);
