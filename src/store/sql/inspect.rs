@@ -237,21 +237,21 @@ pub(super) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
         question = question.push(of_name).bind(schedule.as_str());
         question = of_application(question, "s", filter.application.as_deref()).push(")");
     }
-    if let Some(job) = &filter.job {
-        question = question.push(" AND j.job_class = ?").bind(job.as_str());
+    for (column, value) in [("j.job_class", &filter.job), ("r.group_key", &filter.group)] {
+        if let Some(value) = value {
+            question = question.push(&format!(" AND {column} = ?")).bind(value.as_str());
+        }
     }
-    if let Some(key) = &filter.key {
-        let keepers = "SELECT x.id FROM QRTZ_KEY k JOIN QRTZ_RUN x ON x.execute_id = k.execute_id \
-                       AND x.generation = 0 AND x.origin = k.origin WHERE k.unique_key = ?";
-        question = question.push(&format!(" AND r.id IN ({keepers})")).bind(key.as_str());
-    }
-    if let Some(group) = &filter.group {
-        question = question.push(" AND r.group_key = ?").bind(group.as_str());
-    }
-    if let Some(tag) = &filter.tag {
-        let tagged = "SELECT x.id FROM QRTZ_TAG t JOIN QRTZ_RUN x ON x.execute_id = t.execute_id \
-                      AND x.generation = 0 AND x.origin = t.origin WHERE t.tag = ?";
-        question = question.push(&format!(" AND r.id IN ({tagged})")).bind(tag.as_str());
+    // These tables name an execution by its queue and its origin.
+    for (table, column, value) in [("QRTZ_KEY", "unique_key", &filter.key), ("QRTZ_TAG", "tag", &filter.tag)]
+    {
+        if let Some(value) = value {
+            let named = format!(
+                " AND r.id IN (SELECT x.id FROM {table} n JOIN QRTZ_RUN x ON x.execute_id = n.execute_id \
+                 AND x.generation = 0 AND x.origin = n.origin WHERE n.{column} = ?)"
+            );
+            question = question.push(&named).bind(value.as_str());
+        }
     }
     if !filter.states.is_empty() {
         question = dialect.database().in_states(question, &filter.states);
