@@ -1,5 +1,5 @@
-//! What is not tried for a while, as its bounds leave no room or another node counts them: when it is tried
-//! again. Pure.
+//! Jobs and groups that are not claimed for a while, because their bounds leave no room or another node
+//! holds the job's row: when the next claim is tried. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -88,7 +88,7 @@ impl Holds {
         self.holds.get(of).is_some_and(|hold| hold.is_timed && hold.at.is_some())
     }
 
-    /// What is tried again now. What was tried and found nothing in its way for a while is forgotten.
+    /// The jobs and groups whose next claim is tried now. Those that found room for a while are forgotten.
     pub(super) fn due(&mut self, boot: Millis) -> Vec<BoundOf> {
         if boot < self.next {
             return Vec::new();

@@ -178,17 +178,15 @@ impl Default for Lanes {
 impl Lanes {
     /// The lanes, the default one first, and those jobs that name one of them or whose handlers are async.
     pub(crate) fn new<'j>(lanes: &[LaneSettings], jobs: impl IntoIterator<Item = JobLane<'j>>) -> Self {
-        let is_of =
-            |it: &JobLane<'_>, lane: &LaneSettings| &*lane.name == it.lane && lane.is_of_tasks == it.is_async;
-        let lane_of =
-            |it: &JobLane<'_>| LaneId::all().zip(lanes).find(|(_, lane)| is_of(it, lane)).map(|(id, _)| id);
         let jobs: Vec<JobLane<'_>> = jobs.into_iter().collect();
-        let of_jobs = jobs.iter().filter_map(|it| Some((Arc::from(it.job), lane_of(it)?)));
+        let names: Vec<_> = lanes.iter().map(|lane| (Arc::clone(&lane.name), lane.is_of_tasks)).collect();
+        let lane_of = |it: &JobLane<'_>| Some((Arc::from(it.job), named(&names, it.lane, it.is_async)?));
+        let of_jobs = jobs.iter().filter_map(lane_of).collect();
         let automatic = LaneId::all().zip(lanes).find(|(_, lane)| lane.is_automatic);
         Self {
-            names: lanes.iter().map(|lane| (Arc::clone(&lane.name), lane.is_of_tasks)).collect(),
+            names,
+            of_jobs,
             async_jobs: jobs.iter().filter(|it| it.is_async).map(|it| Arc::from(it.job)).collect(),
-            of_jobs: of_jobs.collect(),
             automatic: automatic.map(|(lane, _)| Automatic { lane, jobs: FxHashMap::default() }),
         }
     }
@@ -199,9 +197,7 @@ impl Lanes {
 
     /// The lane of this name in which a job can run, if the node has one and it is not the job's anyway.
     pub(crate) fn other(&self, lane: &str, job: &str) -> Option<LaneId> {
-        let is_async = self.async_jobs.contains(job);
-        let is_it = |(name, is_of_tasks): &(Arc<str>, bool)| &**name == lane && *is_of_tasks == is_async;
-        let found = LaneId::all().zip(&self.names).find(|(_, it)| is_it(it)).map(|(id, _)| id);
+        let found = named(&self.names, lane, self.async_jobs.contains(job));
         found.filter(|lane| self.of(job) != *lane || self.may_change(job))
     }
 
@@ -229,12 +225,12 @@ impl Lanes {
     /// A run has ended at this instant of the boot clock: the name of the lane to which its job changes, if
     /// it does.
     pub(crate) fn ran(&mut self, job: &Arc<str>, took: Millis, boot: Millis) -> Option<Arc<str>> {
+        if !self.may_change(job) {
+            return None;
+        }
         let automatic = self.automatic.as_mut()?;
         let is_moved = automatic.jobs.get(job).is_some_and(|runs| runs.is_moved);
-        let has_its_own = !is_moved && self.of_jobs.contains_key(job);
-        let lane = if has_its_own {
-            return None;
-        } else if took > SLOW {
+        let lane = if took > SLOW {
             let runs = automatic.jobs.entry(Arc::clone(job)).or_default();
             if !runs.are_many(boot) || is_moved {
                 return None;
@@ -250,6 +246,12 @@ impl Lanes {
         };
         self.names.get(lane.place()).map(|(name, _)| Arc::clone(name))
     }
+}
+
+/// The lane of this name that runs async handlers, or of this name that runs others.
+fn named(names: &[(Arc<str>, bool)], name: &str, is_of_tasks: bool) -> Option<LaneId> {
+    let is_it = |it: &(Arc<str>, bool)| &*it.0 == name && it.1 == is_of_tasks;
+    LaneId::all().zip(names).find(|(_, it)| is_it(it)).map(|(id, _)| id)
 }
 
 #[cfg(test)]

@@ -138,6 +138,11 @@ impl Plan {
         LineKey { job, lane }
     }
 
+    /// The line and the group in which it waits for a seat.
+    fn place_of(&self, candidate: &Candidate) -> (LineKey, Group) {
+        (self.line_of(candidate), candidate.group().cloned())
+    }
+
     fn lane_of_line(&self, line: &LineKey) -> LaneId {
         line.lane.unwrap_or_else(|| self.lanes.of(&line.job))
     }
@@ -174,7 +179,7 @@ impl Plan {
         }
     }
 
-    /// Whether what is due of a line waits for a seat, or for the end of others.
+    /// Whether the due items of a line wait for a seat, or for the end of other executions.
     fn waits(&self, line: &LineKey) -> bool {
         let has_no_seat = !self.full.is_empty() && self.full.contains(self.lane_of_line(line));
         has_no_seat || !self.full_jobs.is_empty() && self.full_jobs.contains(&line.job)
@@ -336,7 +341,7 @@ impl Plan {
                 self.wheel.cancel(handle);
             }
             ItemPlace::Ready => {
-                let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
+                let (line, group) = self.place_of(&item.candidate);
                 self.ready.remove(&line, &group, &rank(slot, &item.candidate));
             }
             ItemPlace::Parked => {
@@ -372,7 +377,10 @@ impl Plan {
     /// Whether few of a group are due, so that another's backlog, which fills the plan, is to leave it a
     /// place.
     fn is_of_small_group(&self, candidate: &Candidate) -> bool {
-        let due = || self.ready.count_of(&self.line_of(candidate), &candidate.group().cloned());
+        let due = || {
+            let (line, group) = self.place_of(candidate);
+            self.ready.count_of(&line, &group)
+        };
         candidate.group().is_some() && self.items.len() < 2 * self.cap && due() < (self.cap / PARTS).max(1)
     }
 
@@ -404,7 +412,7 @@ impl Plan {
 
     fn make_ready(&mut self, slot: ItemKey) {
         let Some(item) = self.items.get(&slot) else { return };
-        let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
+        let (line, group) = self.place_of(&item.candidate);
         self.ready.insert(&line, &group, rank(slot, &item.candidate));
         self.put(slot, ItemPlace::Ready);
     }
@@ -608,7 +616,7 @@ impl Plan {
     pub(crate) fn again(&mut self, slot: ItemKey) {
         if let Some(item) = self.items.get(&slot) {
             let (due, turn) = (item.candidate.due(), item.turn);
-            let (line, group) = (self.line_of(&item.candidate), item.candidate.group().cloned());
+            let (line, group) = self.place_of(&item.candidate);
             self.arm(slot, due);
             self.ready.take_back(&line, &group, turn);
         }

@@ -1,8 +1,8 @@
 //! Due items: those of each line by group, and each group's in the order in which they are claimed. Pure.
 //!
 //! A line is that of a job, or of those of its executions that were enqueued in another lane. Lines take
-//! turns, and so do the groups within each. Whoever has waited longest for a seat is next: one with many due
-//! items is in nobody's way.
+//! turns, and so do the groups within each: the one that has waited longest for a seat is next. A line or a
+//! group with many due items is in nobody's way.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -80,8 +80,8 @@ impl Ready {
         Some((*rank, group.clone()))
     }
 
-    /// The lines that count and have due items: first who has waited longest for a seat, of equals the
-    /// longest due. A batch may have one seat, and whoever is due longest would take it each time.
+    /// The lines that count and have due items: first the line that has waited longest for a seat, of equals
+    /// the one that has been due longest. (By due time alone, batches of one seat would all go to one line.)
     pub(super) fn lines_due(&self, now: Millis, counts: impl Fn(&LineKey) -> bool) -> VecDeque<LineKey> {
         let lines = self.lines.iter().filter(|(key, _)| counts(key));
         let firsts = lines.filter_map(|(key, line)| Some((*line.heads.first()?, key)));
