@@ -3,21 +3,24 @@
 # line of JSON for each run. Builds with --release. With several runs a table of medians follows on stderr.
 #
 # Workloads
-#   backlog          one-shot schedules all due at the same instant, a job that does nothing; the nodes are up before
-#   catchup          one-shot schedules all overdue by 120 s or more when the nodes start: the misfire handler comes first
+#   backlog          one-shot schedules all due at one instant, a job that does nothing; the nodes are up
+#                    before
+#   catchup          one-shot schedules all overdue by 120 s or more when the nodes start: the misfire handler
+#                    comes first
 #   precision        schedules that fire every second, their phases spread evenly over the second
 #   enqueue          executions that another process enqueues on an idle cluster, one or two a second
 #   bulk             executions enqueued by one call, and run once it has returned and the nodes start
 #   waiting          executions whose async handlers all wait until the last has begun, on one node
-#   sustained        executions enqueued second by second for long: scripts/bench-peers.sh sustained of firetime alone,
-#                    with its options (--rate, --seconds, --snapshot, --nodes)
+#   sustained        executions enqueued second by second for long: scripts/bench-peers.sh sustained of
+#                    firetime alone, with its options (--rate, --seconds, --snapshot, --nodes)
 #
 # Options
 #   --nodes 1,2,4    how many node processes, one after the other (1)
 #   --runs N         how often each, turn by turn (1)
 #   --executions N   backlog, catchup: how many schedules (20000); bulk, enqueue, waiting: how many executions
 #                    (20000, 200, 10000)
-#   --among N        so many more exist, due in a year (0): schedules; enqueue, bulk: executions, and as many have ended
+#   --among N        so many more exist, due in a year (0): schedules; enqueue, bulk: executions, and as many
+#                    have ended
 #   --behind N       enqueue: so many of another group are enqueued before, of 5 ms each (0; at most 100000)
 #   --schedules N    precision: how many schedules (500)
 #   --seconds D      precision: for how long (30)
@@ -36,7 +39,8 @@
 #   executions_per_s            executions by the time from the first handler's start to the last outcome stored (5 ms)
 #   start_ms, enqueue_ms        enqueue: from before the call that enqueues to the handler's first statement; that call
 #   insert_s                    bulk: the call that enqueues
-#   began_s, ended_s            waiting: from the first handler's start to the last one's; from there to the last outcome
+#   began_s, ended_s            waiting: from the first handler's start to the last one's; from there to the
+#                               last outcome
 #   lateness_ms                 the handler's first statement reads the clock, minus the planned fire time
 #   transactions_per_execution  the database's own count of commits, read-only ones included, the bench's own taken off;
 #                               until the nodes have left. PostgreSQL's sessions may add what they did up to 10 s before

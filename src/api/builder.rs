@@ -161,8 +161,7 @@ impl Builder {
 
     /// Gives the node a lane beside the one called `default`: threads and a queue for the jobs that name it
     /// ([`Job::lane`]). `name` has 1 to 50 characters, none of them control characters, and is neither
-    /// `default` nor `job`. Default: no lane; up to 63 are possible, 31
-    /// with async handlers.
+    /// `default` nor `job`. Default: no lane; up to 63 are possible, 31 with async handlers.
     #[must_use]
     pub fn lane(mut self, name: &str, lane: Lane) -> Self {
         self.config.lanes.push(lane.named(name));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use firetime::{
     Cancellation, Cancelled, Client, Ensured, ErrorKind, Event, ExecutionFilter, ExecutionState,
-    ExecutionView, Job, Lane, Overlap, Retry, Schedule, Scheduler, Trigger, Triggered,
+    ExecutionView, HandlerError, Job, Lane, Overlap, Retry, Schedule, Scheduler, Trigger, Triggered,
 };
 use libtest_mimic::Trial;
 use tokio::runtime::{Builder, Runtime};
@@ -43,6 +43,12 @@ pub fn add(trials: &mut Vec<Trial>, kind: ServerKind) {
 
 fn threads() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+/// A handler that waits for the gate's next permit.
+async fn pass(gate: Arc<Semaphore>) -> Result<(), HandlerError> {
+    gate.acquire().await?.forget();
+    Ok(())
 }
 
 fn rows(database: &Database) -> Vec<ExecutionView> {
@@ -98,11 +104,7 @@ fn what_was_enqueued_in_a_lane_has_its_seats(kind: ServerKind) {
         .runtime(runtime.handle().clone())
         .async_handler(TEXT, move |_, text| {
             tell.lock().unwrap().send(text).unwrap();
-            let gate = Arc::clone(&entered);
-            async move {
-                gate.acquire().await?.forget();
-                Ok(())
-            }
+            pass(Arc::clone(&entered))
         })
         .start()
         .unwrap();
@@ -130,13 +132,7 @@ fn hundreds_of_handlers_wait_at_once(kind: ServerKind) {
     let scheduler = builder(&database)
         .lane("many", Lane::threads(1, 1).concurrency(MANY))
         .runtime(runtime.handle().clone())
-        .async_handler(WAITS, move |_, _| {
-            let gate = Arc::clone(&entered);
-            async move {
-                gate.acquire().await?.forget();
-                Ok(())
-            }
-        })
+        .async_handler(WAITS, move |_, _| pass(Arc::clone(&entered)))
         .start()
         .unwrap();
     let client = scheduler.client();

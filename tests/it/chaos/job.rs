@@ -105,6 +105,7 @@ fn with_tasks(builder: Builder, log: Arc<Log>) -> Builder {
         let log = Arc::clone(&log);
         async move {
             log.write("began", &context);
+            // The job's own work: nothing is waited for.
             tokio::time::sleep(Duration::from_millis(millis)).await;
             log.write("ended", &context);
             Ok(())
