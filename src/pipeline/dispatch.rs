@@ -229,6 +229,11 @@ impl<S: Seats> DispatchMachine<S> {
         self.plan.forget_turns();
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_holds(&mut self) {
+        self.holds = Holds::new(self.node);
+    }
+
     fn drop_plan(&mut self, now: Now) {
         self.plan.clear(now.db);
         self.outbox.push_back(DispatchOutput::WakePoll);

@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cluster::Cluster;
 use cluster::situations::Neighbours;
 use faults::Faults;
-use judge::{Verdict, judge};
+use judge::{Execution, Verdict, judge};
 use play::Played;
 use sabotage::Sabotage;
 use scenario::Scenario;
@@ -439,6 +439,25 @@ fn a_group_does_not_wait_for_anothers_backlog() {
     };
     assert!(longest(&[]) <= 20_000, "what was claimed before has the lane's queue");
     assert!(longest(&[Sabotage::ForgetGroups]) > 60_000, "nobody need take turns");
+}
+
+/// Whichever node runs the first of a group, the other is not told of its end.
+#[test]
+fn what_a_bound_holds_back_is_tried_between_polls() {
+    let longest = |sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::in_pairs(sabotages);
+        cluster.run();
+        let history = cluster.history();
+        judge(&history).assert_clean();
+        let mut rows: Vec<_> = history.executions.iter().collect();
+        rows.sort_by_key(|row| (&row.group, row.claimed));
+        let wait = |pair: &[&Execution]| pair[1].claimed.unwrap() - pair[0].finished.unwrap();
+        let longest = rows.chunks(2).map(wait).max().unwrap();
+        println!("in pairs: sabotages={sabotages:?} longest_ms={longest}");
+        longest
+    };
+    assert!(longest(&[]) <= 500, "some tries, each after twice as long as the last");
+    assert!(longest(&[Sabotage::TryNothing]) > 2_000, "nobody need try");
 }
 
 /// How often each of two schedules began between its resumes: one whose handler kills its node, and one whose

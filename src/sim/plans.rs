@@ -374,22 +374,24 @@ impl Plans {
 
     /// Somebody enqueues an execution of the first job, to be run at once.
     pub(super) fn enqueue_at_once(&mut self, wire: &Wire<'_>) {
-        self.enqueue_of_group(("", 1), format!("\"enqueued {}\"", self.orders.len()), wire);
+        let payload = format!("\"enqueued {}\"", self.orders.len());
+        self.enqueue_of_group((0, "", 1), payload, DueAt::After(0), wire);
     }
 
-    /// Somebody enqueues so many of a group.
+    /// Somebody enqueues so many of a job's group.
     pub(super) fn enqueue_of_group(
         &mut self,
-        (group, count): (&str, usize),
+        (job, group, count): (usize, &str, usize),
         payload: String,
+        due: DueAt,
         wire: &Wire<'_>,
     ) {
         let order = EnqueueOrder {
             application: APPLICATION.to_owned(),
-            job: jobs::all()[0].clone(),
+            job: jobs::all()[job].clone(),
             payloads: vec![payload.clone(); count],
             groups: vec![group.to_owned(); count],
-            due: DueAt::After(0),
+            due,
             priority: None,
             key: None,
             lane: String::new(),

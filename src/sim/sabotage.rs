@@ -70,6 +70,8 @@ pub(super) enum Sabotage {
     DeafToNews,
     /// Nodes do not know of groups.
     ForgetGroups,
+    /// What a bound held back is left to the polls, unless an execution ends on the node itself.
+    TryNothing,
     /// An execution that somebody asked for is run with its schedule's payload.
     ForgetOwnPayloads,
     /// What removed schedules leave PENDING stays so.

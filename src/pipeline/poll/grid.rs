@@ -2,6 +2,7 @@
 //!
 //! The grid is the epoch's: ticks that are late, or skipped, never move those behind them.
 
+use super::pages::SHORT_PAGE;
 use crate::domain::{Millis, NodeId};
 use crate::time::Now;
 
@@ -16,7 +17,9 @@ const EXTRA_PAUSE: Millis = 100;
 const EXTRA_REST: Millis = 1_000;
 /// For news alone none begins before so many times the duration of the last poll have passed: if news never
 /// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
-const NEWS_REST: Millis = 9;
+const BACKLOG_REST: Millis = 9;
+/// The same behind a poll that brought no more rows than a short one may: little is read again.
+const NEWS_REST: Millis = 2;
 /// Behind a poll that took so long, news that must wait for the next makes a short one.
 const LONG_POLL: Millis = 50;
 
@@ -164,11 +167,11 @@ impl Timetable {
         }
     }
 
-    /// A poll that began at `sent`, boot clock, has ended.
-    pub(super) fn ended(&mut self, now: Now, sent: Millis, is_short: bool) {
+    /// A poll that began at `sent`, boot clock, has ended, and brought so many rows.
+    pub(super) fn ended(&mut self, now: Now, sent: Millis, rows: usize, is_short: bool) {
         self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
         let took = now.boot - sent;
-        let rested = now.boot + NEWS_REST * took;
+        let rested = now.boot + took * if rows > SHORT_PAGE { BACKLOG_REST } else { NEWS_REST };
         if is_short {
             self.short.from = rested;
         } else {

@@ -278,10 +278,10 @@ impl PollMachine {
     /// another poll follows soon.
     fn planned(&mut self, now: Now, poll: Poll) {
         let Poll { tick, is_short, sent, query, walk, mut brought, signs, .. } = poll;
+        self.timetable.ended(now, sent, brought.count(), is_short);
         if brought.keep_decodable(&self.decoders) {
             self.timetable.wanted = true;
         }
-        self.timetable.ended(now, sent, is_short);
         if !is_short {
             let left = self.timetable.next_tick() - now.db;
             self.skipping.ended(now, (!self.timetable.wanted).then_some(left));

@@ -371,9 +371,13 @@ enum Kind {
     Short,
 }
 
-/// The polls of a node where something changes all the time: when, and of which kind. Short ones take a
-/// twentieth of the time that others take.
-fn polls_with_changes(takes: Millis) -> Vec<(Millis, Kind)> {
+/// A backlog that polls bring again and again.
+const BACKLOG: usize = SHORT_PAGE + 1;
+
+/// The polls of a node where something changes all the time: when, and of which kind. Each brings so many
+/// rows, but short ones none, in a twentieth of the time that others take.
+fn polls_with_changes(takes: Millis, rows: usize) -> Vec<(Millis, Kind)> {
+    let due = vec![cron(1, "0 * * * * ?", 1_000_000); rows];
     let mut machine = machine(1_000_000);
     let (mut now, mut begun) = (1_000_000, Vec::new());
     while now < 1_000_000 + 2 * PERIOD {
@@ -383,12 +387,14 @@ fn polls_with_changes(takes: Millis) -> Vec<(Millis, Kind)> {
             Step::Do(PollOp::Look(_)) => {
                 machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
             }
+            Step::Do(op @ PollOp::Decode(_)) => decode(&mut machine, now, op),
             Step::Do(_) => {
                 let (tick, is_short) = machine.poll.as_ref().map(|poll| (poll.tick, poll.is_short)).unwrap();
                 let kind = if tick.is_some() { Kind::Tick } else { Kind::Extra };
                 begun.push((now - 1_000_000, if is_short { Kind::Short } else { kind }));
                 now += if is_short { takes / 20 } else { takes };
-                machine.done(at(now), Ok(PollAnswer::Page(answer(now, Vec::new()))));
+                let brought = if is_short { Vec::new() } else { due.clone() };
+                machine.done(at(now), Ok(PollAnswer::Page(answer(now, brought))));
             }
             Step::Wait(_) => now += 1,
             Step::Tell(_) | Step::Stop => {}
@@ -400,21 +406,30 @@ fn polls_with_changes(takes: Millis) -> Vec<(Millis, Kind)> {
 /// It has brought a backlog, and the next would bring it once more.
 #[test]
 fn a_long_poll_is_followed_by_a_rest_from_news_but_not_from_ticks() {
-    let mut polls = polls_with_changes(200);
+    let mut polls = polls_with_changes(200, BACKLOG);
     polls.retain(|(_, kind)| *kind != Kind::Short);
-    let (tick, extra) = ((PERIOD + 70, Kind::Tick), |at| (at, Kind::Extra));
-    assert_eq!(polls, [extra(0), extra(2_050), extra(4_110), tick, extra(7_140), extra(9_200)]);
-    assert!(polls_with_changes(2).len() > 90, "a quick one is followed soon");
+    let (tick, extra) = ((PERIOD + 50, Kind::Tick), |at| (at, Kind::Extra));
+    assert_eq!(polls, [extra(0), extra(2_030), extra(4_090), tick, extra(7_120), extra(9_180)]);
+    assert!(polls_with_changes(2, BACKLOG).len() > 90, "a quick one is followed soon");
+}
+
+/// It reads little again, so news waits no longer than it took twice.
+#[test]
+fn a_slow_poll_of_few_rows_is_followed_soon() {
+    let polls = polls_with_changes(40, 0);
+    let extra = |at| (at, Kind::Extra);
+    assert_eq!(polls[..4], [extra(0), extra(120), extra(240), extra(360)]);
+    assert!(polls.iter().all(|(_, kind)| *kind != Kind::Short), "no short poll is needed");
 }
 
 /// What was enqueued behind the backlog may start at once.
 #[test]
 fn while_a_long_poll_keeps_news_waiting_short_polls_look_for_it() {
     let is_short = |(_, kind): &(Millis, Kind)| *kind == Kind::Short;
-    let long = polls_with_changes(200);
+    let long = polls_with_changes(200, BACKLOG);
     let shorts: Vec<Millis> = long.iter().filter(|it| is_short(it)).map(|(at, _)| *at).collect();
-    assert_eq!(shorts[..5], [210, 310, 410, 510, 620], "a rest of 90 ms, and extra pauses up to 100 ms");
-    assert!(!polls_with_changes(40).iter().any(is_short), "others find it soon enough");
+    assert_eq!(shorts[..5], [210, 240, 290, 380, 490], "a rest of 20 ms, and extra pauses up to 100 ms");
+    assert!(!polls_with_changes(40, BACKLOG).iter().any(is_short), "others find it soon enough");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::sim::sabotage::Sabotage;
 use crate::sim::scenario::Scenario;
 use crate::sim::wire::Wire;
 use crate::store::Definition;
+use crate::store::enqueue::DueAt;
 use crate::time::Window;
 use crate::trigger::Trigger;
 
@@ -79,7 +80,22 @@ impl Cluster {
         const MANY: usize = 12_000;
         let mut cluster = Self::enqueued_one_by_one(None, sabotages);
         let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
-        cluster.plans.enqueue_of_group(("many", MANY), "\"many\"".to_owned(), &wire);
+        let due = DueAt::After(0);
+        cluster.plans.enqueue_of_group((0, "many", MANY), "\"many\"".to_owned(), due, &wire);
+        cluster
+    }
+
+    /// Executions that come due in pairs; those of a pair may not run at once.
+    pub(in crate::sim) fn in_pairs(sabotages: &[Sabotage]) -> Self {
+        let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
+        let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
+        // Whatever polls bring is tried anew.
+        cluster.script.glance = Some(None);
+        let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
+        for n in 0..60 {
+            let due = DueAt::Instant(cluster.now + 20_000 + 1_731 * n);
+            cluster.plans.enqueue_of_group((2, &format!("pair {n}"), 2), jobs::exactly(300), due, &wire);
+        }
         cluster
     }
 

@@ -460,6 +460,9 @@ impl Process {
         if around.wire.is(Sabotage::ForgetTurns) {
             self.dispatch.machine.forget_turns();
         }
+        if around.wire.is(Sabotage::TryNothing) {
+            self.dispatch.machine.forget_holds();
+        }
         self.dispatch.run(&mut scene(now, around), &mut told);
         self.deliver(told.into_iter().map(Output::Dispatch), now)
     }
