@@ -408,6 +408,7 @@ impl Client {
             node: filter.node.clone(),
             of: None,
             since: filter.since.map(|at| at.timestamp_millis()),
+            before: None,
             limit: filter.limit,
         };
         Ok(self.store.executions(&query)?.into_iter().map(ExecutionView::from).collect())

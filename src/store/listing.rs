@@ -90,6 +90,9 @@ pub(crate) struct ExecutionQuery {
     pub of: Option<ExecutionId>,
     /// Scheduled at or after.
     pub since: Option<Millis>,
+    /// With lower ids.
+    pub before: Option<ExecutionId>,
+    /// At most so many, the highest ids first.
     pub limit: usize,
 }
 

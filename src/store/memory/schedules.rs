@@ -151,7 +151,8 @@ impl Tables {
         let occurrence = |run: &Run| (run.schedule, run.generation, run.origin, run.scheduled);
         let of = query.of.map(|id| self.run(id).map(occurrence));
         let is_of = |run: &Run| of.is_none_or(|of| of == Some(occurrence(run)));
-        let wanted = self.runs().filter(|(_, run)| is_wanted(run, query) && is_of(run));
+        let is_before = |id: i64| query.before.is_none_or(|before| id < before.0);
+        let wanted = self.runs().filter(|(id, run)| is_before(*id) && is_wanted(run, query) && is_of(run));
         let wanted = wanted.filter(|(_, run)| of_schedule(run) && of_key(run));
         wanted.take(query.limit).map(|(id, run)| self.execution_row(id, run)).collect()
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::dialect::Dialect;
 use super::fault::Step;
+use super::open_executions;
 use super::policy::policy_columns;
 use super::session::Session;
 use super::statement::{Row, Statement, listed, sql};
@@ -253,15 +254,22 @@ pub(super) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
             question = question.push(&named).bind(value.as_str());
         }
     }
-    if !filter.states.is_empty() {
-        question = dialect.database().in_states(question, &filter.states);
-    }
+    // What is named is few: its states are compared, not searched by.
+    let is_named = filter.key.is_some() || filter.tag.is_some() || filter.of.is_some();
+    question = match filter.states.as_slice() {
+        [] => question,
+        states if is_named => open_executions::in_states(question, states),
+        states => dialect.database().in_states(question, states),
+    };
     if let Some(node) = &filter.node {
         let start = node.replace('!', "!!").replace('%', "!%").replace('_', "!_");
         question = question.push(" AND r.node LIKE ? ESCAPE '!'").bind(format!("{start}%"));
     }
     if let Some(since) = filter.since {
         question = question.push(" AND r.scheduled_time >= ?").bind(since);
+    }
+    if let Some(before) = filter.before {
+        question = question.push(" AND r.id < ?").bind(before.0);
     }
     question.push(" ORDER BY r.id DESC LIMIT ?").bind(filter.limit)
 }

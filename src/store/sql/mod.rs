@@ -375,7 +375,18 @@ impl Store for SqlStore {
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        self.read("list executions", |session| inspect::executions(session, filter))
+        let mut rows: Vec<ExecutionRow> = Vec::new();
+        loop {
+            let limit = inspect::PAGE.min(filter.limit - rows.len());
+            let before = rows.last().map(|row| ExecutionId(row.id)).or(filter.before);
+            let page = ExecutionQuery { before, limit, ..filter.clone() };
+            let page = self.read("list executions", |session| inspect::executions(session, &page))?;
+            let is_last = page.len() < limit;
+            rows.extend(page);
+            if is_last || rows.len() == filter.limit {
+                return Ok(rows);
+            }
+        }
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {

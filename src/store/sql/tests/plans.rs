@@ -589,16 +589,23 @@ fn executions_are_found_by_tag_and_key_alone(database: &Database) {
     ] {
         session.batch(&statement).unwrap();
     }
-    let query = |tag: Option<&str>, key: Option<&str>| ExecutionQuery {
+    let open = [ExecutionState::Pending, ExecutionState::Claimed, ExecutionState::Running];
+    let query = |tag: Option<&str>, key: Option<&str>, states: &[ExecutionState]| ExecutionQuery {
         application: Some(application.clone()),
+        states: states.to_vec(),
         tag: tag.map(str::to_owned),
         key: key.map(str::to_owned),
         limit: 1_000,
         ..Default::default()
     };
-    for query in [query(Some("few"), None), query(None, Some("k"))] {
+    for (query, found) in [
+        (query(Some("few"), None, &[]), 1),
+        (query(None, Some("k"), &[]), 1),
+        (query(Some("few"), None, &[ExecutionState::Succeeded]), 1),
+        (query(None, Some("k"), &open), 0),
+    ] {
         let statement = inspect::executions_of(session.dialect(), &query);
-        assert_eq!(session.rows(&statement).unwrap().len(), 1);
+        assert_eq!(session.rows(&statement).unwrap().len(), found);
         assert_eq!(scans(session.as_mut(), &statement), Vec::<String>::new(), "{}", statement.text);
         let read = read(session.as_mut(), &statement);
         assert!(read < 100 || session.dialect() == Dialect::Sqlite, "{read} rows: {}", statement.text);
