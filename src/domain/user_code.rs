@@ -1,7 +1,9 @@
 //! The application's code, run so that its panics end no thread of ours.
 
 use std::any::Any;
+use std::error::Error;
 use std::fmt::{self, Display, Write};
+use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::domain::LONGEST_ERROR;
@@ -21,6 +23,16 @@ pub(crate) fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, String> {
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// An error's text, and behind it those of its causes that are not in it.
+pub(crate) fn with_causes(error: Box<dyn Error + Send + Sync>) -> String {
+    // An error that is a cause of its own has no end.
+    const MOST_CAUSES: usize = 32;
+    let causes = successors(error.source(), |&cause| cause.source()).take(MOST_CAUSES);
+    causes.map(brief).fold(brief(&error), |text, cause| {
+        if text.contains(&cause) { text } else { brief(format_args!("{text}: {cause}")) }
+    })
 }
 
 /// The beginning of a text, and no more: it is kept, sent on and logged. What does not fit is not even made.
@@ -59,6 +71,36 @@ mod tests {
             brief(format_args!("{}{}{}", &parts[..10], &parts[10..], "more")),
             parts.replace("☂☂", "☂")
         );
+    }
+
+    #[derive(Debug)]
+    struct Failed(&'static str, Option<Box<Failed>>);
+
+    impl Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Failed {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            // The last is its own cause.
+            Some(self.1.as_deref().unwrap_or(self))
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_causes() {
+        let of = |texts: &[&'static str]| {
+            let failed = texts.iter().rev().fold(None, |cause, text| Some(Box::new(Failed(text, cause))));
+            with_causes(failed.unwrap())
+        };
+        assert_eq!(
+            of(&["the upload failed", "no answer", "disk full"]),
+            "the upload failed: no answer: disk full"
+        );
+        assert_eq!(of(&["no answer: disk full", "disk full"]), "no answer: disk full", "it is told already");
+        assert_eq!(with_causes("short".into()), "short");
     }
 
     /// Writing goes on for ever; reading does not.

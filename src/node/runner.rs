@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use crossbeam::channel::{Sender, bounded};
 
-use crate::domain::user_code::{brief, guarded};
+use crate::domain::user_code::{brief, guarded, with_causes};
 use crate::domain::{Answer, Attempt, Cause, Event, JobPolicy};
 use crate::members::Standing;
 use crate::node::handlers::{Begun, Context, Handlers, Ledger, Stopping};
@@ -161,7 +161,7 @@ impl Runner {
     fn call(&self, running: &Running) -> Answer {
         let context = self.context(running);
         let payload = running.claimed().payload();
-        answer(self.as_handler(|| self.handlers.run(&context, payload).map_err(brief)))
+        answer(self.as_handler(|| self.handlers.run(&context, payload).map_err(with_causes)))
     }
 
     fn perform(&self, mut running: Running) {

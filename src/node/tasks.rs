@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::unconstrained;
 use tokio::time::sleep;
 
-use crate::domain::user_code::{brief, guarded};
+use crate::domain::user_code::{guarded, with_causes};
 use crate::domain::{Answer, Error, ErrorKind, Event, Millis};
 use crate::members::Standing;
 use crate::node::handlers::{self, Context};
@@ -238,7 +238,7 @@ struct Handler {
 impl Handler {
     /// The handler and its grace, or what its execution came to at once.
     fn begin(runner: &Arc<Runner>, context: Context, payload: &str) -> Result<(Self, Millis), Answer> {
-        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(brief));
+        let begun = runner.as_handler(|| runner.handlers.begin(context, payload).map_err(with_causes));
         let (running, grace) = match begun {
             Ok(Ok(begun)) => begun,
             Ok(Err(error)) => return Err(answer(Ok(Err(error)))),
@@ -249,7 +249,7 @@ impl Handler {
 
     fn poll(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Answer> {
         let Some(running) = &mut self.running else { return Poll::Pending };
-        let polled = self.runner.as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(brief)));
+        let polled = self.runner.as_handler(|| running.as_mut().poll(cx).map(|it| it.map_err(with_causes)));
         let answered = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(answered)) => Ok(answered),
