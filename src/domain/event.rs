@@ -363,7 +363,9 @@ impl Event {
                     _ => write!(f, "{attempt} succeeded"),
                 }
             }
-            Self::TimedOut { attempt } => write!(f, "{attempt} is TIMED_OUT, and its handler runs on"),
+            Self::TimedOut { attempt } => {
+                write!(f, "{attempt} is TIMED_OUT; its handler has not returned yet")
+            }
             Self::Cancelled { attempt } => write!(f, "{attempt} was cancelled before its handler began"),
             Self::CancelHeard { attempt } => write!(f, "{attempt} is asked to end"),
             Self::TakenBack { attempt } => write!(f, "{attempt} was taken back from a dead node"),

@@ -88,6 +88,9 @@ impl Order {
             return refused(problem.to_owned());
         }
         if let Some(UniqueKey { key, per, .. }) = &key {
+            if key.is_empty() && per.is_some() {
+                return refused("a period counts for a key, and it has none".to_owned());
+            }
             check_name("unique key", key, 200)?;
             if per.is_some_and(|per| per < 1_000) {
                 return refused("the period of its key is shorter than a second".to_owned());
@@ -369,6 +372,7 @@ mod tests {
             (client.enqueue(MAIL, &text).key("").run().map(|_| ()), "key"),
             (client.enqueue(MAIL, &text).on_conflict(OnConflict::Reject).run().map(|_| ()), "key"),
             (client.enqueue(MAIL, &text).key("k").key_per(Duration::ZERO).run().map(|_| ()), "second"),
+            (client.enqueue(MAIL, &text).key_per(Duration::from_secs(60)).run().map(|_| ()), "has none"),
             (client.enqueue_many(MAIL, &many).run().map(|_| ()), "in parts"),
             (client.enqueue_many(MAIL, [&text, &large]).run().map(|_| ()), "8192"),
         ];

@@ -328,7 +328,8 @@ const AUDIT: &[Column<AuditView>] = &[
 pub(crate) fn find(client: &Client, target: &Target, filter: &ExecutionFilter) -> Result<(), Failure> {
     find_application(client, target)?;
     if let Some(name) = &filter.schedule {
-        let known = schedules(client)?;
+        let mut known = schedules(client)?;
+        known.extend(client.jobs()?.into_iter().map(|job| format!("queue:{}", job.name)));
         if !known.contains(name) {
             return Err(Failure::not_found("schedule", name, known));
         }

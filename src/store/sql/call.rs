@@ -188,7 +188,9 @@ impl SqlStore {
         let follows = match fault.kind {
             FaultKind::Unknown => "the answer was lost and the change may have been made",
             FaultKind::Lost => "the database cannot be reached; nothing was changed",
-            FaultKind::Busy => "the database is too busy; nothing was changed",
+            FaultKind::Busy => {
+                "another transaction is in the way, or the database is too busy; nothing was changed"
+            }
             FaultKind::Conflict => "another writer was first; nothing was changed",
             FaultKind::Duplicate => {
                 "the ledger has this occurrence already, as after its cursor was set back by hand; nothing was changed"

@@ -15,9 +15,10 @@ use crate::trigger::Timing;
 
 /// A database connection of the application's own.
 ///
-/// A schedule made on it belongs to the transaction open on it: it appears with everything else the
-/// transaction does, or not at all. Without an open transaction it is made in one of its own. The
-/// connection must lead to the database firetime uses, with firetime's tables found without a prefix.
+/// What a request changes on it, such as an execution that it enqueues, belongs to the transaction open on
+/// it: it appears with everything else the transaction does, or not at all. Without an open transaction the
+/// request has one of its own. The connection must lead to the database firetime uses, with firetime's tables
+/// found without a prefix.
 ///
 /// Implemented for diesel's `SqliteConnection`, `PgConnection` and `MysqlConnection`, and for these in
 /// diesel's own pool (`diesel::r2d2`); not for connections of diesel-async or SQLx.

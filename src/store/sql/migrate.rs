@@ -96,7 +96,8 @@ pub(crate) fn check_schema(url: &str) -> Result<()> {
 
 /// Whether the installed version is the needed one; the error says what to do if not.
 fn fits(installed: Option<i64>, needed: i64) -> std::result::Result<(), String> {
-    let hint = "run `firetime migrate`, or let the scheduler migrate at its start";
+    let hint =
+        "run `firetime migrate`, call firetime::migrate(url), or let the scheduler migrate at its start";
     match installed {
         Some(version) if version == needed => Ok(()),
         Some(version) if version > needed => Err(newer(version, needed)),
