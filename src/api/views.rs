@@ -27,7 +27,8 @@ pub struct ExecutionFilter {
     pub node: Option<String>,
     /// Only with a fire time at or after this.
     pub since: Option<DateTime<Utc>>,
-    /// At most so many.
+    /// At most so many, the newest first. Default: 1,000. With `usize::MAX` all: by group or job, or by no
+    /// condition at all, the whole ledger is read.
     pub limit: usize,
 }
 

@@ -25,13 +25,13 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// An error's text, and behind it those of its causes that are not in it.
+/// An error's text, and behind it those of its causes, unless it ends with them.
 pub(crate) fn with_causes(error: Box<dyn Error + Send + Sync>) -> String {
     // An error that is a cause of its own has no end.
     const MOST_CAUSES: usize = 32;
     let causes = successors(error.source(), |&cause| cause.source()).take(MOST_CAUSES);
     causes.map(brief).fold(brief(&error), |text, cause| {
-        if text.contains(&cause) { text } else { brief(format_args!("{text}: {cause}")) }
+        if text.ends_with(&cause) { text } else { brief(format_args!("{text}: {cause}")) }
     })
 }
 
@@ -100,6 +100,7 @@ mod tests {
             "the upload failed: no answer: disk full"
         );
         assert_eq!(of(&["no answer: disk full", "disk full"]), "no answer: disk full", "it is told already");
+        assert_eq!(of(&["request 5003 failed", "500"]), "request 5003 failed: 500", "that is another text");
         assert_eq!(with_causes("short".into()), "short");
     }
 
