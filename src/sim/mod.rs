@@ -441,23 +441,27 @@ fn a_group_does_not_wait_for_anothers_backlog() {
     assert!(longest(&[Sabotage::ForgetGroups]) > 60_000, "nobody need take turns");
 }
 
-/// Whichever node runs the first of a group, the other is not told of its end.
+/// A node is not told of the ends of another's executions.
 #[test]
 fn what_a_bound_holds_back_is_tried_between_polls() {
-    let longest = |sabotages: &[Sabotage]| {
-        let mut cluster = Cluster::in_pairs(sabotages);
+    let longest = |of_groups: bool, sabotages: &[Sabotage]| {
+        let mut cluster = Cluster::one_too_many(of_groups, sabotages);
         cluster.run();
         let history = cluster.history();
         judge(&history).assert_clean();
         let mut rows: Vec<_> = history.executions.iter().collect();
-        rows.sort_by_key(|row| (&row.group, row.claimed));
-        let wait = |pair: &[&Execution]| pair[1].claimed.unwrap() - pair[0].finished.unwrap();
-        let longest = rows.chunks(2).map(wait).max().unwrap();
-        println!("in pairs: sabotages={sabotages:?} longest_ms={longest}");
+        rows.sort_by_key(|row| (row.due, row.claimed));
+        let free = |together: &[&Execution]| together.iter().filter_map(|row| row.finished).min();
+        let last = |together: &[&Execution]| together.last().and_then(|row| row.claimed);
+        let wait = |together: &[&Execution]| last(together).unwrap() - free(together).unwrap();
+        let longest = rows.chunks(if of_groups { 2 } else { 4 }).map(wait).max().unwrap();
+        println!("one too many: of_groups={of_groups} sabotages={sabotages:?} longest_ms={longest}");
         longest
     };
-    assert!(longest(&[]) <= 500, "some tries, each after twice as long as the last");
-    assert!(longest(&[Sabotage::TryNothing]) > 2_000, "nobody need try");
+    for of_groups in [true, false] {
+        assert!(longest(of_groups, &[]) <= 500, "some tries, each after twice as long as the last");
+        assert!(longest(of_groups, &[Sabotage::TryNothing]) > 2_000, "nobody need try");
+    }
 }
 
 /// How often each of two schedules began between its resumes: one whose handler kills its node, and one whose

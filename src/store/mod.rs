@@ -512,6 +512,8 @@ pub(crate) struct Polled {
     pub earliest: Option<Millis>,
     /// When the first PENDING execution is due, whoever's, if that is before the window's end.
     pub earliest_pending: Option<Millis>,
+    /// How many rows were read, also those that the query does not want.
+    pub rows: usize,
     /// Active schedules of active jobs with next fire time before `until`; of a page that holds them all,
     /// earliest first.
     pub entries: Vec<Arc<Entry>>,

@@ -18,7 +18,7 @@ const EXTRA_REST: Millis = 1_000;
 /// For news alone none begins before so many times the duration of the last poll have passed: if news never
 /// ends, a node with a long backlog reads it again for a tenth of the time, and not for most of it.
 const BACKLOG_REST: Millis = 9;
-/// The same behind a poll that brought no more rows than a short one may: little is read again.
+/// The same behind a poll that read no more rows than a short one may: little is read again.
 const NEWS_REST: Millis = 2;
 /// Behind a poll that took so long, news that must wait for the next makes a short one.
 const LONG_POLL: Millis = 50;
@@ -167,7 +167,7 @@ impl Timetable {
         }
     }
 
-    /// A poll that began at `sent`, boot clock, has ended, and brought so many rows.
+    /// A poll that began at `sent`, boot clock, has ended; it has read so many rows.
     pub(super) fn ended(&mut self, now: Now, sent: Millis, rows: usize, is_short: bool) {
         self.hold = if self.is_extra { now.boot + self.pause(now) } else { now.boot };
         let took = now.boot - sent;

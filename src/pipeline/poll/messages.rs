@@ -116,6 +116,7 @@ pub(crate) enum PollOp {
     Glance(GlanceQuery),
 }
 
+#[expect(clippy::large_enum_variant, reason = "one at a time, and mostly the largest")]
 pub(crate) enum PollAnswer {
     Page(Polled),
     Payloads(Vec<LargePayload>),

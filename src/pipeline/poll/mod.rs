@@ -226,7 +226,8 @@ impl PollMachine {
         if poll.is_first() {
             self.skipping.polled(now, self.called, poll.query.late, &polled);
         }
-        let Polled { entries, pendings, large, next, .. } = polled;
+        let Polled { rows, entries, pendings, large, next, .. } = polled;
+        poll.rows += rows;
         let least = self.window.least_threshold();
         let is_misfired = |entry: &Entry| entry.is_misfired(now.db, least);
         poll.payloads.large.extend(large);
@@ -277,8 +278,8 @@ impl PollMachine {
     /// Ends a poll: plans the rows that handlers here can decode. If there was no time to decode some,
     /// another poll follows soon.
     fn planned(&mut self, now: Now, poll: Poll) {
-        let Poll { tick, is_short, sent, query, walk, mut brought, signs, .. } = poll;
-        self.timetable.ended(now, sent, brought.count(), is_short);
+        let Poll { tick, is_short, sent, query, walk, rows, mut brought, signs, .. } = poll;
+        self.timetable.ended(now, sent, rows, is_short);
         if brought.keep_decodable(&self.decoders) {
             self.timetable.wanted = true;
         }

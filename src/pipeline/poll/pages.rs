@@ -49,6 +49,8 @@ pub(super) struct Poll {
     pub query: PollQuery,
     pub stage: Stage,
     pub walk: Walk,
+    /// How many rows its pages have read, whether or not they were brought.
+    pub rows: usize,
     pub brought: PolledRows,
     pub payloads: Payloads,
     /// The payloads to decode next.
@@ -227,6 +229,7 @@ impl Poll {
             query,
             stage: Stage::Home,
             walk,
+            rows: 0,
             brought: PolledRows::default(),
             payloads: Payloads::default(),
             decode: None,

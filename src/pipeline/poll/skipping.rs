@@ -21,7 +21,7 @@ use crate::time::{Now, Window};
 const MARGIN: Millis = 60_000;
 /// The floor of PENDING executions is nearer: dead entries of theirs may be many.
 const PENDING_MARGIN: Millis = 10_000;
-/// A call that takes longer is slow if it brings fewer rows than this.
+/// A call that takes longer is slow if it reads fewer rows than this.
 const IN_VAIN: Millis = 100;
 const FEW: usize = 1_000;
 /// The longest pause behind a look that failed or was slow. The first is the poll interval, and each is twice
@@ -127,8 +127,7 @@ impl Skipping {
     pub(super) fn polled(&mut self, now: Now, called: Millis, late: Millis, polled: &Polled) {
         self.schedules.polled(polled.earliest, late);
         self.pendings.polled(polled.earliest_pending, late);
-        let brought = polled.entries.len() + polled.pendings.len();
-        if self.looks == Looks::Off && self.is_slow(now, called, brought) {
+        if self.looks == Looks::Off && self.is_slow(now, called, polled.rows) {
             self.skip(now);
         }
     }
@@ -194,10 +193,10 @@ impl Skipping {
         self.pendings.looked(polled.earliest_pending, floors.pendings) || schedule
     }
 
-    /// Whether a call that brought so many rows took a good part of the time a call may take, or was in vain.
-    fn is_slow(&self, now: Now, called: Millis, brought: usize) -> bool {
+    /// Whether a call that read so many rows took a good part of the time a call may take, or was in vain.
+    fn is_slow(&self, now: Now, called: Millis, rows: usize) -> bool {
         let took = now.boot - called;
-        took > self.call / 3 || took > IN_VAIN && brought < FEW
+        took > self.call / 3 || took > IN_VAIN && rows < FEW
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) fn answer(now: Millis, entries: Vec<Entry>) -> Polled {
         late: false,
         earliest: None,
         earliest_pending: None,
+        rows: entries.len(),
         entries: entries.into_iter().map(Arc::new).collect(),
         pendings: Vec::new(),
         large: HashMap::new(),
@@ -441,7 +442,7 @@ fn a_short_poll_brings_the_newest_of_what_may_start_now() {
     let (now, query) = asked(&mut machine, now + 500);
     let page = Page { schedules: DueRows::Sections(Vec::new()), newest: true, ..Page::FIRST };
     assert_eq!((&query.page, query.limit, query.until), (&page, SHORT_PAGE, now + machine.window.lead));
-    assert_eq!((query.shares, query.pending_from), (first.shares, Skipping::recent(at(now))));
+    assert_eq!((query.shares, query.pending_from), (first.shares, now - 10_000));
     let next = Some(Page { schedules: DueRows::Sections(Vec::new()), newest: false, ..Page::FIRST });
     machine.done(at(now), Ok(PollAnswer::Page(Polled { next, ..answer(now, Vec::new()) })));
     let (_, told) = until_asked(&mut machine, now);

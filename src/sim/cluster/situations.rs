@@ -85,8 +85,8 @@ impl Cluster {
         cluster
     }
 
-    /// Executions that come due in pairs; those of a pair may not run at once.
-    pub(in crate::sim) fn in_pairs(sabotages: &[Sabotage]) -> Self {
+    /// Executions that come due together, one more than may run at once: two of a group, or four of a job.
+    pub(in crate::sim) fn one_too_many(of_groups: bool, sabotages: &[Sabotage]) -> Self {
         let scenario = Scenario { seed: 0, nodes: 2, schedules: 0, span: 120_000, faults: Faults::NONE };
         let mut cluster = Self::new(&scenario, Database::memory(), sabotages);
         // Whatever polls bring is tried anew.
@@ -94,7 +94,8 @@ impl Cluster {
         let wire = Wire::new(cluster.database.store(), &cluster.wires, 0);
         for n in 0..60 {
             let due = DueAt::Instant(cluster.now + 20_000 + 1_731 * n);
-            cluster.plans.enqueue_of_group((2, &format!("pair {n}"), 2), jobs::exactly(300), due, &wire);
+            let (group, count) = if of_groups { (format!("pair {n}"), 2) } else { (String::new(), 4) };
+            cluster.plans.enqueue_of_group((2, &group, count), jobs::exactly(300), due, &wire);
         }
         cluster
     }

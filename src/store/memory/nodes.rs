@@ -99,6 +99,7 @@ impl Tables {
             late: false,
             earliest: None,
             earliest_pending: None,
+            rows: 0,
             entries: Vec::new(),
             pendings: Vec::new(),
             large: HashMap::new(),
@@ -123,6 +124,7 @@ impl Tables {
                 DueRows::Sections(sections) => self.due_in(index, sections, query, &mut polled),
             };
             let more = self.due_pendings(index, &wanted, query, &mut polled);
+            polled.rows += polled.entries.len();
             polled.next = Page::behind(sections, more);
         }
         polled
@@ -236,6 +238,7 @@ impl Tables {
         let more = page.len() > query.limit;
         page.truncate(query.limit);
         let last = page.last().filter(|_| more && !rows.shards.is_empty()).copied();
+        polled.rows += page.len();
         page.sort_unstable();
         for (_, id) in &page {
             if let Some(mut pending) = self.as_pending(ExecutionId(*id), rows) {

@@ -45,6 +45,7 @@ fn due(
         return all_due(session, query, parts, polled);
     };
     let (rows, next) = share_out(session, &query.application, sections, query.limit, &due_entry)?;
+    polled.rows += rows.len();
     rows.into_iter().filter_map(|(_, row)| row).for_each(|row| row.put(polled));
     Ok(next)
 }
@@ -97,6 +98,7 @@ fn all_due(
         })
     };
     bring(&shares, &mut rows)?;
+    polled.rows += rows.len();
     let overfull = rows.len() > query.limit;
     if overfull {
         rows.clear();
@@ -125,6 +127,7 @@ fn pendings(
         rows.push(waiting(row, &mut known, &mut polled.large)?);
         Ok(())
     })?;
+    polled.rows += rows.len();
     rows.sort_unstable_by_key(|(key, _)| *key);
     let beyond = rows.len().saturating_sub(query.limit);
     rows.drain(if query.page.newest { 0..beyond } else { rows.len() - beyond..rows.len() });
@@ -180,6 +183,7 @@ fn first_answer(session: &mut dyn Session, query: &PollQuery, clock: &Clock) -> 
         earliest: row.maybe_int()?.filter(|at| *at < query.until),
         earliest_pending: pending.filter(|at| *at < query.until),
         time: session.dialect().sample(asked, row.int()?, answered),
+        rows: 0,
         entries: Vec::new(),
         pendings: Vec::new(),
         large: HashMap::new(),

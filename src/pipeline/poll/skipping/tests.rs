@@ -1,9 +1,6 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::domain::shards::Member;
 use crate::domain::{Error, ErrorKind, Event, NodeId};
-use crate::fixtures::cron;
 use crate::machine::{Machine, Step};
 use crate::pipeline::poll::messages::LOOK;
 use crate::pipeline::poll::tests::{PERIOD, answer, asked, at, decode, machine, told_earliest};
@@ -76,11 +73,10 @@ fn polls_begin_with_the_first_entry_while_that_is_quick() {
 
 /// It has what it took the time for.
 #[test]
-fn a_poll_that_brings_many_rows_is_slow_later() {
-    let polled = |count, takes| {
+fn a_poll_that_reads_many_rows_is_slow_later() {
+    let polled = |rows, takes| {
         let mut skipping = Skipping::new(&Window::default());
-        let entries = (0..count).map(|_| Arc::new(cron(1, "* * * * * ?", 0))).collect();
-        let polled = Polled { entries, ..answer(0, Vec::new()) };
+        let polled = Polled { rows, ..answer(0, Vec::new()) };
         skipping.polled(at(1_000_000), 1_000_000 - takes, 998_000, &polled);
         skipping.floor(at(1_000_000)) > 0
     };
