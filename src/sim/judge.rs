@@ -88,6 +88,7 @@ fn occurrences(history: &History, plan: &Plan, all: &[&Execution], verdict: &mut
         let expected = plan.generations.get(&generation).map_or(&[][..], Vec::as_slice);
         // A one-shot moved to or before the last fire time begins without one.
         behind = behind.filter(|at| expected.first().is_none_or(|first| at < first));
+        behind = behind.filter(|_| !plan.unpreceded.contains(&generation));
         let mut left = expected;
         following = expected.first().copied();
         for row in rows {

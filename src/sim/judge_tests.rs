@@ -18,6 +18,7 @@ fn good() -> History {
         job: "job".into(),
         payloads: vec![(0, "one".into()), (3_003, "two".into())],
         generations: [(0, (1..=5).map(|n| n * STEP).collect())].into(),
+        unpreceded: [].into(),
         delays: BTreeMap::new(),
         recovers: true,
         deaths: 5,

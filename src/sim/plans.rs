@@ -36,6 +36,8 @@ struct Made {
     definition: Definition,
     /// The expected times of each generation; none of those whose times count from the ends of runs.
     generations: BTreeMap<i64, Vec<Millis>>,
+    /// Generations of schedules made again before the last fire time of the removed ones.
+    unpreceded: BTreeSet<i64>,
     delays: BTreeMap<i64, judge::Delay>,
     punctual: Option<Millis>,
     /// Its payloads, and since when.
@@ -256,6 +258,7 @@ impl Plans {
         self.made.push(Made {
             definition,
             generations: [(0, times)].into(),
+            unpreceded: BTreeSet::new(),
             delays: BTreeMap::new(),
             payloads,
             paused: None,
@@ -648,8 +651,14 @@ impl Plans {
         }
         if ensured != Ensured::Unchanged {
             let database = store.time().unwrap().millis();
-            let times = expected(&definition.trigger, times, entry.cursor.prev, database);
+            // A removed schedule may have been skipped ahead: made again it knows nothing of the future.
+            let is_believed = |prev: &Millis| ensured != Ensured::Created || *prev <= database;
+            let prev = entry.cursor.prev.filter(is_believed);
+            let times = expected(&definition.trigger, times, prev, database);
             self.made[n].generations.insert(entry.generation + 1, times);
+            if prev != entry.cursor.prev {
+                self.made[n].unpreceded.insert(entry.generation + 1);
+            }
             self.made[n].definition = definition;
         }
         let is_paused = store.find(APPLICATION, &schedule).unwrap().unwrap().state == ScheduleState::Paused;
@@ -670,6 +679,7 @@ impl Plans {
                 schedule: made.definition.name.clone(),
                 job: made.definition.job.name.clone(),
                 generations: made.generations.clone(),
+                unpreceded: made.unpreceded.clone(),
                 delays: made.delays.clone(),
                 payloads: made.payloads.clone(),
                 recovers: policy.recover,

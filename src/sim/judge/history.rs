@@ -105,6 +105,8 @@ pub struct Plan {
     pub payloads: Vec<(Millis, String)>,
     /// What an oracle expects of each generation, ascending, at least as far as the history reaches.
     pub generations: BTreeMap<i64, Vec<Millis>>,
+    /// The first occurrences of these generations know of no fire time before them.
+    pub unpreceded: BTreeSet<i64>,
     /// Of generations that fire again so long after each run: these, in place of what is expected.
     pub delays: BTreeMap<i64, Delay>,
     /// Of the job: an attempt whose node died is followed by another, unless so many have died; one that
