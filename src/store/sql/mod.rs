@@ -126,13 +126,13 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// All rows of a view, read in pages of so many: each statement has the time limit of its own. The next
-    /// page begins behind the `key` of the last row.
+    /// The first `most` rows of a view, read in pages of `limit`: each statement has the time limit of its
+    /// own. The next page begins behind the last row, if that has a key.
     fn paged<T>(
         &self,
         operation: &str,
-        limit: usize,
-        key: impl Fn(&T) -> &str,
+        (limit, most): (usize, usize),
+        has_key: impl Fn(&T) -> bool,
         page: impl Fn(&mut dyn Session, Option<&T>, usize) -> Step<Vec<T>>,
     ) -> Result<Vec<T>> {
         let mut rows: Vec<T> = Vec::new();
@@ -140,11 +140,13 @@ impl SqlStore {
         // nothing could be read behind these.
         let limit = if self.connections.target.dialect.limits_statements() { limit } else { usize::MAX };
         loop {
+            let limit = limit.min(most - rows.len());
             let next = self.read(operation, |session| page(session, rows.last(), limit))?;
-            let is_last = next.len() < limit;
+            let is_short = next.len() < limit;
             rows.extend(next);
+            let is_last = is_short || rows.len() == most;
             match rows.last() {
-                Some(last) if !is_last && key(last).is_empty() => {
+                Some(last) if !is_last && !has_key(last) => {
                     let fault = Fault::undecodable("a page ends with a key that is no text".to_owned());
                     return Err(self.error(operation, fault));
                 }
@@ -158,7 +160,7 @@ impl SqlStore {
         let page = |session: &mut dyn Session, after: Option<&ScheduleRow>, limit| {
             inspect::schedules(session, application, after, limit)
         };
-        self.paged("list schedules", limit, |row| &row.name, page)
+        self.paged("list schedules", (limit, usize::MAX), |row| !row.name.is_empty(), page)
     }
 }
 
@@ -349,7 +351,8 @@ impl Store for SqlStore {
         let page = |session: &mut dyn Session, after: Option<&NodeRow>, limit| {
             inspect::nodes(session, application, after, limit)
         };
-        let mut nodes = self.paged("list nodes", inspect::PAGE, |row| &row.id, page)?;
+        let mut nodes =
+            self.paged("list nodes", (inspect::PAGE, usize::MAX), |row| !row.id.is_empty(), page)?;
         nodes.sort_by(|one, other| (other.started, &one.id).cmp(&(one.started, &other.id)));
         Ok(nodes)
     }
@@ -375,18 +378,11 @@ impl Store for SqlStore {
     }
 
     fn executions(&self, filter: &ExecutionQuery) -> Result<Vec<ExecutionRow>> {
-        let mut rows: Vec<ExecutionRow> = Vec::new();
-        loop {
-            let limit = inspect::PAGE.min(filter.limit - rows.len());
-            let before = rows.last().map(|row| ExecutionId(row.id)).or(filter.before);
-            let page = ExecutionQuery { before, limit, ..filter.clone() };
-            let page = self.read("list executions", |session| inspect::executions(session, &page))?;
-            let is_last = page.len() < limit;
-            rows.extend(page);
-            if is_last || rows.len() == filter.limit {
-                return Ok(rows);
-            }
-        }
+        let page = |session: &mut dyn Session, after: Option<&ExecutionRow>, limit| {
+            let before = after.map(|row| ExecutionId(row.id)).or(filter.before);
+            inspect::executions(session, &ExecutionQuery { before, limit, ..filter.clone() })
+        };
+        self.paged("list executions", (inspect::PAGE, filter.limit), |_| true, page)
     }
 
     fn covers(&self, execution: ExecutionId, most: usize) -> Result<Option<Covers>> {
