@@ -39,33 +39,42 @@ fn queued(rows: &[(i64, &str)]) -> PollPlan {
     PollPlan { pendings: (0..).zip(rows).map(of).collect(), ..polled(&[], 0, 0) }
 }
 
+/// A plan in which all of these are due.
+fn due(planned: PollPlan) -> Plan {
+    let mut plan = plan(planned);
+    plan.advance(1_000);
+    plan
+}
+
+fn picked_once(plan: &mut Plan, most: usize) -> Vec<i64> {
+    let picked = plan.pick(1_000, most, |_| Some(()));
+    let id = |slot| if let ItemKey::Execution(id) = slot { id.0 } else { panic!("{slot:?}") };
+    picked.into_iter().map(|(slot, ..)| id(slot)).collect()
+}
+
+/// Batch after batch, each won.
 fn picked_ids(plan: &mut Plan, most: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     loop {
-        let picked = plan.pick(1_000, most, |_| Some(()));
+        let picked = picked_once(plan, most);
         if picked.is_empty() {
             return ids;
         }
-        for (slot, _, ()) in picked {
-            let ItemKey::Execution(id) = slot else { panic!("{slot:?}") };
-            ids.push(id.0);
-            plan.won(slot, 0);
-        }
+        picked.iter().for_each(|id| plan.won(execution(*id), 0));
+        ids.extend(picked);
     }
 }
 
 #[test]
 fn groups_take_turns_however_many_one_has() {
     let rows = [(1, "a"), (2, "a"), (3, "a"), (4, "a"), (5, "b"), (6, ""), (7, "b"), (8, "")];
-    let mut plan = plan(queued(&rows));
-    plan.advance(1_000);
+    let mut plan = due(queued(&rows));
     assert_eq!(picked_ids(&mut plan, 1), [1, 5, 6, 2, 7, 8, 3, 4]);
 }
 
 #[test]
 fn a_group_without_room_is_passed_until_it_is_freed() {
-    let mut plan = plan(queued(&[(1, "a"), (2, "a"), (3, "b"), (4, "b")]));
-    plan.advance(1_000);
+    let mut plan = due(queued(&[(1, "a"), (2, "a"), (3, "b"), (4, "b")]));
     let of = |group: &str| BoundOf { job: "job".into(), group: Some(group.into()) };
     plan.hold(&of("a"));
     assert_eq!(picked_ids(&mut plan, 1), [3, 4]);
@@ -78,8 +87,7 @@ fn a_group_without_room_is_passed_until_it_is_freed() {
 
 #[test]
 fn a_poll_frees_all_groups() {
-    let mut plan = plan(queued(&[(1, "a"), (2, "b")]));
-    plan.advance(1_000);
+    let mut plan = due(queued(&[(1, "a"), (2, "b")]));
     for group in ["a", "b"] {
         plan.hold(&BoundOf { job: "job".into(), group: Some(group.into()) });
     }
@@ -123,18 +131,11 @@ fn bounded(bounds: Bounds, rows: &[(i64, &str)]) -> PollPlan {
     planned
 }
 
-fn picked_once(plan: &mut Plan, most: usize) -> Vec<i64> {
-    let picked = plan.pick(1_000, most, |_| Some(()));
-    let id = |slot: &ItemKey| if let ItemKey::Execution(id) = slot { id.0 } else { 0 };
-    picked.iter().map(|(slot, ..)| id(slot)).collect()
-}
-
 /// The store takes the first for which there is room.
 #[test]
 fn where_there_may_be_no_room_for_all_those_are_first_whose_turn_it_is() {
     let bounds = Bounds { job: at_most(2), ..Bounds::NONE };
-    let mut plan = plan(bounded(bounds, &[(1, "a"), (2, "a"), (3, "a"), (9, "b")]));
-    plan.advance(1_000);
+    let mut plan = due(bounded(bounds, &[(1, "a"), (2, "a"), (3, "a"), (9, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
     plan.won(execution(1), 0);
     assert_eq!(picked_once(&mut plan, 9), [9, 2]);
@@ -144,8 +145,7 @@ fn where_there_may_be_no_room_for_all_those_are_first_whose_turn_it_is() {
 #[test]
 fn a_group_that_found_no_room_keeps_its_turn() {
     let bounds = Bounds { job: at_most(1), ..Bounds::NONE };
-    let mut plan = plan(bounded(bounds, &[(1, "a"), (2, "a"), (8, "b"), (9, "b")]));
-    plan.advance(1_000);
+    let mut plan = due(bounded(bounds, &[(1, "a"), (2, "a"), (8, "b"), (9, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
     plan.won(execution(1), 0);
     for _ in 0..3 {
@@ -160,8 +160,7 @@ fn a_group_that_found_no_room_keeps_its_turn() {
 /// One that has one execution at a time is not ahead of a backlog each time.
 #[test]
 fn a_group_that_comes_again_begins_level_with_who_has_waited_longest() {
-    let mut plan = plan(queued(&[(1, "a"), (2, "a"), (3, "b")]));
-    plan.advance(1_000);
+    let mut plan = due(queued(&[(1, "a"), (2, "a"), (3, "b")]));
     assert_eq!(picked_once(&mut plan, 1), [1]);
     plan.won(execution(1), 0);
     assert_eq!(picked_once(&mut plan, 1), [3]);
