@@ -297,9 +297,13 @@ fn executions(
             "nothing was changed: there are {count} executions to {verb}; say --yes to {verb} them"
         )));
     }
+    let count = found.len();
     for execution in found {
         let said = one(client, change, execution.id, reason)?;
         writeln!(out, "execution {} of {}: {said}", execution.id, escaped(&execution.schedule))?;
+    }
+    if count == filter.limit {
+        writeln!(out, "there may be more: one command changes {count} at most; run it again")?;
     }
     Ok(())
 }

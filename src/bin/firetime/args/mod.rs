@@ -222,13 +222,15 @@ impl Surroundings<'_> {
     }
 
     fn bulk(&self, change: Change, bulk: RawBulk) -> Result<Command, Failure> {
+        /// The most executions that one command changes.
+        const MOST: usize = 100_000;
         let RawBulk { id, filter, by, yes } = bulk;
         let RawFilter { state, schedule, job, key, group, tag, node, since } = &filter;
         let names = [schedule, job, key, group, tag, node];
         let is_filtered = !state.is_empty() || since.is_some() || names.iter().any(|name| name.is_some());
         let which = match id {
             Some(id) => Which::One(id),
-            None if is_filtered => Which::All { filter: filter.resolve(self.now, usize::MAX), yes },
+            None if is_filtered => Which::All { filter: filter.resolve(self.now, MOST), yes },
             None => {
                 let which = "which execution? Give its id, or --schedule, --job, --key, --group, --tag, --state, \
                              --node or --since";
