@@ -52,8 +52,8 @@ pub(super) struct Floors {
 struct Floor {
     /// It is at least so far in the past.
     margin: Millis,
-    /// As far as this node knows nothing that a live node runs is due before this: it was so when a poll saw
-    /// it, and due times only grow. `None` before the first poll has ended.
+    /// No row that a live node runs is known to be due before this: so it was when a poll saw the index, and
+    /// due times only grow. `None` before the first poll has ended.
     known: Option<Millis>,
 }
 
@@ -69,7 +69,7 @@ impl Floor {
     /// A poll saw the first that is due; `None`: nothing before the window's end. What was due before `late`
     /// was late.
     fn polled(&mut self, earliest: Option<Millis>, late: Millis) {
-        // What is created after this poll may be due at once, and an outage may hide it for long.
+        // A row created after this poll may be due at once, and an outage may hide it for long.
         let created = late - self.margin;
         self.known = Some(earliest.map_or(created, |earliest| earliest.min(created)));
     }

@@ -22,9 +22,9 @@ use crate::store::{ExecutionQuery, ExecutionRow, NodeRow};
 
 /// After the last occurrence faults stop, and this long the cluster may settle what is left.
 const SETTLE: Millis = 180_000;
-/// The most bytes of texts that a node may keep for its retries: some 200 outcomes, as its pools bring them in
-/// 15 s while the database refuses some, each escaped once. A pool of tasks has no queue, so what it takes has
-/// begun by its claim.
+/// The most bytes of texts that a node may keep for its retries, each escaped once: of some 200 outcomes. So
+/// many may end while the database refuses some, as they are then stored one by one. A pool of tasks has no
+/// queue, so what it takes has begun by its claim.
 const KEPT: usize = 5_000;
 /// How many one-shots come due at once: to bring them all in one call would take longer than a call may.
 const CROWD: usize = 4_000;

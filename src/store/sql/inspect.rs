@@ -254,7 +254,7 @@ pub(super) fn executions_of(dialect: Dialect, filter: &ExecutionQuery) -> Statem
             question = question.push(&named).bind(value.as_str());
         }
     }
-    // What is named is few: its states are compared, not searched by.
+    // A key, a tag or an occurrence names few executions: their states are compared, not searched by.
     let is_named = filter.key.is_some() || filter.tag.is_some() || filter.of.is_some();
     question = match filter.states.as_slice() {
         [] => question,

@@ -719,7 +719,7 @@ fn a_plan_made_over_empty_tables_still_finds_rows_by_index() {
     let by_id = by_id.into_iter().map(|it| (it, "Index Cond: ((id >= "));
     let all: Vec<_> = by_id.chain(others.map(|it| (it, "Index Cond: "))).collect();
     let mut by_instant = 0;
-    // Nothing, what is known to be nothing, and a ledger swollen by the dead rows of two updates.
+    // Empty tables, empty tables with statistics, and a ledger swollen by the dead rows of two updates.
     let large = format!(
         "INSERT INTO qrtz_run (application, execute_id, generation, origin, scheduled_time, attempt, state, due_time, \
          claim_token, node) SELECT '{application}', 1, 0, n, n, 1, 'SUCCEEDED', n, CAST(gen_random_uuid() AS TEXT), \
