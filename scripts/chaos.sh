@@ -1,19 +1,32 @@
 #!/usr/bin/env bash
 # chaos.sh: breaks real clusters of node processes on all three databases, and judges what they leave behind.
+# chaos.sh --galera, --failover, or both: on a Galera cluster whose members are lost, and on a PostgreSQL primary with a
+# standby that takes over, instead; some 9 minutes.
 # Prints each run's figures; ends with the line "chaos: runs=N violations=N killed=N stopped=N cut=N ...". After a
 # failure this line names a folder, logs=FOLDER: the tests' output, the nodes' logs and the histories of the runs that
 # failed.
-# chaos.sh --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
-# chaos.sh --short: a part of the runs, as CI does, in some 2 minutes.
+# --long [ROUNDS]: again and again (40 rounds without a number); stops at the first failure.
+# --short: a part of the runs, as CI does, in some 2 minutes.
 # The storm's seed is printed; FIRETIME_CHAOS_SEED=N chooses it. Takes some 20 minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/logs.sh
 
 if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
-    rounds=1 form=full
-    [ "${1:-}" != --short ] || form=short
-    [ "${1:-}" != --long ] || rounds=${2:-40}
+    rounds=1 form=full together=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --short) form=short ;;
+            --long)
+                rounds=40
+                [[ ! "${2:-}" =~ ^[0-9]+$ ]] || { rounds=$2; shift; } ;;
+            --galera) together+=(galera) ;;
+            --failover) together+=(standby) ;;
+            *) sed -n '2,11s/^# //p' "$0" >&2; exit 2 ;;
+        esac
+        shift
+    done
+    [ ${#together[@]} = 0 ] || export FIRETIME_SERVERS="${together[*]}"
     CHAOS_IT=$(cargo test --locked --all-features --test it --no-run --message-format json-render-diagnostics |
         sed -n 's/.*"kind":\["test"\].*"name":"it".*"executable":"\([^"]*\)".*/\1/p')
     keep_logs chaos
@@ -32,7 +45,7 @@ if [ -z "${FIRETIME_CHAOS_REPORT:-}" ]; then
             printf "chaos: runs=%d violations=%d", runs, sum["violations"] + (broken != 0 && sum["violations"] == 0)
             split("killed stopped cut commits_cut fired skipped excused", sums, " ")
             for (i = 1; i in sums; i++) printf " %s=%d", sums[i], sum[sums[i]]
-            split("pick_up_ms settle_ms resume_ms shutdown_ms log_lines", peaks, " ")
+            split("pick_up_ms settle_ms resume_ms pause_ms shutdown_ms log_lines", peaks, " ")
             for (i = 1; i in peaks; i++) printf " %s=%d", peaks[i], most[peaks[i]]
             if (broken != 0) printf " logs=%s", logs
             printf "\n"
@@ -53,6 +66,15 @@ part() {
 
 code=0
 parts=()
+for servers in galera standby; do
+    [[ " ${FIRETIME_SERVERS:-} " = *" $servers "* ]] || continue
+    part "$servers" 1 "$servers::chaos::" &
+    parts+=($!)
+done
+if [ ${#parts[@]} != 0 ]; then
+    for pid in "${parts[@]}"; do wait "$pid" || code=1; done
+    exit "$code"
+fi
 for database in sqlite postgres mariadb; do
     part "$database" 3 "$database::chaos::" --skip ::alone:: &
     parts+=($!)

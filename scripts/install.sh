@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Finds what the tests need besides Rust: a C compiler, the database libraries, two database servers,
-# their clients. Root: installs what is missing with apt-get. Others: says what is missing and exits 2.
+# install.sh [SERVERS]: finds what the tests need besides Rust: a C compiler, the database libraries, two database
+# servers, their clients; with the word galera among SERVERS, what a Galera cluster needs too. Root: installs what is missing with apt-get. Others: says what is missing and exits 2.
 # The servers' packages may not start anything: the tests run private servers (with-servers.sh).
 set -euo pipefail
 
+servers=$*
 have() { command -v "$1" >/dev/null; }
 library() { have pkg-config && pkg-config --exists "$1"; }
 # Debian keeps PostgreSQL's server programs off PATH.
@@ -20,6 +21,10 @@ missing() {
     have pgbouncer || echo "PostgreSQL's pooler: pgbouncer"
     have mariadbd && have mariadb-install-db || echo "MariaDB's server: mariadb-server-core"
     have mariadb || echo "MariaDB's client: mariadb-client-core"
+    if [[ " $servers " = *" galera "* ]]; then
+        compgen -G '/usr/lib*/galera*/libgalera_smm.so' >/dev/null || echo "Galera: galera-4"
+        have wsrep_sst_rsync && have rsync || echo "Galera's state transfer: mariadb-server"
+    fi
     have sqlite3 || echo "SQLite's client: sqlite3"
     python3 -c "import doctest" 2>/dev/null || echo "Python: python3" # python3-minimal lacks it
 }

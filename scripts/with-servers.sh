@@ -4,7 +4,7 @@
 # as root, and are gone, folder and all, when this script is, however it ends. The command gets no stdin,
 # and: FIRETIME_TEST_POSTGRES_URL, FIRETIME_TEST_POSTGRES_PID (its user is a superuser),
 # FIRETIME_TEST_MARIADB_URL, FIRETIME_TEST_MARIADB_PID (its user has every privilege).
-# FIRETIME_SERVERS=postgres or mariadb: only this one.
+# FIRETIME_SERVERS=postgres or mariadb: only this one. Others are `galera` and `standby`, see clusters.sh.
 # FIRETIME_FAST_SERVERS=1 gives up durability for speed: for tests, never for benches. Before PostgreSQL it also puts a
 # PgBouncer, FIRETIME_TEST_PGBOUNCER_URL, whose databases `session` and `transaction` are its pool modes.
 # FIRETIME_REVIVE_SERVERS=1: a server that dies, however it does, is started again on its port, but not while the
@@ -14,7 +14,9 @@
 set -euo pipefail
 
 [ $# -gt 0 ] || { sed -n '2,13s/^# //p' "$0" >&2; exit 2; }
-"$(dirname "$0")/install.sh"
+root=$(cd "$(dirname "$0")/.." && pwd)
+read -ra wanted <<<"${FIRETIME_SERVERS:-postgres mariadb}"
+"$root/scripts/install.sh" "${wanted[@]}"
 PATH=$PATH:/usr/sbin:/sbin
 if ! command -v initdb >/dev/null; then
     PATH=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -n 1)"):$PATH
@@ -176,25 +178,33 @@ start_pgbouncer() {
     export FIRETIME_TEST_PGBOUNCER_URL=postgres://firetime:secret@127.0.0.1:$port
 }
 
-start_mariadb() {
-    set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/mariadb" --skip-test-db
+write_grants() {
     cat >"$dir/mariadb.sql" <<'SQL'
 CREATE DATABASE IF NOT EXISTS firetime;
 CREATE USER IF NOT EXISTS firetime@'%' IDENTIFIED BY 'secret';
 GRANT ALL ON *.* TO firetime@'%' WITH GRANT OPTION;
 SQL
+}
+
+start_mariadb() {
+    set_up mariadb-install-db mariadb-install-db --no-defaults --datadir="$dir/mariadb" --skip-test-db
+    write_grants
     start mariadb TERM
     export FIRETIME_TEST_MARIADB_URL=mysql://firetime:secret@127.0.0.1:$port/firetime
     export FIRETIME_TEST_MARIADB_PID=$pid FIRETIME_TEST_MARIADB_DOWN=$dir/mariadb.down
 }
 
-read -ra wanted <<<"${FIRETIME_SERVERS:-postgres mariadb}"
+# shellcheck source=scripts/clusters.sh
+. "$root/scripts/clusters.sh"
 for name in "${wanted[@]}"; do "start_$name"; done
 
 setpriv --pdeathsig TERM -- "$@" </dev/null &
 command=$!
 while [ "${FIRETIME_REVIVE_SERVERS:-0}" = 1 ] && alive "$command"; do
-    for pid in "${!servers[@]}"; do alive "$pid" || revive "$pid"; done
+    for pid in "${!servers[@]}"; do
+        [[ ${names[$pid]} = pair* ]] || alive "$pid" || revive "$pid"
+    done
+    [ -z "$primary" ] || watch_pair
     sleep 0.2
 done
 code=0
