@@ -65,7 +65,7 @@ pub use api::{
     Target, Triggered,
 };
 pub use domain::{
-    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut,
+    Answer, Attempt, Cause, Covers, Error, ErrorKind, Event, ExecutionId, ExecutionState, LeftOut, Lineage,
     MisfirePolicy, NodeId, Overlap, Retry, ScheduleId, ScheduleState, UnknownWord,
 };
 pub use node::handlers::{Cancellation, Context, HandlerError};

@@ -1,3 +1,6 @@
+-- touched counts how often a row was written for the sake of a decision that rests on it: on a Galera cluster
+-- only that keeps two members from deciding at once.
+--
 -- Applications, nodes and jobs may be paused: states are Y and N; of a node also D while it drains and E
 -- once nothing of it is left; of a job EXECUTING and PAUSED. pause_ends is when the next pause of anything in
 -- the application ends by itself, or earlier.
@@ -10,6 +13,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_APP (
     ledger_from BIGINT NOT NULL DEFAULT -1,
     fence_from BIGINT NOT NULL DEFAULT 0,
     pause_ends BIGINT NOT NULL DEFAULT -1,
+    touched BIGINT,
     paused_time BIGINT NOT NULL DEFAULT -1,
     paused_until BIGINT NOT NULL DEFAULT -1,
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
@@ -62,6 +66,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_JOB (
     group_concurrency BIGINT NOT NULL DEFAULT 0,
     group_rate_count BIGINT NOT NULL DEFAULT 0,
     group_rate_per BIGINT NOT NULL DEFAULT 0,
+    touched BIGINT,
     paused_time BIGINT NOT NULL DEFAULT -1,
     paused_until BIGINT NOT NULL DEFAULT -1,
     paused_by VARCHAR(200) NOT NULL DEFAULT '',
@@ -144,6 +149,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_RUN (
     snoozes BIGINT,
     priority BIGINT,
     key_period BIGINT,
+    touched BIGINT,
     unique_key VARCHAR(200),
     group_key VARCHAR(200),
     lane VARCHAR(50),
@@ -191,6 +197,7 @@ CREATE TABLE IF NOT EXISTS QRTZ_KEY (
     execute_id BIGINT NOT NULL,
     key_period BIGINT NOT NULL DEFAULT -1,
     origin BIGINT NOT NULL,
+    touched BIGINT,
     PRIMARY KEY (unique_key, execute_id, key_period)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 

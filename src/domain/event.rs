@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::text::{escaped, shortened};
-use super::{Cause, Error, ExecutionId, ExecutionState, NodeId};
+use super::{Cause, Error, ExecutionId, ExecutionState, Lineage, NodeId};
 
 /// The operation whose failure is [`Event::NotListening`].
 pub(crate) const LISTENING: &str = "listening for changes";
@@ -263,6 +263,15 @@ pub enum Event {
         /// Its path.
         path: String,
     },
+    /// Another copy of the database answers than at the heartbeat before: a standby was promoted. Commits that
+    /// the former primary had acknowledged, and not passed on, are gone: what was claimed in them runs again,
+    /// with higher fences. Behind a synchronous standby there are none.
+    DatabasePromoted {
+        /// Where heartbeats went until now.
+        was: Lineage,
+        /// Where they go.
+        is: Lineage,
+    },
     /// The tokio runtime of the async handlers was shut down before the scheduler: the node stops beating and
     /// claims nothing more, so that others take over.
     RuntimeEnded,
@@ -418,6 +427,10 @@ impl Event {
             }
             Self::DatabaseReplaced { path } => {
                 write!(f, "the database file {path} was replaced or removed: this node stops; start it again")
+            }
+            Self::DatabasePromoted { was, is } => {
+                write!(f, "another copy of the database answers: {is}, before {was}; ")?;
+                f.write_str("what only the former one had stored is lost, and claims in it are made again")
             }
             Self::RuntimeEnded => f.write_str(
                 "the tokio runtime of the async handlers was shut down: this node stops; shut the scheduler \

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{Held, Standing, observer::Observer};
 use crate::domain::shards::Member;
-use crate::domain::{Error, Event, ExecutionId, JobSpec, Millis, NodeId};
+use crate::domain::{Error, Event, ExecutionId, JobSpec, Lineage, Millis, NodeId};
 use crate::machine::{Machine, Operation, Step};
 use crate::repair::recover;
 use crate::store::{
@@ -60,7 +60,7 @@ pub(crate) enum NodeOp {
 
 pub(crate) enum NodeAnswer {
     Registered,
-    HeartbeatReply(HeartbeatReply),
+    HeartbeatReply(HeartbeatReply, Option<Lineage>),
     Declared(Peer, Applied),
     Revoked,
     SawCancels,
@@ -84,7 +84,9 @@ impl Operation for NodeOp {
     fn perform(self, store: &dyn Store) -> Result<NodeAnswer, Error> {
         match self {
             Self::Register(node) => store.register(&node).map(|_| NodeAnswer::Registered),
-            Self::Heartbeat(beat) => store.beat(&beat).map(NodeAnswer::HeartbeatReply),
+            Self::Heartbeat(beat) => {
+                store.beat(&beat).map(|reply| NodeAnswer::HeartbeatReply(reply, store.lineage()))
+            }
             Self::DeclareDead(peer, now) => {
                 let end = NodeEnd { node: peer.id, beat: Some(peer.beat), now };
                 store.apply_one(Change::End(end)).map(|applied| NodeAnswer::Declared(peer, applied))
@@ -171,6 +173,8 @@ pub(crate) struct NodeMachine<F> {
     figures: F,
     membership: Membership,
     observer: Observer,
+    /// Which copy of the database answered last.
+    lineage: Option<Lineage>,
     next_beat: Millis,
     /// When the last heartbeat was sent, boot clock.
     sent: Millis,
@@ -208,6 +212,7 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
             figures,
             membership: Membership::Joined,
             observer: Observer::default(),
+            lineage: None,
             next_beat: now.boot + window.beat,
             sent: now.boot,
             hurry: None,
@@ -307,6 +312,14 @@ impl<F: Fn() -> Figures + Send + 'static> NodeMachine<F> {
         }
     }
 
+    /// Tells of a promotion since the last heartbeat.
+    fn follow(&mut self, lineage: Option<Lineage>) {
+        let Some(is) = lineage else { return };
+        if let Some(was) = self.lineage.replace(is).filter(|was| *was != is) {
+            self.outbox.push_back(NodeOutput::Event(Event::DatabasePromoted { was, is }));
+        }
+    }
+
     /// Others ended this incarnation: it holds nothing any more and joins again as another.
     fn rebirth(&mut self) {
         self.outbox.push_back(NodeOutput::Lease(Lease::NONE));
@@ -378,7 +391,8 @@ impl<F: Fn() -> Figures + Send + 'static> Machine for NodeMachine<F> {
                 self.outbox.push_back(NodeOutput::Reborn(self.id));
                 self.outbox.push_back(NodeOutput::Event(Event::Joined { node: self.id }));
             }
-            Ok(NodeAnswer::HeartbeatReply(pulse)) => {
+            Ok(NodeAnswer::HeartbeatReply(pulse, lineage)) => {
+                self.follow(lineage);
                 if let Asked::Heartbeat { sent } = asked {
                     self.reply(pulse, sent, now);
                 }

@@ -63,8 +63,8 @@ use self::streak::{Streak, StreakQuery};
 use self::switch::{EndedPause, PassedQuery, SwitchOrder, Switched};
 use crate::domain::shards::Share;
 use crate::domain::{
-    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, Full, JobPolicy, JobSpec, Millis,
-    NodeId, Pending, Reason, ScheduleId, ScheduleState, Token,
+    Attempt, Candidate, Covers, Entry, Error, ExecutionId, ExecutionState, Full, JobPolicy, JobSpec, Lineage,
+    Millis, NodeId, Pending, Reason, ScheduleId, ScheduleState, Token,
 };
 use crate::time::{CURSOR_AHEAD, Lease, TimeSample, Window};
 
@@ -80,6 +80,11 @@ pub(crate) trait Store: Send + Sync {
     /// Adds one to the node's beat and brings what the heartbeat needs, or says that the node's row is
     /// ended or gone: then it must register again as another.
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply>;
+
+    /// Which copy of its database the last session was opened on, where that can be told.
+    fn lineage(&self) -> Option<Lineage> {
+        None
+    }
 
     /// One page of what a poll looks at, in one call.
     fn poll(&self, query: &PollQuery) -> Result<Polled>;

@@ -69,7 +69,7 @@ fn a_node_has_drained_once_a_later_heartbeat_shows_that_it_owns_nothing() {
         meanwhile.into_iter().for_each(|input| machine.receive(now, input));
         now.boot += 10;
         let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: Vec::new() };
-        machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse)));
+        machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse, None)));
         said
     };
     assert!(!beat(&mut machine, Some(NodeInput::Drain(true))));
@@ -110,7 +110,7 @@ fn revocations_that_are_refused_do_not_pile_up() {
             Step::Do(NodeOp::Heartbeat(_)) => {
                 heartbeats += 1;
                 let pulse = HeartbeatReply::Alive { peers: Vec::new(), owned: owned.clone() };
-                machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse)));
+                machine.done(now, Ok(NodeAnswer::HeartbeatReply(pulse, None)));
             }
             Step::Do(_) => machine.done(now, Err(Error::new(ErrorKind::Refused, "disk full"))),
             Step::Tell(_) => {}
@@ -161,7 +161,7 @@ fn beat<F: Fn() -> Figures + Send + 'static>(
         matches!(machine.next(at(after)), Step::Do(NodeOp::Heartbeat(_))),
         "no heartbeat after {after} ms"
     );
-    machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(pulse)));
+    machine.done(at(after), Ok(NodeAnswer::HeartbeatReply(pulse, None)));
 }
 
 fn alive(peers: Vec<Peer>) -> HeartbeatReply {
@@ -181,7 +181,7 @@ fn all<F: Fn() -> Figures + Send + 'static>(
             Step::Do(op) => {
                 let answer = match &op {
                     NodeOp::Register(_) => NodeAnswer::Registered,
-                    NodeOp::Heartbeat(_) => NodeAnswer::HeartbeatReply(alive(Vec::new())),
+                    NodeOp::Heartbeat(_) => NodeAnswer::HeartbeatReply(alive(Vec::new()), None),
                     NodeOp::DeclareDead(peer, _) => NodeAnswer::Declared(peer.clone(), Applied::Done),
                     NodeOp::Revoke(_) => NodeAnswer::Revoked,
                     NodeOp::SawCancels(_) => NodeAnswer::SawCancels,
@@ -206,7 +206,7 @@ fn a_lease_is_counted_from_the_heartbeats_sending() {
     let mut machine = beating(Window::default());
     assert!(matches!(machine.next(at(4_999)), Step::Wait(until) if until == BEGIN + 5_000));
     assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
-    machine.done(at(7_500), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()))));
+    machine.done(at(7_500), Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), None)));
     let (seen, until) = all(&mut machine, 7_500);
     let [Step::Tell(NodeOutput::Lease(lease)), Step::Tell(NodeOutput::Members(_))] = &seen[..] else {
         panic!("{} steps", seen.len())
@@ -220,7 +220,7 @@ fn a_heartbeat_sent_before_a_pause_of_the_machine_gives_no_lease() {
     let mut machine = beating(Window::default());
     assert!(matches!(machine.next(at(5_000)), Step::Do(NodeOp::Heartbeat(_))));
     let paused = Now { apart: 20_000, ..at(5_010) };
-    machine.done(paused, Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()))));
+    machine.done(paused, Ok(NodeAnswer::HeartbeatReply(alive(Vec::new()), None)));
     let Step::Tell(NodeOutput::Lease(lease)) = machine.next(paused) else { panic!("no lease") };
     assert!(lease.is_doubtful(paused));
     machine.receive(paused, NodeInput::Beat);
@@ -304,7 +304,7 @@ fn what_ended_while_the_database_was_asked_is_not_given_up() {
     machine.held.add(brief.token);
     machine.held.remove(brief.token);
     let answer = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending.clone(), brief, orphan] };
-    machine.done(at(5_010), Ok(NodeAnswer::HeartbeatReply(answer)));
+    machine.done(at(5_010), Ok(NodeAnswer::HeartbeatReply(answer, None)));
     assert_eq!(given_up(&mut machine, 5_010), [(ExecutionId(3), ExecutionState::Pending)]);
 
     beat(&mut machine, 10_000, HeartbeatReply::Alive { peers: Vec::new(), owned: vec![ending] });
@@ -347,7 +347,7 @@ fn requests_to_cancel_come_behind_the_tasks_of_an_answer() {
     let Step::Do(NodeOp::Heartbeat(_)) = machine.next(at(5_000)) else { panic!("a heartbeat is due") };
     machine.receive(at(5_100), NodeInput::CancelAsked);
     let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![owned(1)] };
-    machine.done(at(5_500), Ok(NodeAnswer::HeartbeatReply(reply)));
+    machine.done(at(5_500), Ok(NodeAnswer::HeartbeatReply(reply, None)));
     let asked = |step: Next| if let Step::Do(op) = step { Some(op.name()) } else { None };
     let asks: Vec<&str> = all(&mut machine, 5_500).0.into_iter().filter_map(asked).collect();
     assert_eq!(asks, ["settling an execution nobody holds", "heartbeat"]);
@@ -394,7 +394,7 @@ fn a_cancel_is_noted_as_heard_although_another_heartbeat_comes_first() {
         machine.receive(at(5_000), NodeInput::Beat);
         assert!(matches!(op(&mut machine), NodeOp::Heartbeat(_)));
         let reply = HeartbeatReply::Alive { peers: Vec::new(), owned: vec![asked.clone()] };
-        machine.done(at(5_000), Ok(NodeAnswer::HeartbeatReply(reply)));
+        machine.done(at(5_000), Ok(NodeAnswer::HeartbeatReply(reply, None)));
     }
     assert!(matches!(op(&mut machine), NodeOp::SawCancels(ids) if ids == [ExecutionId(1)]));
     machine.done(at(5_000), Ok(NodeAnswer::SawCancels));

@@ -37,8 +37,8 @@ pub(super) struct Locked {
 /// executions of these groups.
 pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Option<&str>]) -> Step<Lock> {
     let dialect = session.dialect();
-    let Some(job) = entries.first().map(|entry| &*entry.job) else { return Ok(Lock::Gone) };
-    let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(job);
+    let Some(name) = entries.first().map(|entry| &*entry.job) else { return Ok(Lock::Gone) };
+    let row = sql("SELECT j.id FROM QRTZ_JOB j WHERE j.job_class = ?").bind(name);
     let row = row.push(" AND j.id IN (SELECT e.pid FROM QRTZ_EXECUTE e WHERE e.id IN ");
     let row = row.list(entries.iter().map(|entry| entry.id.0)).push(")");
     let Some(job) = session.rows(&row)?.pop().map(|mut row| row.int()).transpose()? else {
@@ -52,6 +52,11 @@ pub(super) fn lock(session: &mut dyn Session, entries: &[&Entry], groups: &[Opti
     let (bounds, now) = (policy::bounds(&mut row)?, row.int()?);
     if bounds.is_none() {
         return Ok(Lock::Locked(Locked { job, now, room: None }));
+    }
+    if let Some(touch) = dialect.touch().filter(|_| session.is_member()) {
+        // A claim on another member must see this one, or be refused.
+        let touch = sql(format!("UPDATE QRTZ_JOB SET {touch} WHERE id = ? AND job_class = ?"));
+        session.execute(&touch.bind(job).bind(name))?;
     }
     let read = |mut row: Row| {
         let (id, runs, claimed, group) = (row.int()?, row.int()? == 1, row.int()?, row.text()?);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::connection::{Connections, Link};
 use super::database::LOCK_WAIT;
 use super::fault::{Fault, FaultKind, Step};
-use super::session::Session;
+use super::session::{Session, catch_up};
 use super::statement::{single, sql};
 use crate::domain::{Error, Millis};
 use crate::store::Result;
@@ -63,6 +63,21 @@ impl SqlStore {
         self.retried(&mut body, Self::attempt_transaction).map_err(|fault| self.error(operation, fault))
     }
 
+    /// As [`SqlStore::write`], where a member of a Galera cluster must not decide on rows as they were before
+    /// others' last commits.
+    pub(super) fn write_caught_up<T>(
+        &self,
+        operation: &str,
+        mut body: impl FnMut(&mut dyn Session) -> Step<T>,
+    ) -> Result<T> {
+        self.retried(&mut body, Self::attempt_caught_up).map_err(|fault| self.error(operation, fault))
+    }
+
+    fn attempt_caught_up<T>(&self, link: &mut Link, body: Body<'_, T>) -> Step<T> {
+        catch_up(link.session.as_mut()).map_err(|fault| changed_nothing(self.probe(link, fault)))?;
+        self.attempt_transaction(link, body)
+    }
+
     /// As [`SqlStore::write`], for a body that begins the transaction itself.
     pub(super) fn write_begun<T>(
         &self,
@@ -91,7 +106,7 @@ impl SqlStore {
                 }
                 Err(fault) if tries < TRIES && self.clock.now().boot < again => match fault.kind {
                     kind if kind.passes() => tries += 1,
-                    FaultKind::Lost | FaultKind::ReadOnly if !replaced => replaced = true,
+                    kind if (kind == FaultKind::Lost || kind.is_of_server()) && !replaced => replaced = true,
                     _ => return Err(fault),
                 },
                 ended => return ended,
@@ -137,6 +152,12 @@ impl SqlStore {
         match body(link.session.as_mut()) {
             Ok(value) => match self.control(link, "COMMIT") {
                 Ok(()) => Ok(value),
+                // A refused commit, as of a transaction that another member of a Galera cluster was faster
+                // than: the server has rolled it back.
+                Err(fault) if fault.kind.passes() && self.control(link, "ROLLBACK").is_ok() => {
+                    self.connections.distrust(link, &fault);
+                    Err(fault)
+                }
                 Err(fault) => {
                     self.connections.discard(link);
                     Err(Fault { kind: FaultKind::Unknown, ..fault })
@@ -144,11 +165,11 @@ impl SqlStore {
             },
             // No COMMIT was sent: nothing can have been kept, whether or not the ROLLBACK arrives.
             Err(fault) => match self.control(link, "ROLLBACK") {
-                Ok(()) => {
+                Ok(()) if fault.kind != FaultKind::Unknown => {
                     self.connections.distrust(link, &fault);
                     Err(self.lock_wait_by_duration(began, fault))
                 }
-                Err(_) => {
+                _ => {
                     self.connections.discard(link);
                     Err(Fault { kind: FaultKind::Lost, ..fault })
                 }
@@ -174,7 +195,8 @@ impl SqlStore {
     /// After an error outside a transaction: a connection that still answers has refused, which rolled the
     /// statement back; one that does not leaves the statement's fate unknown.
     fn probe(&self, link: &mut Link, fault: Fault) -> Fault {
-        if fault.kind != FaultKind::Lost && link.session.rows(&sql("SELECT 1 AS one")).is_ok() {
+        let in_doubt = matches!(fault.kind, FaultKind::Lost | FaultKind::Unknown);
+        if !in_doubt && link.session.rows(&sql("SELECT 1 AS one")).is_ok() {
             self.connections.distrust(link, &fault);
             return fault;
         }

@@ -106,7 +106,7 @@ pub(super) fn resolve(store: &SqlStore, requests: &[ClaimRequest], claims: bool)
     };
     let answers = or_apart(requests, &|part| {
         let once = |session: &mut dyn Session| resolve_once(session, part, claims);
-        let (wins, held) = store.write("resolve claims", once).map_err(unknown)?;
+        let (wins, held) = store.write_caught_up("resolve claims", once).map_err(unknown)?;
         let ending = |request: &ClaimRequest| {
             if held.has(request) { Claim::Skipped } else { Claim::Lost }
         };
@@ -333,7 +333,8 @@ fn win_enqueued(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> St
         let seen = want.of(&["id", "state", "claim_token"]);
         want = want.only(&ids(session.rows(&free_rows(dialect, &seen))?)?);
     }
-    take_all(session, &want, "r.fence + 1")
+    let fence = dialect.next_fence("r.fence");
+    take_all(session, &want, &fence)
 }
 
 /// Locks the PENDING executions that are as they were seen and that nobody holds; their ids.
@@ -396,8 +397,9 @@ fn win_batch(session: &mut dyn Session, pending: &[PendingRequest<'_>]) -> Step<
         return Ok(Found::default());
     }
     let schedule = dialect.seek("e.id", "w.schedule") + " AND w.id <> -1";
-    let taken = TAKE_SLOT.into_iter().filter(|_| has_slots);
-    let sets: Vec<(&str, &str)> = std::iter::once(("fence", "e.fence + 1")).chain(taken).collect();
+    let fence = dialect.next_fence("e.fence");
+    let mut sets = vec![("fence", fence.as_str())];
+    sets.extend(TAKE_SLOT.into_iter().filter(|_| has_slots));
     session.execute(&update(dialect, ("QRTZ_EXECUTE", "e"), &sets, &want, &schedule))?;
     take_all(session, &want, "(SELECT e.fence FROM QRTZ_EXECUTE e WHERE e.id = w.schedule)")
 }

@@ -187,7 +187,7 @@ impl Connections {
     /// Gives up a connection that may not write, with all that lead to the same place: the address may lead
     /// to another server by now, after a failover. And one that an error of the database may have spoiled.
     pub(super) fn distrust(&self, link: &mut Link, fault: &Fault) {
-        if fault.kind == FaultKind::ReadOnly {
+        if fault.kind.is_of_server() {
             self.discard(link);
         } else if self.target.dialect.errors_spoil_connections() && fault.kind != FaultKind::Conflict {
             link.broken = true;

@@ -5,6 +5,8 @@
 use super::dialect::Dialect;
 use super::due::{self, Part};
 use super::fault::{Fault, FaultKind, Step};
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
+use super::hosts::Pickiness;
 use super::open_executions::{self, Whose};
 use super::planned::{Found, PlannedRequest};
 use super::session::Session;
@@ -123,6 +125,6 @@ pub(super) fn schema_is_locked() -> Fault {
 
 /// Opens nothing: stands in for a database whose feature is off. [`Target::parse`] refuses it before.
 #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")))]
-pub(super) fn switched_off(_: &Target) -> Step<Opened> {
+pub(super) fn switched_off(_: &Target, _: &str, _: Pickiness) -> Step<Opened> {
     Err(Fault::new(FaultKind::Refused, "this database's feature is off"))
 }

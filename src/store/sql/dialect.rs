@@ -9,6 +9,9 @@ use super::statement::{Statement, Value};
 use crate::store::news::Hearing;
 use crate::time::{HostTime, Micros, TimeSample};
 
+/// The setting of a session of PostgreSQL that holds the lowest fence of its claims.
+pub(super) const FENCE_FROM: &str = "firetime.fence_from";
+
 /// Which SQL is spoken.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,29 @@ impl Dialect {
     /// Whether a transaction that writes keeps all others from writing.
     pub(super) fn has_one_writer(self) -> bool {
         self == Self::Sqlite
+    }
+
+    /// Changes a row that a decision rests on, and that may otherwise stay as it is. Locks on Galera end at
+    /// their member; there only a row that both change keeps two transactions on different members from
+    /// committing beside each other.
+    pub(super) fn touch(self) -> Option<&'static str> {
+        (self == Self::Mysql).then_some("touched = COALESCE(touched, 0) + 1")
+    }
+
+    /// The same behind other assignments.
+    pub(super) fn and_touch(self) -> String {
+        self.touch().map_or_else(String::new, |touch| format!(", {touch}"))
+    }
+
+    /// The fence of the next claim behind this column. On PostgreSQL no lower than the session's
+    /// [`FENCE_FROM`]: a promoted standby may not have the last claims.
+    pub(super) fn next_fence(self, column: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Mysql => format!("{column} + 1"),
+            Self::Postgres => {
+                format!("GREATEST({column} + 1, CAST(current_setting('{FENCE_FROM}', true) AS BIGINT))")
+            }
+        }
     }
 
     /// Locks the rows a SELECT brings until the transaction ends, waiting for them. SQLite's transactions

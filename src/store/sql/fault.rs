@@ -26,6 +26,8 @@ pub(super) enum FaultKind {
     Refused,
     /// This session may not write: its server is a standby, or was made read-only. Another session may.
     ReadOnly,
+    /// This session's server is outside its cluster: it takes no statements for now. Another may.
+    NotReady,
     /// The connection is gone or cannot be trusted.
     Lost,
     /// The commit's answer is missing.
@@ -35,6 +37,11 @@ pub(super) enum FaultKind {
 }
 
 impl FaultKind {
+    /// Whether this session's server is the wrong one: another of its cluster may do.
+    pub(super) fn is_of_server(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::NotReady)
+    }
+
     /// Whether another try may go better.
     pub(super) fn passes(self) -> bool {
         matches!(self, Self::Busy | Self::Conflict)
@@ -44,7 +51,7 @@ impl FaultKind {
     pub(super) fn error_kind(self) -> ErrorKind {
         match self {
             Self::Unknown => ErrorKind::Unknown,
-            Self::Lost | Self::Busy | Self::TakenId => ErrorKind::Unavailable,
+            Self::Lost | Self::Busy | Self::NotReady | Self::TakenId => ErrorKind::Unavailable,
             Self::Conflict => ErrorKind::Conflict,
             Self::Senseless => ErrorKind::Config,
             Self::Refused | Self::ReadOnly => ErrorKind::Refused,
@@ -155,10 +162,17 @@ fn by_text(message: &str) -> FaultKind {
         "no equivalent in encoding",
         "datatype mismatch",
     ];
+    // A commit of Galera's that failed without a verdict: an autocommitted statement may have been made.
+    const UNKNOWN: [&str; 2] = ["during commit", "provider status: not connected"];
+    const NOT_READY: [&str; 1] = ["wsrep has not yet prepared node"];
     let message = message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if says(&LOST) {
         FaultKind::Lost
+    } else if says(&UNKNOWN) {
+        FaultKind::Unknown
+    } else if says(&NOT_READY) {
+        FaultKind::NotReady
     } else if says(&CONFLICT) {
         FaultKind::Conflict
     } else if says(&BUSY) {

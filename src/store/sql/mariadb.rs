@@ -49,7 +49,13 @@ impl Database for Mariadb {
              innodb_lock_wait_timeout = {lock_wait}, idle_transaction_timeout = {seconds}, \
              max_statement_time = {seconds}; \
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
-        ))
+        ))?;
+        if session.is_member() {
+            // A client sees what others have committed. A node's calls wait for that where they need it.
+            let waits = i32::from(limits.spare == 0);
+            session.batch(&format!("SET SESSION wsrep_sync_wait = {waits}"))?;
+        }
+        Ok(())
     }
 
     /// As a prepared statement: one of diesel's batches takes three round trips.
@@ -93,12 +99,14 @@ fn within_reach(
     limits: StoreLimits,
     check: fn(&mut dyn Session) -> Step<()>,
 ) -> Step<Opened> {
-    let there = target.clone();
-    target.reach.open(server(&target.address).as_deref(), span(limits.call), move || {
-        let mut session = there.watched(open(&there)?, limits)?;
-        Mariadb.limit(session.as_mut(), limits).map_err(|fault| there.clean(fault))?;
-        check(session.as_mut()).map_err(|fault| there.clean(fault))?;
-        Ok(session)
+    target.hosts.first(span(limits.call), |address, wait, pickiness| {
+        let (there, address) = (target.clone(), address.to_owned());
+        target.reach.open(server(&address).as_deref(), wait, move || {
+            let mut session = there.watched(open(&there, &address, pickiness)?, limits)?;
+            Mariadb.limit(session.as_mut(), limits).map_err(|fault| there.clean(fault))?;
+            check(session.as_mut()).map_err(|fault| there.clean(fault))?;
+            Ok(session)
+        })
     })
 }
 

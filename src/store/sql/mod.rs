@@ -9,6 +9,7 @@
 //! dialect    differences of a word or a line         session    diesel behind a trait
 //! batch      rows that statements join with          entry      columns to values and back
 //! reach, watched  clients that may hang            opened     which file SQLite's is
+//! hosts      the servers that a URL names
 //! open_executions CLAIMED and RUNNING executions
 //! target     the database that a URL names, and passwords, which no message repeats
 //! planned    claims of planned occurrences           due        the due schedules of a poll
@@ -41,6 +42,7 @@ mod due;
 mod ensure;
 mod entry;
 mod fault;
+mod hosts;
 mod inspect;
 mod joined;
 mod mariadb;
@@ -97,7 +99,7 @@ use super::{
     PollQuery, Polled, Prepared, Purge, Purged, PurgedOrphans, PurgedQueues, QueueWalk, Result, ScheduleRow,
     SeenSchedule, Store, StoreLimits, StrandedPage, UnreadablePage, UnreadableQuery, Withdrawn,
 };
-use crate::domain::{Covers, Entry, ErrorKind, ExecutionId, Millis, ScheduleId};
+use crate::domain::{Covers, Entry, Error, ErrorKind, ExecutionId, Lineage, Millis, ScheduleId};
 use crate::time::{Clock, TimeSample, span};
 
 /// Opens a store on the database `url` names. Nothing is connected to yet.
@@ -156,6 +158,28 @@ impl SqlStore {
         }
     }
 
+    /// A change whose row was not as it was seen is made once more, on a member of a Galera cluster that has
+    /// caught up: the row may just not have arrived there.
+    fn apply_again(
+        &self,
+        operation: &str,
+        changes: &[Change],
+        mut applied: Vec<Applied>,
+    ) -> Result<Vec<Applied>> {
+        let lost: Vec<usize> = (0..changes.len()).filter(|place| applied[*place] == Applied::Lost).collect();
+        if lost.is_empty() {
+            return Ok(applied);
+        }
+        let changes: Vec<Change> = lost.iter().map(|place| changes[*place].clone()).collect();
+        let again = self.write_caught_up(operation, |session| order::apply(session, &changes));
+        // Some of the changes may have been made before.
+        let again = again.map_err(|error| Error::new(ErrorKind::Unknown, error.to_string()))?;
+        for (place, again) in lost.into_iter().zip(again) {
+            applied[place] = again;
+        }
+        Ok(applied)
+    }
+
     fn schedules_by(&self, application: Option<&str>, limit: usize) -> Result<Vec<ScheduleRow>> {
         let page = |session: &mut dyn Session, after: Option<&ScheduleRow>, limit| {
             inspect::schedules(session, application, after, limit)
@@ -172,6 +196,10 @@ impl Store for SqlStore {
         })
     }
 
+    fn lineage(&self) -> Option<Lineage> {
+        self.connections.target.lineage()
+    }
+
     fn beat(&self, beat: &Heartbeat) -> Result<HeartbeatReply> {
         if let Some(path) = self.connections.target.replaced_file() {
             return Ok(HeartbeatReply::DatabaseReplaced(path));
@@ -179,10 +207,17 @@ impl Store for SqlStore {
         // A beat counted twice does no harm, so a lost one is repeated on a fresh connection. Otherwise,
         // where idle connections are closed between two heartbeats, each second one would fail, and an
         // observer that never has two confirmed in a row declares nobody dead.
-        if !self.read("heartbeat", |session| node::beat(session, beat))?.is_done() {
-            return Ok(HeartbeatReply::Ended);
-        }
-        self.read("heartbeat", |session| node::reply(session, beat))
+        self.read("heartbeat", |session| {
+            let mut counted = node::beat(session, beat)?;
+            if !counted.is_done() && session.is_member() {
+                session::catch_up(session)?;
+                counted = node::beat(session, beat)?;
+            }
+            match counted.is_done() {
+                true => node::reply(session, beat),
+                false => Ok(HeartbeatReply::Ended),
+            }
+        })
     }
 
     fn poll(&self, query: &PollQuery) -> Result<Polled> {
@@ -220,11 +255,16 @@ impl Store for SqlStore {
         let Some(operation) = changes.first().map(|change| change.rule().operation) else {
             return Ok(Vec::new());
         };
-        let apply = |session: &mut dyn Session| order::apply(session, changes);
-        if change::is_one_statement(self.connections.target.dialect, changes) {
-            return self.alone(operation, apply);
-        }
-        self.write(operation, apply)
+        let mut is_member = false;
+        let apply = |session: &mut dyn Session| {
+            is_member = session.is_member();
+            order::apply(session, changes)
+        };
+        let applied = match change::is_one_statement(self.connections.target.dialect, changes) {
+            true => self.alone(operation, apply),
+            false => self.write(operation, apply),
+        }?;
+        if is_member { self.apply_again(operation, changes, applied) } else { Ok(applied) }
     }
 
     fn apply_audited(&self, change: Change, entry: &AuditEntry) -> Result<Applied> {

@@ -216,6 +216,11 @@ fn ask(session: &mut dyn Session, order: &ExecutionOrder) -> Step<bool> {
     ));
     let insert = insert.bind(order.execution.0).bind(order.application.as_str());
     session.execute(&insert.bind(order.order.actor.as_str()).bind(order.order.reason.as_str()))?;
+    if let Some(touch) = session.dialect().touch() {
+        // An outcome on another member of a cluster must see the request, or be refused.
+        let touch = sql(format!("UPDATE QRTZ_RUN SET {touch} WHERE id = ? AND application = ?"));
+        session.execute(&touch.bind(order.execution.0).bind(order.application.as_str()))?;
+    }
     Ok(true)
 }
 

@@ -37,12 +37,11 @@ pub(super) fn planned_want(planned: &[PlannedRequest<'_>]) -> BatchRows {
 /// A claim puts its execution into this state.
 pub(super) const CLAIMED_OR_RUNNING: &str = "CASE WHEN w.started = -1 THEN 'CLAIMED' ELSE 'RUNNING' END";
 
-/// The cursor move of a planned claim.
-const MOVE: [(&str, &str); 5] = [
+/// The cursor move of a planned claim, but for the fence.
+const MOVE: [(&str, &str); 4] = [
     ("prev_fire_time", "w.next_fire_time"),
     ("next_fire_time", "w.following"),
     ("state", "CASE WHEN w.following = -1 THEN 'COMPLETE' ELSE 'EXECUTING' END"),
-    ("fence", "e.fence + 1"),
     // A figure for people, which stands still before it overflows.
     (
         "time_triggered",
@@ -58,9 +57,10 @@ const TAKE_SLOT: [(&str, &str); 3] = [
 ];
 
 /// What a planned claim of these assigns to the schedule's row.
-pub(super) fn moves(has_slots: bool) -> Vec<(&'static str, &'static str)> {
+pub(super) fn moves(dialect: Dialect, has_slots: bool) -> Vec<(&'static str, String)> {
     let slot = TAKE_SLOT.into_iter().filter(|_| has_slots);
-    MOVE.into_iter().chain(slot).collect()
+    let fence = std::iter::once(("fence", dialect.next_fence("e.fence")));
+    fence.chain(MOVE.into_iter().chain(slot).map(|(column, value)| (column, value.to_owned()))).collect()
 }
 
 /// Whether executions of some of these schedules must not overlap.
@@ -121,13 +121,13 @@ pub(super) fn insert_of(schedule: &str) -> String {
 
 /// Moves cursors; the slots are not looked at.
 pub(super) fn move_cursors(dialect: Dialect, want: &BatchRows) -> Statement {
-    update(dialect, ("QRTZ_EXECUTE", "e"), &MOVE, &want.of(MOVED), &claimable(dialect))
+    update(dialect, ("QRTZ_EXECUTE", "e"), &moves(dialect, false), &want.of(MOVED), &claimable(dialect))
 }
 
 /// Moves the cursors of schedules whose slots are free, and takes these.
 pub(super) fn move_cursors_and_slots(dialect: Dialect, want: &BatchRows) -> Statement {
     let condition = format!("{} AND {}", claimable(dialect), slot_is_free(dialect));
-    update(dialect, ("QRTZ_EXECUTE", "e"), &moves(true), &want.of(MOVED), &condition)
+    update(dialect, ("QRTZ_EXECUTE", "e"), &moves(dialect, true), &want.of(MOVED), &condition)
 }
 
 /// Takes the slots of schedules whose rows this transaction has locked.

@@ -5,6 +5,7 @@ pub(super) mod claims;
 mod driver;
 #[cfg(feature = "postgres")]
 mod ear;
+mod lineage;
 pub(super) mod notes;
 #[cfg(feature = "postgres")]
 mod pooler;
@@ -20,6 +21,7 @@ use super::database::{switched_off as open, switched_off as open_unshared};
 use super::dialect::Dialect;
 use super::due::{self, Among, Part};
 use super::fault::{Fault, FaultKind, Step};
+use super::hosts::Pickiness;
 use super::open_executions::Whose;
 use super::planned::{Found, PlannedRequest};
 use super::session::Session;
@@ -159,12 +161,20 @@ impl Database for Postgres {
 
 /// A session with its limits set. libpq's own limit ends with the login: a network that goes silent after it
 /// would keep the pool's thread for ever, and with it the hope of all who wait for a connection.
-fn within_reach(target: &Target, limits: StoreLimits, open: fn(&Target) -> Step<Opened>) -> Step<Opened> {
-    let (there, wait) = (target.clone(), span(limits.call));
-    target.reach.open(None, wait, move || {
-        let mut session = there.watched(open(&there)?, limits)?;
-        Postgres.limit(session.as_mut(), limits).map_err(|fault| there.clean(fault))?;
-        Ok(session)
+fn within_reach(
+    target: &Target,
+    limits: StoreLimits,
+    open: fn(&Target, &str, Pickiness) -> Step<Opened>,
+) -> Step<Opened> {
+    target.hosts.first(span(limits.call), |address, wait, pickiness| {
+        let (there, address) = (target.clone(), address.to_owned());
+        target.reach.open(None, wait, move || {
+            let mut session = there.watched(open(&there, &address, pickiness)?, limits)?;
+            let clean = |fault| there.clean(fault);
+            Postgres.limit(session.as_mut(), limits).map_err(clean)?;
+            lineage::follow(session.as_mut(), &there, limits).map_err(clean)?;
+            Ok(session)
+        })
     })
 }
 

@@ -121,9 +121,11 @@ impl KeyRow {
     /// The key, whose row is locked, is this execution's from now on. Written in any case: a caller with an
     /// older snapshot must not take the execution for one that has ended.
     fn give(&self, session: &mut dyn Session, from: i64, to: i64) -> Step<()> {
-        let update =
-            sql("UPDATE QRTZ_KEY SET origin = ? WHERE unique_key = ? AND execute_id = ? AND key_period = ? \
-                          AND origin = ?");
+        let update = sql(format!(
+            "UPDATE QRTZ_KEY SET origin = ?{} WHERE unique_key = ? AND execute_id = ? AND key_period = ? \
+             AND origin = ?",
+            session.dialect().and_touch()
+        ));
         let update = update.bind(to).bind(self.key.as_str()).bind(self.queue).bind(self.period);
         session.execute(&update.bind(from))?;
         Ok(())

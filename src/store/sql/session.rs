@@ -40,6 +40,13 @@ pub trait Session {
     #[doc(hidden)]
     fn batch(&mut self, text: &str) -> Step<()>;
 
+    /// Whether its server is one of several that certify each other's commits (Galera): it may lag behind the
+    /// others, and a lock on a row keeps nobody on another of them from changing it.
+    #[doc(hidden)]
+    fn is_member(&self) -> bool {
+        false
+    }
+
     /// From now on statements take as long as they do, also where this session gives them up.
     #[doc(hidden)]
     fn wait(&mut self) {}
@@ -49,6 +56,15 @@ pub trait Session {
 pub(super) fn now(session: &mut dyn Session) -> Step<Millis> {
     let question = format!("SELECT {} AS now", session.dialect().clock());
     single(session.rows(&sql(question))?)
+}
+
+/// Waits until a member of a Galera cluster has applied what others had committed when this began. Within a
+/// transaction it waits for nothing.
+pub(super) fn catch_up(session: &mut dyn Session) -> Step<()> {
+    match session.is_member() {
+        true => session.rows(&sql("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1 AS one")).map(|_| ()),
+        false => Ok(()),
+    }
 }
 
 /// A statement's text between its binds, and these: taken apart once, for diesel walks it several times.

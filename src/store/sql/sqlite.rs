@@ -11,6 +11,7 @@ use super::database::switched_off as open;
 use super::database::{Database, LOCK_WAIT, SCHEMA_WAIT, schema_is_locked};
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step};
+use super::hosts::Pickiness;
 use super::planned::{
     Found, PlannedRequest, all_of, by_first_column, have_slots, insert_moved, move_cursors,
     move_cursors_and_slots, planned_want,
@@ -30,7 +31,8 @@ impl Database for Sqlite {
     fn connect(&self, target: &Target, limits: StoreLimits) -> Step<Opened> {
         // Opening a path without a file would make one.
         target.check_file()?;
-        let mut session = open(target).map_err(|fault| unopened(target, fault))?;
+        let mut session = open(target, &target.address, Pickiness::AnyThatWorks)
+            .map_err(|fault| unopened(target, fault))?;
         target.note_file();
         target.check_file()?;
         self.limit(session.as_mut(), limits).map_err(|fault| unopened(target, fault))?;

@@ -78,8 +78,11 @@ pub(super) fn apply_audited(session: &mut dyn Session, change: &Change, entry: &
 /// Some pause in the application ends by itself then. The row is written in any case: whoever looks for the
 /// next end at the same time holds it, and must see this pause.
 fn note_end(session: &mut dyn Session, application: &str, until: Millis) -> Step<()> {
-    let update = sql("UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \
-                      ELSE pause_ends END WHERE application = ?");
+    let update = sql(format!(
+        "UPDATE QRTZ_APP SET pause_ends = CASE WHEN pause_ends = -1 OR pause_ends > ? THEN ? \
+         ELSE pause_ends END{} WHERE application = ?",
+        session.dialect().and_touch()
+    ));
     session.execute(&update.bind(until).bind(until).bind(application))?;
     Ok(())
 }

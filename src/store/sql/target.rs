@@ -1,15 +1,16 @@
 //! The database that a URL names, and what its messages may not repeat.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::Dialect;
 use super::fault::{Fault, FaultKind, Step, explained};
+use super::hosts::Hosts;
 use super::opened::OpenedFile;
 use super::reach::Reach;
 use super::session::Session;
 use super::watched::Watched;
-use crate::domain::{Error, ErrorKind};
+use crate::domain::{Error, ErrorKind, Lineage};
 use crate::store::{Result, StoreLimits};
 use crate::time::span;
 
@@ -20,12 +21,15 @@ pub(super) type Opened = Box<dyn Session + Send>;
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) dialect: Dialect,
-    /// What diesel is given.
+    /// A SQLite file as diesel is given it, or a server's URL.
     pub(super) address: String,
+    pub(super) hosts: Hosts,
     secrets: Vec<String>,
     pub(super) memory: bool,
     pub(super) reach: Reach,
     opened: OpenedFile,
+    /// The copy of a PostgreSQL database that a session was opened on last.
+    lineage: Arc<Mutex<Option<Lineage>>>,
     /// How many sessions were given up and have not returned.
     given_up: Arc<AtomicUsize>,
 }
@@ -59,8 +63,10 @@ impl Target {
         let (secrets, memory) = (secrets(dialect, url), address == ":memory:");
         let is_file = dialect.is_file() && !memory && !address.starts_with("file:");
         let address = if is_file { absolute(address) } else { address };
-        let (reach, opened, given_up) = (Reach::default(), OpenedFile::default(), Arc::default());
-        Ok(Self { dialect, memory, address, secrets, reach, opened, given_up })
+        let (reach, opened) = (Reach::default(), OpenedFile::default());
+        let (lineage, given_up) = (Arc::default(), Arc::default());
+        let hosts = Hosts::of(if dialect.is_file() { "" } else { &address });
+        Ok(Self { dialect, memory, address, hosts, secrets, reach, opened, lineage, given_up })
     }
 
     /// The path of a SQLite file; none where the address is a URI, whose file only SQLite knows.
@@ -93,6 +99,21 @@ impl Target {
                 format!("the database file {file} was replaced or removed after it had been opened");
             Err(Fault::new(FaultKind::Lost, message))
         })
+    }
+
+    pub(super) fn lineage(&self) -> Option<Lineage> {
+        *self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sessions lead to this copy of the database from now on. Refuses one that was replaced by the last.
+    pub(super) fn follow(&self, lineage: Lineage) -> Step<()> {
+        let mut last = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = last.filter(|seen| lineage.is_behind(*seen)) {
+            let message = format!("the server was replaced: it is on {lineage}, another on {seen}");
+            return Err(Fault::new(FaultKind::ReadOnly, message));
+        }
+        *last = Some(lineage);
+        Ok(())
     }
 
     /// A driver's message without anything of the password in it.

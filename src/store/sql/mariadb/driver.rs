@@ -7,13 +7,68 @@ use diesel::{MysqlConnection, RunQueryDsl};
 
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
-use crate::store::sql::fault::{Step, fault};
+use crate::store::sql::fault::{Fault, FaultKind, Step, fault};
+use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
-use crate::store::sql::statement::{Row, Statement};
+use crate::store::sql::statement::{Row, Statement, single, sql};
 use crate::store::sql::target::{Opened, Target};
 
-pub(super) fn open(target: &Target) -> Step<Opened> {
-    Ok(Box::new(target.establish::<MysqlConnection>(&target.address)?))
+/// A session; on a member of a Galera cluster only if that takes statements.
+pub(super) fn open(target: &Target, address: &str, pickiness: Pickiness) -> Step<Opened> {
+    let mut connection = target.establish::<MysqlConnection>(address)?;
+    // A server that was built without Galera does not know the variable.
+    let is_member =
+        connection.rows(&sql("SELECT @@wsrep_on AS clustered")).and_then(single).unwrap_or(0) == 1;
+    if !is_member {
+        return Ok(Box::new(connection));
+    }
+    is_ready(&mut connection, pickiness).map_err(|fault| target.clean(fault))?;
+    Ok(Box::new(Member(connection)))
+}
+
+/// Refuses a member outside the cluster's primary component, or one that is joining it; and where others may
+/// do, one that gives its data to a member that joins.
+fn is_ready(connection: &mut MysqlConnection, pickiness: Pickiness) -> Step<()> {
+    const SYNCED: &str = "4";
+    const DONOR: &str = "2";
+    let state = "SELECT s.VARIABLE_VALUE FROM information_schema.SESSION_STATUS s \
+                 WHERE s.VARIABLE_NAME = 'WSREP_LOCAL_STATE'";
+    let state = connection.rows(&sql(state))?.pop().map(|mut row| row.text()).transpose()?;
+    match state.as_deref() {
+        Some(SYNCED) => Ok(()),
+        Some(DONOR) if pickiness == Pickiness::AnyThatWorks => Ok(()),
+        Some(DONOR) => Err(Fault::new(FaultKind::Busy, "the member gives its data to another")),
+        _ => Err(Fault::new(FaultKind::NotReady, "the member is not in its cluster")),
+    }
+}
+
+/// A session on a member of a Galera cluster.
+struct Member(MysqlConnection);
+
+impl Session for Member {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    fn execute(&mut self, statement: &Statement) -> Step<usize> {
+        Session::execute(&mut self.0, statement)
+    }
+
+    fn rows(&mut self, statement: &Statement) -> Step<Vec<Row>> {
+        self.0.rows(statement)
+    }
+
+    fn each(&mut self, question: &Statement, see: &mut dyn FnMut(Row) -> Step<()>) -> Step<()> {
+        self.0.each(question, see)
+    }
+
+    fn batch(&mut self, text: &str) -> Step<()> {
+        self.0.batch(text)
+    }
+
+    fn is_member(&self) -> bool {
+        true
+    }
 }
 
 session!(MysqlConnection, Dialect::Mysql, diesel::connection::DefaultLoadingMode);

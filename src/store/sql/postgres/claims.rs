@@ -40,7 +40,7 @@ pub(in crate::store::sql) fn claim_waiting(want: &BatchRows, has_slots: bool) ->
     sql(format!(
         "WITH patience AS (SELECT set_config('lock_timeout', '{SKIP_RETRY}', true)), \
          moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM patience, ",
-        assigned("", &moves(has_slots))
+        assigned("", &moves(Dialect::Postgres, has_slots))
     ))
     .want(Dialect::Postgres, want)
     .push(&guarded_and_inserted(has_slots))
@@ -53,7 +53,7 @@ pub(in crate::store::sql) fn claim_skipping(want: &BatchRows, has_slots: bool) -
     sql("WITH locked AS (SELECT w.* FROM ").want(Dialect::Postgres, want).push(&format!(
         " JOIN QRTZ_EXECUTE e ON {}{free}), moved AS (UPDATE QRTZ_EXECUTE AS e SET {} FROM locked AS w{}",
         claimable(Dialect::Postgres),
-        assigned("", &moves(has_slots)),
+        assigned("", &moves(Dialect::Postgres, has_slots)),
         guarded_and_inserted(has_slots)
     ))
 }

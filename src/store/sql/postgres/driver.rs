@@ -10,35 +10,39 @@ use super::pooler;
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
+use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session, text_or_null};
 use crate::store::sql::statement::{Row, Statement, Value};
 use crate::store::sql::target::{Opened, Target};
 
-pub(super) fn open(target: &Target) -> Step<Opened> {
-    Ok(Box::new(establish(target)?))
+pub(super) fn open(target: &Target, address: &str, _: Pickiness) -> Step<Opened> {
+    Ok(Box::new(establish(target, address)?))
 }
 
 /// As [`open`]; refuses a pooler that others' sessions share.
-pub(super) fn open_unshared(target: &Target) -> Step<Opened> {
-    let mut session = establish(target)?;
-    pooler::refuse([&mut session, &mut establish(target)?]).map_err(|fault| target.clean(fault))?;
+pub(super) fn open_unshared(target: &Target, address: &str, _: Pickiness) -> Step<Opened> {
+    let mut session = establish(target, address)?;
+    pooler::refuse([&mut session, &mut establish(target, address)?]).map_err(|fault| target.clean(fault))?;
     Ok(Box::new(session))
 }
 
-pub(super) fn establish(target: &Target) -> Step<PgConnection> {
-    target.establish(&impatient(&target.address))
+/// A session at one of the target's hosts.
+pub(super) fn establish(target: &Target, address: &str) -> Step<PgConnection> {
+    target.establish(&impatient(address, target.hosts.are_several()))
 }
 
-/// A PostgreSQL URL whose connections notice a silent network within seconds, unless the URL says otherwise.
-fn impatient(url: &str) -> String {
-    const OPTIONS: [(&str, &str); 5] = [
+/// A PostgreSQL URL whose connections notice a silent network within seconds, and of several hosts lead to
+/// the primary, unless the URL says otherwise.
+fn impatient(url: &str, has_others: bool) -> String {
+    const OPTIONS: [(&str, &str); 6] = [
+        ("target_session_attrs", "read-write"),
         ("connect_timeout", "2"),
         ("tcp_user_timeout", "5000"),
         ("keepalives_idle", "10"),
         ("keepalives_interval", "3"),
         ("keepalives_count", "3"),
     ];
-    OPTIONS.iter().fold(url.to_owned(), |url, (name, value)| {
+    OPTIONS[usize::from(!has_others)..].iter().fold(url.to_owned(), |url, (name, value)| {
         let mark = if url.contains('?') { '&' } else { '?' };
         if url.contains(&format!("{name}=")) { url } else { format!("{url}{mark}{name}={value}") }
     })

@@ -28,7 +28,7 @@ pub(super) struct PgEar {
 pub(super) fn listen(target: &Target, limits: StoreLimits, application: &str) -> Step<Box<dyn Ear>> {
     let (there, application) = (target.clone(), application.to_owned());
     let begin = move || {
-        let mut connection = establish(&there)?;
+        let mut connection = establish(&there, there.hosts.lead())?;
         prove(&mut connection, limits.call).map_err(|fault| there.clean(fault))?;
         Ok(Box::new(PgEar { connection, target: there, application }) as Box<dyn Ear>)
     };

@@ -7,12 +7,13 @@ use diesel::{RunQueryDsl, SqliteConnection};
 use crate::store::columns::Cell;
 use crate::store::sql::dialect::Dialect;
 use crate::store::sql::fault::{Step, fault};
+use crate::store::sql::hosts::Pickiness;
 use crate::store::sql::session::{Columns, Session, Sql, cells, session};
 use crate::store::sql::statement::{Row, Statement};
 use crate::store::sql::target::{Opened, Target};
 
-pub(super) fn open(target: &Target) -> Step<Opened> {
-    Ok(Box::new(target.establish::<SqliteConnection>(&target.address)?))
+pub(super) fn open(target: &Target, address: &str, _: Pickiness) -> Step<Opened> {
+    Ok(Box::new(target.establish::<SqliteConnection>(address)?))
 }
 
 session!(SqliteConnection, Dialect::Sqlite, diesel::connection::DefaultLoadingMode);

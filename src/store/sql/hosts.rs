@@ -1,0 +1,177 @@
+//! The hosts of a URL: `mysql://user:password@a,b:3307,c/database` names three servers of one database.
+//!
+//! Connections lead to the host that gave the last one. If it gives no more, the others are tried in the
+//! URL's order, each for its share of the time that opening a connection may take.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::fault::{Fault, FaultKind, Step};
+
+/// The addresses that a URL stands for, each with one host.
+#[derive(Clone)]
+pub(super) struct Hosts {
+    addresses: Vec<String>,
+    /// The one that gave the last connection; shared by the connections of a pool.
+    lead: Arc<AtomicUsize>,
+}
+
+impl Hosts {
+    /// Takes a server's URL apart; any other has one address.
+    pub(super) fn of(url: &str) -> Self {
+        Self { addresses: addresses(url), lead: Arc::default() }
+    }
+
+    pub(super) fn are_several(&self) -> bool {
+        self.addresses.len() > 1
+    }
+
+    /// The address of the last connection.
+    #[cfg(feature = "postgres")]
+    pub(super) fn lead(&self) -> &str {
+        self.addresses.get(self.lead.load(Ordering::Relaxed)).map_or("", String::as_str)
+    }
+
+    /// What `open` gives at the first host that gives something. A host whose server takes connections only
+    /// if there is no other ([`FaultKind::Busy`]) is asked again, last.
+    pub(super) fn first<T>(
+        &self,
+        wait: Duration,
+        open: impl Fn(&str, Duration, Pickiness) -> Step<T>,
+    ) -> Step<T> {
+        let (several, first) = (self.are_several(), self.lead.load(Ordering::Relaxed));
+        let wait = wait / u32::try_from(self.addresses.len()).unwrap_or(u32::MAX).max(1);
+        let mut refusals: Vec<String> = Vec::new();
+        let mut reluctant = Vec::new();
+        let places = (0..self.addresses.len()).map(|n| (first + n) % self.addresses.len());
+        let pickiness = if several { Pickiness::OnlyTheBest } else { Pickiness::AnyThatWorks };
+        for place in places {
+            match self.open_at(place, wait, pickiness, &open) {
+                Err(fault) if !several => return Err(fault),
+                Err(fault) if fault.kind == FaultKind::Busy => reluctant.push(place),
+                Err(Fault { kind: FaultKind::Senseless, message }) => {
+                    return Err(Fault::new(FaultKind::Senseless, message));
+                }
+                Err(fault) => refusals.push(format!("{}: {}", host(&self.addresses[place]), fault.message)),
+                opened => return opened,
+            }
+        }
+        for place in reluctant {
+            match self.open_at(place, wait, Pickiness::AnyThatWorks, &open) {
+                Err(fault) => refusals.push(format!("{}: {}", host(&self.addresses[place]), fault.message)),
+                opened => return opened,
+            }
+        }
+        Err(Fault::new(FaultKind::Lost, format!("no host gives a connection: {}", refusals.join("; "))))
+    }
+
+    fn open_at<T>(
+        &self,
+        place: usize,
+        wait: Duration,
+        pickiness: Pickiness,
+        open: impl Fn(&str, Duration, Pickiness) -> Step<T>,
+    ) -> Step<T> {
+        let opened = open(&self.addresses[place], wait, pickiness)?;
+        self.lead.store(place, Ordering::Relaxed);
+        Ok(opened)
+    }
+}
+
+/// Which servers of a cluster a connection may lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pickiness {
+    /// Those that are up to date.
+    OnlyTheBest,
+    /// Those that also serve another with a copy of their data, too.
+    AnyThatWorks,
+}
+
+/// Where the hosts of a URL are: what is before them, they, and what is behind them.
+fn parts(url: &str) -> Option<(&str, &str, &str)> {
+    let begin = url.find("://")? + 3;
+    let end = url[begin..].find(['/', '?']).map_or(url.len(), |end| begin + end);
+    let begin = url[begin..end].rfind('@').map_or(begin, |at| begin + at + 1);
+    Some((&url[..begin], &url[begin..end], &url[end..]))
+}
+
+fn addresses(url: &str) -> Vec<String> {
+    match parts(url) {
+        Some((before, hosts, behind)) if hosts.contains(',') => {
+            hosts.split(',').map(|host| format!("{before}{}{behind}", host.trim())).collect()
+        }
+        _ => vec![url.to_owned()],
+    }
+}
+
+/// The host of an address, with its port.
+fn host(address: &str) -> &str {
+    parts(address).map_or("", |(_, host, _)| host)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const URL: &str = "mysql://me:a,b@one,two:3307, [::1]:3/db?x=1,2";
+
+    #[test]
+    fn each_host_has_an_address() {
+        assert_eq!(
+            Hosts::of(URL).addresses,
+            [
+                "mysql://me:a,b@one/db?x=1,2",
+                "mysql://me:a,b@two:3307/db?x=1,2",
+                "mysql://me:a,b@[::1]:3/db?x=1,2"
+            ]
+        );
+        for alone in ["mysql://me:a,b@one/db", "postgres:///db?host=a,b", "/a,b.db", "sqlite:a,b.db"] {
+            assert_eq!(Hosts::of(alone).addresses, [alone]);
+        }
+    }
+
+    /// The hosts that were asked, and the one that answered.
+    fn asked(hosts: &Hosts, answers: &str, kind: FaultKind) -> (Vec<String>, Step<String>) {
+        let asked = RefCell::new(Vec::new());
+        let opened = hosts.first(Duration::from_secs(3), |address, wait, _| {
+            assert_eq!(wait, Duration::from_secs(3) / u32::try_from(hosts.addresses.len()).unwrap());
+            asked.borrow_mut().push(host(address).to_owned());
+            let given = host(address) == answers;
+            if given { Ok(answers.to_owned()) } else { Err(Fault::new(kind, "no")) }
+        });
+        (asked.into_inner(), opened)
+    }
+
+    #[test]
+    fn the_next_host_is_tried_and_kept() {
+        let hosts = Hosts::of(URL);
+        let (tried, opened) = asked(&hosts, "two:3307", FaultKind::Lost);
+        assert_eq!((tried, opened.unwrap()), (vec!["one".into(), "two:3307".into()], "two:3307".into()));
+        let (tried, _) = asked(&hosts.clone(), "two:3307", FaultKind::Lost);
+        assert_eq!(tried, ["two:3307"]);
+        let (tried, opened) = asked(&hosts, "nowhere", FaultKind::Lost);
+        assert_eq!(tried, ["two:3307", "[::1]:3", "one"]);
+        assert!(opened.unwrap_err().message.contains("[::1]:3: no; one: no"));
+    }
+
+    #[test]
+    fn a_reluctant_host_is_asked_again_when_no_other_answers() {
+        let hosts = Hosts::of("mysql://one,two/db");
+        let opened = hosts.first(Duration::from_secs(2), |address, _, pickiness| match host(address) {
+            "one" if pickiness == Pickiness::AnyThatWorks => Ok("one"),
+            "one" => Err(Fault::new(FaultKind::Busy, "it is a donor")),
+            _ => Err(Fault::new(FaultKind::Lost, "gone")),
+        });
+        assert_eq!(opened.unwrap(), "one");
+    }
+
+    #[test]
+    fn a_pooler_that_is_refused_is_not_passed_over() {
+        let hosts = Hosts::of("postgres://one,two/db");
+        let (tried, opened) = asked(&hosts, "two", FaultKind::Senseless);
+        assert_eq!((tried.len(), opened.unwrap_err().kind), (1, FaultKind::Senseless));
+    }
+}
